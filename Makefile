@@ -1,0 +1,68 @@
+# Everything a developer runs. All set-up happens inside this folder: `.venv` for callgrove, `.peers` for
+# the tools it is compared with. All paths here are relative, so that the folder's own path may contain spaces.
+
+# The first Python >= 3.11 on PATH; `make PYTHON=/path/to/python3 test` chooses another.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+WORKERS ?= auto
+PEERS := $(patsubst bench/peers/%.txt,.peers/%/.ready,$(wildcard bench/peers/*.txt))
+
+# `--user` and a required outer environment in somebody's pip configuration must not reach into ours.
+export PIP_USER := 0
+export PIP_REQUIRE_VIRTUALENV := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench peers clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 - \2/p' Makefile
+
+demo: .venv/.ready ## make example databases and walk through them
+	@.venv/bin/callgrove demo
+
+test: .venv/.ready ## run the tests
+	@.venv/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8
+
+check: .venv/.ready ## lint, formatting, types, direction of imports
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check .
+	.venv/bin/python -m mypy
+	.venv/bin/python -m pytest -q tests/test_architecture.py
+
+bench: .venv/.ready ## measure speed and memory
+	@.venv/bin/python -m bench
+
+peers: $(PEERS) ## install the tools that benchmarks compare with
+
+clean: ## remove caches and builds; the environments stay
+	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# A copied or moved folder must not use the scripts of the folder it came from.
+ifneq ($(shell cat .venv/.ready 2>/dev/null),$(CURDIR))
+.venv/.ready: moved
+.PHONY: moved
+moved:
+endif
+
+.venv/.ready: pyproject.toml
+	$(call environment,.venv)
+	@.venv/bin/python -m pip install --quiet --editable '.[test]'
+	@pwd -P > $@
+
+.peers/%/.ready: bench/peers/%.txt
+	$(call environment,.peers/$*)
+	@.peers/$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+# $(call environment,FOLDER): a virtual environment with pip, unless FOLDER already is one. Where ensurepip is
+# missing (Debian without python3-venv), the pip of the outer Python brings it.
+define environment
+	@if [ -z '$(PYTHON)' ]; then echo 'callgrove needs Python 3.11 or newer; name one: make PYTHON=...' >&2; exit 1; fi
+	@echo 'Setting up $(1)' >&2
+	@$(1)/bin/python -m pip --version >/dev/null 2>&1 \
+	|| '$(PYTHON)' -m venv --clear $(1) >/dev/null 2>&1 \
+	|| { '$(PYTHON)' -m venv --clear --without-pip $(1) \
+	     && '$(PYTHON)' -m pip --quiet --python $(1)/bin/python install pip; }
+endef
