@@ -1,0 +1,62 @@
+"""callgrove opens what HPC profilers write as one kind of experiment.
+
+    model/      what a measured execution is
+    binary/     bytes without meaning: sources and checked reads
+    formats/    one package per tool, and the registry
+    analysis/   questions asked of an experiment, as plain functions
+    render/     results as text, CSV, JSON, markdown
+    cli/        one small module per verb
+    examples    made-up experiments for the demo, the documentation and tests
+    errors      every error raised on purpose
+
+    import callgrove
+    experiment = callgrove.open("lulesh.d")
+    print(experiment.default_metric, experiment.root_total(experiment.default_metric))
+
+Nothing heavy is imported until a name is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from callgrove._version import __version__
+from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UsageError
+
+if TYPE_CHECKING:
+    from callgrove.formats.registry import open_path as open  # noqa: A004
+    from callgrove.model.builder import ExperimentBuilder
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.metrics import Scope
+    from callgrove.model.study import Study
+
+__all__ = [
+    "CallgroveError",
+    "CorruptFile",
+    "Experiment",
+    "ExperimentBuilder",
+    "InputError",
+    "NotRecognised",
+    "Scope",
+    "Study",
+    "UsageError",
+    "__version__",
+    "open",
+]
+
+_LAZY = {
+    "Experiment": ("callgrove.model.experiment", "Experiment"),
+    "ExperimentBuilder": ("callgrove.model.builder", "ExperimentBuilder"),
+    "Scope": ("callgrove.model.metrics", "Scope"),
+    "Study": ("callgrove.model.study", "Study"),
+    "open": ("callgrove.formats.registry", "open_path"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names that need NumPy, imported when first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'callgrove' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    return getattr(import_module(module), attribute)

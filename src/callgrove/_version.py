@@ -1,0 +1,3 @@
+"""The version of callgrove, stated once."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,107 @@
+"""One read-only, memory-mapped file whose every access is checked against its size.
+
+A count or an offset that a file announces is compared with the size of the file before anything is allocated,
+so a damaged or hostile file costs an error and not memory. `bytes_viewed` adds up what was asked for.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from callgrove.errors import CorruptFile, InputError
+
+__all__ = ["FileBytes", "Record"]
+
+LONGEST_STRING = 1 << 20
+Record = np.void
+Buffer = bytes | mmap.mmap
+
+
+class FileBytes:
+    """Checked views into one file. The arrays it gives are read-only views; nothing is copied."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bytes_viewed = 0
+        self._buffer: Buffer = _open(path)
+        self.size = len(self._buffer)
+
+    def check(self, offset: int, size: int, section: str) -> None:
+        """Raise unless `size` bytes at `offset` lie inside the file."""
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise CorruptFile(
+                self.path,
+                section,
+                offset=offset,
+                expected=f"{size} bytes",
+                found=f"a file that ends at byte {self.size}",
+                remedy="the file is truncated or damaged",
+            )
+
+    def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
+        """`count` items of `dtype` at `offset`."""
+        kind = np.dtype(dtype)
+        self.check(offset, count * kind.itemsize, section)
+        self.bytes_viewed += count * kind.itemsize
+        if count == 0:
+            return np.empty(0, kind)
+        return np.frombuffer(self._buffer, kind, count, offset)
+
+    def record(self, dtype: npt.DTypeLike, offset: int, section: str) -> Record:
+        """One structured record."""
+        found: Record = self.array(dtype, 1, offset, section)[0]
+        return found
+
+    def strided(self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str) -> npt.NDArray[Any]:
+        """Records of `dtype` that lie `stride` bytes apart: a newer writer may have made them longer."""
+        if stride < dtype.itemsize:
+            raise CorruptFile(
+                self.path, section, offset=offset, expected=f"records of at least {dtype.itemsize} bytes", found=str(stride)
+            )
+        self.check(offset, count * stride, section)
+        self.bytes_viewed += count * dtype.itemsize
+        if count == 0:
+            return np.empty(0, dtype)
+        return np.ndarray((count,), dtype, self._buffer, offset, (stride,))
+
+    def copy(self, offset: int, size: int, section: str) -> bytes:
+        """A copy of `size` bytes."""
+        self.check(offset, size, section)
+        self.bytes_viewed += size
+        return bytes(self._buffer[offset : offset + size])
+
+    def text(self, offset: int, section: str) -> str:
+        """The NUL-terminated UTF-8 string at `offset`; broken bytes are kept as escapes."""
+        self.check(offset, 1, section)
+        end = self._buffer.find(b"\0", offset, offset + LONGEST_STRING)
+        if end < 0:
+            raise CorruptFile(
+                self.path, section, offset=offset, expected="a string that ends with NUL", found=f"no NUL in {LONGEST_STRING} bytes"
+            )
+        self.bytes_viewed += end + 1 - offset
+        return bytes(self._buffer[offset:end]).decode("utf-8", "backslashreplace")
+
+    def tail(self, size: int) -> bytes:
+        """The last `size` bytes, or all of a shorter file."""
+        return bytes(self._buffer[max(0, self.size - size) :])
+
+    @property
+    def buffer(self) -> Buffer:
+        """The whole file, for parsers that unpack by themselves. Check before you read."""
+        return self._buffer
+
+
+def _open(path: Path) -> Buffer:
+    try:
+        with path.open("rb") as file:
+            if not file.seek(0, 2):
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{path}: cannot be read: {reason}") from error

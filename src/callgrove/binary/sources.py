@@ -1,0 +1,65 @@
+"""What a user points at: one file or one folder, read by content.
+
+Archives and sets of many files are further kinds of source; formats that need them add them here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.errors import InputError
+
+__all__ = ["HEAD_BUDGET", "Source"]
+
+HEAD_BUDGET = 64 * 1024  # bytes that detection may look at, in all
+
+
+@dataclass
+class Source:
+    """A path and what detection has looked at. Formats ask it for heads of files, never for names alone."""
+
+    path: Path
+    _heads: dict[Path, bytes] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, path: str | Path) -> Source:
+        """The source at `path`; a missing one is an error here and nowhere later."""
+        where = Path(path)
+        try:
+            where.stat()
+        except OSError as error:
+            raise InputError(f"{where}: {error.strerror or error}") from error
+        return cls(where)
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path.is_dir()
+
+    @property
+    def folder(self) -> Path:
+        """The folder itself, or the one that a file lies in."""
+        return self.path if self.is_folder else self.path.parent
+
+    def has(self, name: str) -> bool:
+        """Is there a file of that name in the folder?"""
+        return self.is_folder and (self.path / name).is_file()
+
+    def head(self, size: int, name: str = "") -> bytes:
+        """The first bytes of the file, or of the folder's file `name`; empty where there is none."""
+        path = self.path / name if name else self.path
+        known = self._heads.get(path)
+        if known is not None and len(known) >= min(size, HEAD_BUDGET):
+            return known[:size]
+        spent = sum(len(head) for other, head in self._heads.items() if other != path)
+        try:
+            with path.open("rb") as file:
+                self._heads[path] = file.read(max(0, min(size, HEAD_BUDGET - spent)))
+        except OSError:  # a folder, or not ours to read: no head, so no format claims it
+            self._heads[path] = b""
+        return self._heads[path][:size]
+
+    def bytes(self, name: str = "") -> FileBytes:
+        """The file, or the folder's file `name`, mapped."""
+        return FileBytes(self.path / name if name else self.path)
