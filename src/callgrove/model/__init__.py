@@ -1,0 +1,20 @@
+"""What a measured execution is. NumPy only; knows no format.
+
+    contexts.py    regions and the calling context tree, in preorder
+    orders.py      passes over a tree: preorder, depths, sums over subtrees
+    profiles.py    profiles and their identifier tuples
+    system.py      where profiles live; topologies
+    runs.py        executions with their parameters
+    metrics.py     quantities in their scopes; composite values
+    values.py      the sparse tensor (profile, context, metric) -> number
+    chains.py      the values of many runs as one, never copied
+    scopes.py      exclusive and inclusive where they are not stored
+    traces.py      samples and spans over time
+    experiment.py  all of it together
+    builder.py     the only way to make an experiment
+    study.py       measured series over parameter points
+    unify.py       trees of several runs matched by call path
+    intervals.py   union, overlap and nesting of intervals
+    formulas.py    arithmetic over metrics
+    table.py       the result that all layers share
+"""

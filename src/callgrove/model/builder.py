@@ -1,0 +1,365 @@
+"""The only way to make an experiment: it interns, orders, validates, and takes lazy backends.
+
+Contexts may be added in any order, each naming its parent by the number that `add_context` gave. `order()` fixes
+them: the tree in preorder, then the elided contexts; it returns the final id of every context added, which lazy
+backends need. Values, samples and spans added in memory use the numbers given by `add_*` and are mapped by `build()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from callgrove.errors import InvalidExperiment
+from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints, frozen
+from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation, SourceFiles
+from callgrove.model.experiment import Attachment, Experiment, InputWarning, Severity, Sources
+from callgrove.model.invariants import problems_of_contexts, problems_of_experiment
+from callgrove.model.metrics import Column, Metric, Metrics
+from callgrove.model.orders import preorder, subtree_ends
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, IdentifierTuples, ProfileKind, Profiles, absent_system
+from callgrove.model.runs import Run
+from callgrove.model.system import System, system_of
+from callgrove.model.traces import Counters, SampleBackend, SpanBackend, Traces, Window
+from callgrove.model.values import ArrayValues, NoValues, SparseBlock, ValueBackend, Values
+
+__all__ = ["ExperimentBuilder"]
+
+CONTEXT_COLUMNS = ("parent", "kind", "relation", "region", "within", "call_file", "call_line", "source_id")
+NO_WITHIN = -2  # not said: the parent, where the relation is lexical
+
+
+class Interner:
+    """Strings, each kept once."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        """The number of a string; the empty string is absent."""
+        return self._ids.setdefault(text, len(self._ids)) if text else ABSENT
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._ids)
+
+
+class ExperimentBuilder:
+    """Collects the parts of one experiment."""
+
+    def __init__(self, format: str, version: str = "", title: str = "", path: str = "") -> None:
+        self.format, self.version, self.title, self.path = format, version, title, path
+        self.attributes: dict[str, str] = {}
+        self.attachments: dict[str, Attachment] = {}
+        self.warnings: list[InputWarning] = []
+        self.sources = Sources()
+        self.string, self.module = Interner(), Interner()
+        self._files = Interner()
+        self._copied: dict[int, str] = {}
+        self._regions: dict[tuple[int, ...], int] = {}
+        self._region_names: list[str] = []
+        self._region_details: dict[int, Mapping[str, str]] = {}
+        self._contexts: dict[str, list[int]] = {name: [] for name in CONTEXT_COLUMNS}
+        self._parameters: dict[int, tuple[tuple[str, str | float], ...]] = {}
+        self._context_attributes: dict[int, Mapping[str, str]] = {}
+        self._runs: list[Run] = []
+        self._profile_rows: list[tuple[int, int, str, int]] = []
+        self._tuples: list[list[Identifier]] = []
+        self._identifiers: IdentifierTuples | None = None
+        self.id_names: tuple[str, ...] = DEFAULT_ID_NAMES
+        self._system: tuple[System, Ids] | None = None
+        self._metrics: list[Metric] = []
+        self._columns: list[Column] = []
+        self._values: ValueBackend | None = None
+        self._blocks: list[SparseBlock] = []
+        self._traces = Traces()
+        self._order: Ids | None = None
+
+    # -- tables ------------------------------------------------------------------------------------------------
+
+    def file(self, path: str, copied: str = "") -> int:
+        """A source file; `copied` is where its copy lies inside the input."""
+        number = self._files(path)
+        if copied and number >= 0:
+            self._copied[number] = copied
+        return number
+
+    def region(
+        self,
+        kind: ContextKind,
+        name: str = "",
+        *,
+        file: int = ABSENT,
+        line: int = ABSENT,
+        end_line: int = ABSENT,
+        module: int = ABSENT,
+        offset: int | None = None,
+        role: str = "",
+        paradigm: str = "",
+        details: Mapping[str, str] | None = None,
+    ) -> int:
+        """A region; equal ones are the same, and what is said first about their details stays."""
+        at = int(NO_OFFSET) if offset is None else offset
+        key = (int(kind), self.string(name), file, line, end_line, module, at, self.string(role), self.string(paradigm))
+        number = self._regions.setdefault(key, len(self._regions))
+        if number == len(self._region_names):
+            self._region_names.append(name)
+        if details:
+            self._region_details.setdefault(number, dict(details))
+        return number
+
+    def region_name(self, region: int) -> str:
+        """The name that a region was given."""
+        return self._region_names[region]
+
+    def add_context(
+        self,
+        parent: int,
+        kind: ContextKind,
+        region: int = ABSENT,
+        relation: Relation = Relation.CALL,
+        *,
+        source_id: int = ABSENT,
+        within: int = NO_WITHIN,
+        call_file: int = ABSENT,
+        call_line: int = ABSENT,
+        parameters: Iterable[tuple[str, str | float]] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> int:
+        """One context; gives its number."""
+        number = self.n_contexts
+        row = (parent, int(kind), int(relation), region, within, call_file, call_line, source_id)
+        for name, value in zip(CONTEXT_COLUMNS, row, strict=True):
+            self._contexts[name].append(value)
+        self.describe_context(number, parameters, attributes)
+        return number
+
+    def describe_context(
+        self,
+        number: int,
+        parameters: Iterable[tuple[str, str | float]] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Parameters and attributes of a context that was added."""
+        if given := tuple(parameters):
+            self._parameters[number] = given
+        if attributes:
+            self._context_attributes[number] = dict(attributes)
+
+    @property
+    def n_contexts(self) -> int:
+        """Contexts added so far: the number that the next one gets."""
+        return len(self._contexts["parent"])
+
+    def add_contexts(self, **columns: Iterable[int]) -> range:
+        """Many contexts at once, by column; columns not given are absent. Parents count from 0 over all contexts
+        added."""
+        first = self.n_contexts
+        given = {name: list(values) for name, values in columns.items()}
+        n = len(given["parent"])
+        if unfit := {name: len(values) for name, values in given.items() if len(values) != n or name not in CONTEXT_COLUMNS}:
+            raise InvalidExperiment([f"contexts: columns {unfit} for {n} parents, expected {', '.join(CONTEXT_COLUMNS)}"])
+        defaults = {"relation": int(Relation.CALL), "within": NO_WITHIN}
+        for name in CONTEXT_COLUMNS:
+            self._contexts[name].extend(given.get(name, [defaults.get(name, ABSENT)] * n))
+        return range(first, first + n)
+
+    def source_ids(self) -> Ints:
+        """The file's own ids of the contexts added so far, in the order of adding."""
+        return np.array(self._contexts["source_id"], np.int64)
+
+    def add_run(self, run: Run) -> int:
+        self._runs.append(run)
+        return len(self._runs) - 1
+
+    def add_profile(
+        self,
+        kind: ProfileKind,
+        identifiers: Iterable[Identifier] = (),
+        *,
+        run: int = 0,
+        name: str = "",
+        source_id: int = ABSENT,
+    ) -> int:
+        """One profile with its identifier tuple; gives its number."""
+        self._profile_rows.append((run, int(kind), name, source_id))
+        self._tuples.append(list(identifiers))
+        return len(self._tuples) - 1
+
+    def set_identifiers(self, identifiers: IdentifierTuples) -> None:
+        """Identifier tuples as arrays, for the profiles that were added without any."""
+        self._identifiers = identifiers
+
+    def set_system(self, system: System, leaves: Ids) -> None:
+        """A system tree and the leaf of every profile; without it, the identifier tuples make one."""
+        self._system = (system, leaves)
+
+    def add_metric(self, metric: Metric) -> int:
+        self._metrics.append(metric)
+        return len(self._metrics) - 1
+
+    def show_only(self, names: Container[str]) -> None:
+        """Make every quantity invisible that is not one of these, unless that would leave none."""
+        if any(metric.name in names for metric in self._metrics):
+            self._metrics = [replace(m, visible=m.visible and m.name in names) for m in self._metrics]
+
+    def add_column(self, column: Column) -> None:
+        self._columns.append(column)
+
+    def warn(self, severity: Severity, text: str) -> None:
+        self.warnings.append(InputWarning(severity, text))
+
+    # -- values and traces -------------------------------------------------------------------------------------
+
+    def add_values(self, profile: ArrayLike, context: ArrayLike, metric: ArrayLike, value: ArrayLike) -> None:
+        """Values in memory, in the numbers that `add_*` gave."""
+        numbers = np.atleast_1d(np.asarray(value))
+        p, c, m = (np.broadcast_to(np.asarray(a, np.int32), len(numbers)) for a in (profile, context, metric))
+        self._blocks.append(SparseBlock(p, c, m, numbers))
+
+    def set_values(self, backend: ValueBackend) -> None:
+        """Values read when asked for; their ids are final (see `order`)."""
+        self._values = backend
+
+    def set_traces(
+        self,
+        samples: SampleBackend | None = None,
+        spans: SpanBackend | None = None,
+        counters: Counters | None = None,
+        time_range: Window | None = None,
+    ) -> None:
+        """Traces; their context ids are final (see `order`)."""
+        self._traces = Traces(samples, spans, counters, time_range)
+
+    # -- making it ---------------------------------------------------------------------------------------------
+
+    def order(self) -> Ids:
+        """Fix the contexts and give the final id of each one added: the tree in preorder, then the elided ones."""
+        if self._order is None:
+            if problems := problems_of_contexts(self._contexts, len(self._regions)):
+                raise InvalidExperiment(problems)
+            self._order = self._preorder()
+        elif len(self._order) != self.n_contexts:
+            late = self.n_contexts - len(self._order)
+            raise InvalidExperiment([f"contexts: {late} were added after order() had fixed them"])
+        return self._order
+
+    def _preorder(self) -> Ids:
+        parent = np.array(self._contexts["parent"], np.int32)
+        elided = np.array(self._contexts["kind"], np.int32) == ContextKind.ELIDED
+        tree, rest = np.flatnonzero(~elided), np.flatnonzero(elided)
+        to_tree = np.full(len(parent) + 1, ABSENT, np.int32)
+        to_tree[tree] = np.arange(len(tree))
+        sequence = np.concatenate([tree[preorder(to_tree[parent[tree]])], rest])
+        order = np.empty(len(parent), np.int32)
+        order[sequence] = np.arange(len(parent), dtype=np.int32)
+        return order
+
+    def validate(self) -> list[str]:
+        """Every broken invariant, in words; empty when the experiment is sound."""
+        if problems := problems_of_contexts(self._contexts, len(self._regions)):
+            return problems
+        return problems_of_experiment(self._assemble(), SparseBlock.joined(self._mapped_blocks()))
+
+    def build(self) -> Experiment:
+        """The experiment, or InvalidExperiment with every broken invariant."""
+        if problems := self.validate():
+            raise InvalidExperiment(problems)
+        return self._assemble()
+
+    def _assemble(self) -> Experiment:
+        contexts, metrics = self._tree(), Metrics(tuple(self._metrics), tuple(self._columns))
+        profiles, system = self._profiles()
+        backend = self._values or self._in_memory(profiles)
+        return Experiment(
+            title=self.title,
+            format=self.format,
+            version=self.version,
+            runs=tuple(self._runs) or (Run(self.title, source=self.path),),
+            profiles=profiles,
+            system=system,
+            contexts=contexts,
+            metrics=metrics,
+            values=Values(backend, metrics, profiles, len(contexts)),
+            traces=self._traces,
+            sources=replace(self.sources, copies=dict(self._copied)),
+            attributes=dict(self.attributes),
+            attachments=dict(self.attachments),
+            warnings=tuple(self.warnings),
+            path=self.path,
+        )
+
+    def _regions_table(self) -> Regions:
+        columns = list(zip(*self._regions, strict=True)) if self._regions else [()] * 9
+        kind, name, file, line, end_line, module, offset, role, paradigm = (
+            frozen(np.array(c, np.uint64 if k == 6 else np.int32)) for k, c in enumerate(columns)
+        )
+        files = SourceFiles(self._files.all, dict(self._copied))
+        strings, modules = self.string.all, self.module.all
+        details = dict(self._region_details)
+        return Regions(
+            kind, name, file, line, end_line, module, offset, role, paradigm, strings, files, modules, details
+        )
+
+    def _tree(self) -> ContextTree:
+        final = self.order()
+        sequence = np.argsort(final)
+        columns = {n: np.array(c, np.int64 if n == "source_id" else np.int32) for n, c in self._contexts.items()}
+        columns = {name: column[sequence] for name, column in columns.items()}
+        lookup = np.append(final, np.int32(ABSENT))  # -1 picks the last entry, which is absent again
+        parent = lookup[columns["parent"]]
+        lexical = (columns["relation"] == Relation.LEXICAL) & (parent >= 0)
+        said = columns["within"] != NO_WITHIN
+        within = np.where(said, lookup[np.where(said, columns["within"], ABSENT)], np.where(lexical, parent, ABSENT))
+        return ContextTree(
+            frozen(parent),
+            frozen(subtree_ends(parent)),
+            frozen(columns["kind"]),
+            frozen(columns["relation"]),
+            frozen(columns["region"]),
+            frozen(within.astype(np.int32)),
+            frozen(columns["call_file"]),
+            frozen(columns["call_line"]),
+            frozen(columns["source_id"]),
+            self._regions_table(),
+            {int(final[k]): v for k, v in self._parameters.items()},
+            {int(final[k]): v for k, v in self._context_attributes.items()},
+        )
+
+    def _profiles(self) -> tuple[Profiles, System]:
+        runs, kinds, names, ids = zip(*self._profile_rows, strict=True) if self._profile_rows else ((), (), (), ())
+        identifiers = self._identifiers or IdentifierTuples.of(self._tuples, self.id_names)
+        profiles = Profiles(
+            frozen(np.array(runs, np.int32)),
+            frozen(np.array(kinds, np.int32)),
+            tuple(names),
+            absent_system(len(names)),
+            frozen(np.array(ids, np.int64)),
+            identifiers,
+        )
+        if len(identifiers) != len(profiles):
+            return profiles, System(np.empty(0, np.int32), (), (), np.empty(0, np.int64))
+        system, leaves = self._system or system_of(profiles)
+        return replace(profiles, system=leaves), system
+
+    def _mapped_blocks(self) -> list[SparseBlock]:
+        final = self.order()
+        inside = [(b.context >= 0) & (b.context < len(final)) for b in self._blocks]
+        mapped = [
+            final[np.where(ok, b.context, 0)] if len(final) else np.zeros_like(b.context)
+            for b, ok in zip(self._blocks, inside, strict=True)
+        ]
+        return [
+            SparseBlock(b.profile, np.where(ok, c, ABSENT - 1).astype(np.int32), b.metric, b.value)
+            for b, ok, c in zip(self._blocks, inside, mapped, strict=True)
+        ]
+
+    def _in_memory(self, profiles: Profiles) -> ValueBackend:
+        block = SparseBlock.joined(self._mapped_blocks())
+        sound = (block.profile >= 0) & (block.profile < len(profiles)) & (block.context >= 0)
+        return ArrayValues(block.take(sound), profiles) if self._blocks else NoValues()
+
+

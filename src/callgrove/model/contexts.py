@@ -1,0 +1,225 @@
+"""Regions and the calling context tree.
+
+A region is what is executed: a function, a loop, a source line, an instruction. A context is a region at one place
+of the calling context tree.
+
+    context      0      1      2        3      4         | 5
+    kind       entry  func   line     func   line        | elided
+    parent      -1     0      1        2      3          | -1
+    relation     -    call  lexical   call  lexical      |
+    region     main   main  main.c:7  work  work.c:3     | (none)
+               <----------- the tree, in preorder -----> | values without a place
+
+Contexts with values that the file's tree does not list stand after the tree, kind `elided`, without parent and
+region: their cost is already contained in contexts of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.model.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Offsets
+from callgrove.model.orders import depths, levels
+
+__all__ = ["LONGEST_PATH", "ContextKind", "ContextTree", "Names", "Regions", "Relation", "SourceFiles"]
+
+LONGEST_PATH = 100  # levels that a printed path shows; the middle of a longer one is cut
+
+
+class ContextKind(IntEnum):
+    """What a context, and its region, is."""
+
+    ENTRY = 0
+    FUNCTION = 1
+    INLINED = 2
+    LOOP = 3
+    LINE = 4
+    INSTRUCTION = 5
+    CALL = 6
+    PLACEHOLDER = 7
+    REGION = 8
+    KERNEL = 9
+    COPY = 10
+    MARKER = 11
+    UNKNOWN = 12
+    ELIDED = 13
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+class Relation(IntEnum):
+    """How a context came to lie below its parent."""
+
+    LEXICAL = 0  # nested in the source text: part of the parent's function-scope cost
+    CALL = 1
+    INLINED = 2
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """Source files that regions refer to. `copied` maps a file to the path of its copy inside the input."""
+
+    paths: Names = ()
+    copied: Mapping[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+@dataclass(frozen=True)
+class Regions:
+    """What contexts execute; one row per region.
+
+    `name`, `role` and `paradigm` index `strings`; `file` indexes `files`; `module` indexes `modules`; -1 is absent.
+    `offset` counts bytes from the start of the module, NO_OFFSET is absent. Lines, loops and instructions usually
+    have no name of their own: `labels` makes one from their place.
+    """
+
+    kind: Ids
+    name: Ids
+    file: Ids
+    line: Ids
+    end_line: Ids
+    module: Ids
+    offset: Offsets
+    role: Ids
+    paradigm: Ids
+    strings: Names
+    files: SourceFiles
+    modules: Names
+    details: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # mangled name, description, url
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @cached_property
+    def labels(self) -> Names:
+        """How each region is called when it is shown."""
+        columns = (self.kind, self.name, self.file, self.line, self.module, self.offset)
+        return tuple(self._label(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
+
+    def _label(self, kind: int, name: int, file: int, line: int, module: int, offset: int) -> str:
+        if name >= 0:
+            return self.strings[name]
+        place = ""
+        if file >= 0:
+            place = f"{self.files.paths[file]}:{line}" if line >= 0 else self.files.paths[file]
+        elif module >= 0 or offset != int(NO_OFFSET):
+            place = self.modules[module] if module >= 0 else "<unknown module>"
+            place += f"+{offset:#x}" if offset != int(NO_OFFSET) else ""
+        if kind == ContextKind.INSTRUCTION and offset != int(NO_OFFSET):
+            return f"{self.modules[module] if module >= 0 else '<unknown module>'}+{offset:#x}"
+        if kind == ContextKind.LOOP:
+            return f"loop at {place or '<unknown place>'}"
+        return place or f"<unknown {ContextKind(kind).word}>"
+
+    def text(self, column: str) -> list[str]:
+        """`role` or `paradigm` as words; absent is empty."""
+        return [self.strings[k] if k >= 0 else "" for k in getattr(self, column).tolist()]
+
+
+@dataclass(frozen=True)
+class ContextTree:
+    """All contexts, the tree first and in preorder, then the elided ones.
+
+    `within` is the context whose function-scope cost contains this one's: the parent where the relation is lexical,
+    unless a file nests differently from what it measures (the pre-release XML lists the call sites of a line as the
+    line's siblings). `call_file` and `call_line` say where a context was called from, where the file says so.
+    `source_id` is the file's own id, -1 where it has none.
+    """
+
+    parent: Ids
+    subtree_end: Ids
+    kind: Ids
+    relation: Ids
+    region: Ids
+    within: Ids
+    call_file: Ids
+    call_line: Ids
+    source_id: Ints
+    regions: Regions
+    parameters: Mapping[int, tuple[tuple[str, str | float], ...]] = field(default_factory=dict)
+    attributes: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @cached_property
+    def n_listed(self) -> int:
+        """Contexts of the tree; those from here on are elided."""
+        elided = np.flatnonzero(self.kind == ContextKind.ELIDED)
+        return int(elided[0]) if len(elided) else len(self)
+
+    @cached_property
+    def depth(self) -> Ids:
+        return depths(self.parent)
+
+    @cached_property
+    def levels(self) -> list[Ints]:
+        """Contexts of the tree by depth, roots first."""
+        return levels(self.depth[: self.n_listed])
+
+    @property
+    def roots(self) -> Ints:
+        """Contexts of the tree without a parent."""
+        return np.flatnonzero(self.parent[: self.n_listed] < 0)
+
+    @cached_property
+    def listed(self) -> Bools:
+        """True for contexts of the tree."""
+        return np.arange(len(self)) < self.n_listed
+
+    def children(self, context: int) -> list[int]:
+        """Direct children in preorder."""
+        out, at = [], context + 1
+        while at < self.subtree_end[context]:
+            out.append(at)
+            at = int(self.subtree_end[at])
+        return out
+
+    def ancestors(self, context: int) -> list[int]:
+        """The context and everything above it, the root last."""
+        out = [context]
+        while (above := int(self.parent[out[-1]])) >= 0:
+            out.append(above)
+        return out
+
+    def column(self, name: str) -> Ids | Offsets:
+        """A column of the regions (`file`, `line`, `module`, `offset`, ...) for every context; absent where there is
+        no region."""
+        values = getattr(self.regions, name)
+        fill = NO_OFFSET if name == "offset" else ABSENT
+        out: Ids | Offsets = np.append(values, np.array([fill], values.dtype))[self.region]
+        return out
+
+    def label(self, context: int) -> str:
+        """The context's name, with its parameters: `solve(level=3)`."""
+        region = int(self.region[context])
+        if region < 0:
+            return f"<{ContextKind(int(self.kind[context])).word} {int(self.source_id[context])}>"
+        label = self.regions.labels[region]
+        given = self.parameters.get(context)
+        return f"{label}({','.join(f'{k}={v}' for k, v in given)})" if given else label
+
+    def path(self, context: int) -> str:
+        """Names from the root, joined by `->`; the middle of very long paths is cut."""
+        chain = self.ancestors(context)[::-1]
+        if len(chain) > LONGEST_PATH:
+            half = LONGEST_PATH // 2
+            head, tail = chain[:half], chain[-half:]
+            return "->".join([*map(self.label, head), "...", *map(self.label, tail)])
+        return "->".join(map(self.label, chain))

@@ -1,0 +1,135 @@
+"""An experiment: one or more runs and everything measured in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from callgrove.errors import RefusedInput, UsageError
+from callgrove.model.arrays import Array, Ints
+from callgrove.model.contexts import ContextTree
+from callgrove.model.metrics import Metrics, Scope
+from callgrove.model.profiles import Profiles
+from callgrove.model.runs import Run
+from callgrove.model.scopes import recipe
+from callgrove.model.system import System
+from callgrove.model.traces import Traces
+from callgrove.model.values import Values
+
+__all__ = ["Attachment", "Experiment", "Severity", "Sources", "InputWarning"]
+
+
+class Severity(str, Enum):
+    """How much a warning matters."""
+
+    NOTE = "note"  # worth knowing; nothing is lost
+    MISSING = "missing"  # a part that such an input may have is not there
+    DAMAGE = "damage"  # something in the input is broken; what is intact was read
+
+
+@dataclass(frozen=True)
+class InputWarning:
+    """Something about the input that a user should know."""
+
+    severity: Severity
+    text: str
+
+
+class Attachment(Protocol):
+    """A named blob that travels with an experiment."""
+
+    def read(self) -> bytes:
+        """Its bytes."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Source files that were copied into the input. Nothing outside `folder` is ever read."""
+
+    folder: Path | None = None
+    copies: Mapping[int, str] = field(default_factory=dict)  # file id -> path relative to the folder
+
+    def __len__(self) -> int:
+        return len(self.copies)
+
+    def path(self, file: int) -> Path | None:
+        """Where the copy of a file lies, if it is there. A copy that points outside the folder is refused."""
+        if self.folder is None or file not in self.copies:
+            return None
+        root = self.folder.resolve()
+        where = (root / self.copies[file]).resolve()
+        if not where.is_relative_to(root):
+            raise RefusedInput(f"{self.folder}: the source {self.copies[file]!r} lies outside of the folder")
+        return where if where.is_file() else None
+
+    def lines(self, file: int) -> list[str]:
+        """The text of a copied file, line by line; empty where there is no copy."""
+        where = self.path(file)
+        return where.read_text("utf-8", "replace").splitlines() if where else []
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What `callgrove.open` returns. Everything in it is immutable; values and traces are read when asked for."""
+
+    title: str
+    format: str
+    version: str
+    runs: tuple[Run, ...]
+    profiles: Profiles
+    system: System
+    contexts: ContextTree
+    metrics: Metrics
+    values: Values
+    traces: Traces
+    sources: Sources = field(default_factory=Sources)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    attachments: Mapping[str, Attachment] = field(default_factory=dict)
+    warnings: tuple[InputWarning, ...] = ()
+    path: str = ""
+
+    @property
+    def damage(self) -> tuple[InputWarning, ...]:
+        """What of the input is broken."""
+        return tuple(w for w in self.warnings if w.severity == Severity.DAMAGE)
+
+    def totals(self, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
+        """A quantity in a scope over all contexts, combined over the measured profiles or those given.
+
+        Exclusive and inclusive are computed where they are not stored.
+        """
+        way = recipe(self.metrics, quantity, scope)
+        return way.apply(self.values.totals(way.stored, profiles), self.contexts)
+
+    def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
+        """The inclusive cost of all roots of the tree: what percentages are of."""
+        inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
+        aggregation = self.metrics.first(quantity).aggregation
+        return float(aggregation.ufunc.reduce(inclusive)) if len(inclusive) else 0.0
+
+    @cached_property
+    def default_metric(self) -> str:
+        """The metric that views show unless told otherwise: the first time with any cost, else the first with any."""
+        return self.metrics.default(self._has_cost)
+
+    def _has_cost(self, quantity: str) -> bool:
+        try:
+            return bool(np.any(self.totals(quantity, Scope.INCLUSIVE)))
+        except UsageError:
+            return False
+
+    def select(self, ranks: object = None, threads: object = None) -> Ints:
+        """Measured profiles whose rank and thread are in the given containers; None means all."""
+        chosen = self.profiles.measured
+        for column, wanted in (("rank", ranks), ("thread", threads)):
+            if wanted is not None:
+                have = self.profiles.identity_list(column)
+                kept = [p for p in chosen.tolist() if have[p] is not None and have[p] in wanted]  # type: ignore[operator]
+                chosen = np.array(kept, np.int64)
+        return chosen

@@ -1,0 +1,274 @@
+"""Arithmetic over metrics: the formulas that profilers store beside their values.
+
+Specification: the formula grammar of hpctoolkit-databases.md A.5 and B.2, which also serves other formats.
+
+    number         1   .5   1e-06
+    $id            the column with that id; displayed columns have negative ids ($-3)
+    $$             the value of one thread, in formulas that make summaries
+    + - * / ^      ^ binds tightest and to the right: -2^2 is -4, 2^3^2 is 512
+    -x  (x)        negation, grouping
+    f(x, ...)      sqrt ln floor ceil take one argument, log(x, base) two, min max sum any number
+
+    parse(text) -> Expression -> evaluate(expression, columns), render(expression)
+
+A formula is a tree (`expressions`) of Number, Variable and Call; operators are calls named "+", "-", "*", "/", "^" and
+"neg". Long sums make deep trees, so nothing here recurses.
+
+NaN is "no value": x/0, 0^-1, the logarithm of what is not positive and the root of a negative number have none, and
+what is computed from no value has none. Columns are computed as doubles, also where they hold integers.
+
+Deviations: log(x) with one argument is the natural logarithm, as HPCToolkit's METRICS document says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from callgrove.model.arrays import Array, Floats
+from callgrove.model.expressions import (
+    ARITIES,
+    PRECEDENCES,
+    THREAD_VALUE,
+    Call,
+    Expression,
+    Number,
+    Variable,
+    arity_words,
+    fold,
+    postorder,
+    render,
+    renumber,
+    takes,
+)
+
+__all__ = [
+    "MAX_NESTING",
+    "MAX_TEXT",
+    "THREAD_VALUE",
+    "Call",
+    "Expression",
+    "FormulaError",
+    "Number",
+    "Variable",
+    "evaluate",
+    "parse",
+    "render",
+    "renumber",
+]
+
+MAX_NESTING = 200  # open brackets, calls and operators that wait for their right side
+MAX_TEXT = 64 * 1024  # characters
+
+_NUMBER_FOLLOWS = re.compile(r"[ \t\r\n]*+[0-9.]")
+_TOKEN = re.compile(  # matches everywhere
+    r"""[ \t\r\n]*+(?:
+     (?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)
+    |(?P<thread>\$\$)
+    |\$(?P<id>-?[0-9]{1,18}+)(?![0-9])
+    |(?P<function>[a-z]++)[ \t\r\n]*+\(
+    |(?P<operator>[-+*/^])
+    |(?P<bracket>[(),])
+    |(?P<end>\Z)
+    |(?P<other>.))""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class FormulaError(ValueError):
+    """A text that is no formula: what was expected, and where."""
+
+    def __init__(self, text: str, position: int, expected: str) -> None:
+        super().__init__(text, position, expected)
+        self.text = text
+        self.position = position
+        self.expected = expected
+
+    def __str__(self) -> str:
+        start = max(0, self.position - 20)
+        excerpt = self.text[start : self.position + 20]
+        return f"formula: expected {self.expected} at character {self.position + 1}, near {excerpt!r}"
+
+
+def parse(text: str) -> Expression:
+    """The tree of a formula."""
+    if len(text) > MAX_TEXT:
+        raise FormulaError(text, MAX_TEXT, f"a formula of at most {MAX_TEXT} characters")
+    return _Parser(text).run()
+
+
+class _Waiting(NamedTuple):
+    """An operator that waits for its right side, or a bracket that waits for its end."""
+
+    name: str  # "(", a function, an operator; "negative" for the sign of a number
+    precedence: int  # 0 for brackets: no operator reaches past them
+    n_operands: int  # how many operands there were before it
+
+
+class _Parser:
+    """Operator precedence with two stacks: operands, and what waits for operands."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0  # of the token in hand
+        self.operands: list[Expression] = []
+        self.waiting: list[_Waiting] = []
+
+    def run(self) -> Expression:
+        wants_operand = True
+        after = 0
+        while True:
+            token = _TOKEN.match(self.text, after)
+            assert token is not None
+            kind = token.lastgroup or "other"
+            word, after = token[kind], token.end()
+            self.position = token.start(kind)
+            wants_operand = self._operand(kind, word, after) if wants_operand else self._operator(kind, word)
+            if kind == "end":
+                return self.operands[0]
+
+    def _error(self, expected: str) -> FormulaError:
+        return FormulaError(self.text, self.position, expected)
+
+    def _push(self, name: str, precedence: int) -> None:
+        if len(self.waiting) >= MAX_NESTING:
+            raise self._error(f"at most {MAX_NESTING} levels of nesting")
+        self.waiting.append(_Waiting(name, precedence, len(self.operands)))
+
+    def _operand(self, kind: str, word: str, after: int) -> bool:
+        """Take a token where an operand begins; whether one is still wanted."""
+        if kind == "number":
+            self.operands.append(self._number(word))
+        elif kind == "thread":
+            self.operands.append(THREAD_VALUE)
+        elif kind == "id":
+            self.operands.append(Variable(int(word)))
+        elif kind == "function":
+            if word not in ARITIES or word in PRECEDENCES:
+                raise self._error("a known function")
+            self._push(word, 0)
+        elif word == "(":
+            self._push(word, 0)
+        elif word == "-":
+            is_sign = _NUMBER_FOLLOWS.match(self.text, after)
+            self._push("negative" if is_sign else "neg", PRECEDENCES["neg"])
+        else:
+            raise self._error("a number, $id, $$, a function, '-' or '('")
+        return kind in ("function", "bracket", "operator")
+
+    def _number(self, word: str) -> Number:
+        value = float(word)
+        if math.isinf(value):
+            raise self._error("a number in the range of a double")
+        return Number(value)
+
+    def _operator(self, kind: str, word: str) -> bool:
+        """Take a token after an operand; whether it wants another one."""
+        if kind == "operator":
+            # All operators but ^ bind to the left: what binds as tightly is complete.
+            self._complete(PRECEDENCES[word] + (word == "^"))
+            self._push(word, PRECEDENCES[word])
+            return True
+        if kind != "end" and word not in (",", ")"):
+            raise self._error("an operator, ',', ')' or the end")
+        self._complete(1)
+        opened = self.waiting[-1].name if self.waiting else ""
+        if word == "," and opened in ARITIES:
+            return True
+        if word == ")" and opened:
+            self._close(self.waiting.pop())
+        elif kind != "end" or opened:
+            raise self._error("')'" if opened else "an operator or the end")
+        return False
+
+    def _complete(self, precedence: int) -> None:
+        """Apply the waiting operators that bind at least this tightly."""
+        while self.waiting and self.waiting[-1].precedence >= precedence:
+            name = self.waiting.pop().name
+            right = self.operands.pop()
+            if name == "negative" and isinstance(right, Number):
+                self.operands.append(Number(-right.value))
+            elif name in ("negative", "neg"):
+                self.operands.append(Call("neg", (right,)))
+            else:
+                self.operands.append(Call(name, (self.operands.pop(), right)))
+
+    def _close(self, opened: _Waiting) -> None:
+        if opened.name == "(":
+            return
+        args = tuple(self.operands[opened.n_operands :])
+        if not takes(opened.name, len(args)):
+            raise self._error(f"{opened.name} with {arity_words(opened.name)}, not {len(args)},")
+        self.operands[opened.n_operands :] = [Call(opened.name, args)]
+
+
+def evaluate(expression: Expression, columns: Mapping[int, Array], thread_values: Array | None = None) -> Floats:
+    """The value of a formula for each element of its columns; `$$` is `thread_values`.
+
+    Only the columns it names are looked up; a missing one is a KeyError. Shapes broadcast; a formula without
+    columns gives a single number (zero dimensions).
+    """
+    if thread_values is None and THREAD_VALUE in postorder(expression):
+        raise ValueError(f"the formula {render(expression)[:80]!r} needs the values of a thread")
+
+    def combine(node: Expression, args: Sequence[Any]) -> Any:
+        if isinstance(node, Number):
+            return np.float64(node.value)
+        if isinstance(node, Variable):
+            return np.asarray(thread_values if node.id is None else columns[node.id], dtype=np.float64)
+        assert isinstance(node, Call)
+        return _FUNCTIONS[node.name](*args)
+
+    with np.errstate(all="ignore"):
+        result = fold(fold(expression, _pairwise), combine)
+    shape = np.shape(result) if thread_values is None else np.broadcast_shapes(np.shape(result), thread_values.shape)
+    return np.array(np.broadcast_to(result, shape), dtype=np.float64)  # a copy: never an alias of a column
+
+
+def _pairwise(node: Expression, args: Sequence[Expression]) -> Expression:
+    """Calls with at most two arguments, so that a sum of thousands does not hold thousands of columns at once."""
+    if not isinstance(node, Call):
+        return node
+    first = args[0]
+    for other in args[1:]:
+        first = Call(node.name, (first, other))
+    return first if len(args) > 1 else Call(node.name, (first,))
+
+
+def _divide(x: Any, y: Any) -> Any:
+    return np.where(y == 0, np.nan, np.divide(x, y))
+
+
+def _power(x: Any, y: Any) -> Any:
+    return np.where((x == 0) & (y < 0), np.nan, np.power(x, y))
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    natural = np.where(x > 0, np.log(x), np.nan)
+    return natural if base is None else _divide(natural, _log(base))
+
+
+def _reduction(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda first, other=None: first if other is None else function(first, other)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": _divide,
+    "^": _power,
+    "neg": np.negative,
+    "sqrt": np.sqrt,
+    "ln": _log,
+    "log": _log,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "min": _reduction(np.minimum),
+    "max": _reduction(np.maximum),
+    "sum": _reduction(np.add),
+}

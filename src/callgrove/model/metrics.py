@@ -1,0 +1,191 @@
+"""Metrics: one measured quantity in one scope.
+
+A quantity (`CPUTIME (sec)`) has a row for each scope in which a file stores it. `-m` names the quantity.
+
+    inclusive   this context and all below
+    exclusive   this context without what it calls or contains
+    point       the very instruction
+    function    here and what is reached by lexical nesting only
+    lexical     like function, but loops without the loops inside them
+
+Values may be composite (a tuple, a histogram): a structured dtype with a scalar reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Floats
+
+__all__ = ["Aggregation", "Column", "Composite", "Metric", "Metrics", "Scope", "time_unit"]
+
+
+class Scope(str, Enum):
+    """What of the tree a value covers."""
+
+    INCLUSIVE = "inclusive"
+    EXCLUSIVE = "exclusive"
+    POINT = "point"
+    FUNCTION = "function"
+    LEXICAL = "lexical"
+    NONE = ""  # computed from other metrics after aggregation: it has no scope of its own
+
+    @property
+    def word(self) -> str:
+        return self.value
+
+
+class Aggregation(str, Enum):
+    """How values of several profiles, or of a subtree, become one."""
+
+    SUM = "sum"
+    MINIMUM = "min"
+    MAXIMUM = "max"
+    COMPOSITE = "composite"  # field by field, by the composite's own rule
+    NONE = "none"
+
+    @property
+    def ufunc(self) -> np.ufunc:
+        """The combining function; composites and underived values have none."""
+        found = {"sum": np.add, "min": np.minimum, "max": np.maximum}.get(self.value)
+        if found is None:
+            raise UsageError(f"values with aggregation {self.value!r} cannot be combined as numbers")
+        return found
+
+    @property
+    def neutral(self) -> float:
+        """What an absent value counts as."""
+        return {"min": np.inf, "max": -np.inf}.get(self.value, 0.0)
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A composite value type: its fields, its scalar reading and how two of them combine (None: they cannot)."""
+
+    dtype: np.dtype[Any]
+    scalar: Callable[[Array], Floats]
+    combine: Callable[[Array, Array], Array] | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One row of the metric table.
+
+    `statistic` is empty for what profiles measure; rows that only stored summaries carry (count, min, ...) name it.
+    `parent` is the row of the enclosing metric where metrics nest (Cube), -1 otherwise.
+    `dtype` is the file's own spelling of the value type.
+    """
+
+    name: str
+    scope: Scope
+    unit: str = ""
+    dtype: str = "double"
+    aggregation: Aggregation = Aggregation.SUM
+    description: str = ""
+    url: str = ""
+    visible: bool = True
+    show_percent: bool = True
+    number_format: str = ""
+    parent: int = -1
+    formula: str = ""
+    statistic: str = ""
+    source_id: int | None = None
+    composite: Composite | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_time(self) -> bool:
+        return time_unit(self.unit) is not None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that the profiler wants shown: a formula over metric ids of the file, per scope."""
+
+    name: str
+    scope: Scope
+    formula: str
+    description: str = ""
+    statistic: str = ""
+    visible: bool = True
+    show_percent: bool = False
+    number_format: str = ""
+    source_id: int | None = None
+    partner: int | None = None
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """All metric rows, and the columns that the file asks to show."""
+
+    rows: tuple[Metric, ...] = ()
+    columns: tuple[Column, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Metric:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self.rows)
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Names of what profiles measure, in the file's order, each once."""
+        return tuple(dict.fromkeys(m.name for m in self.rows if not m.statistic))
+
+    def find(self, quantity: str, scope: Scope) -> int | None:
+        """The row of a quantity in a scope."""
+        for index, metric in enumerate(self.rows):
+            if metric.name == quantity and metric.scope == scope and not metric.statistic:
+                return index
+        return None
+
+    def scopes(self, quantity: str) -> tuple[Scope, ...]:
+        """The scopes in which a quantity is stored."""
+        return tuple(m.scope for m in self.rows if m.name == quantity and not m.statistic)
+
+    def first(self, quantity: str) -> Metric:
+        """Any row of a quantity: unit, description and aggregation are the same in all."""
+        return next(m for m in self.rows if m.name == quantity and not m.statistic)
+
+    def resolve(self, asked: str) -> str:
+        """The quantity that a user means: its exact name, or the only one that contains the text."""
+        names = self.quantities
+        if asked in names:
+            return asked
+        close = [name for name in names if asked.lower() in name.lower()]
+        starts = [name for name in close if name.lower().startswith(asked.lower())]
+        for candidates in (starts, close):
+            if len(candidates) == 1:
+                return candidates[0]
+        if not close:
+            known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+            raise UsageError(f"there is no metric {asked!r}; there are {known or 'none'}")
+        raise UsageError(f"{asked!r} fits several metrics: {', '.join(close[:12])}; name one of them")
+
+    def default(self, has_cost: Callable[[str], bool] | None = None) -> str:
+        """The first visible time, else the first visible one, in the order of the file's columns; those without any
+        cost come last."""
+        listed = [c.name for c in self.columns]
+        names = sorted(self.quantities, key=lambda n: listed.index(n) if n in listed else len(listed))
+        if not names:
+            raise UsageError("the experiment has no metric")
+        shown = [n for n in names if self.first(n).visible] or names
+        ranked = [n for n in shown if self.first(n).is_time] + [n for n in shown if not self.first(n).is_time]
+        return next((n for n in ranked if has_cost(n)), ranked[0]) if has_cost else ranked[0]
+
+
+TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9, "nsec": 1e-9}
+
+
+def time_unit(unit: str) -> float | None:
+    """Seconds per unit, where the unit is one of time."""
+    return TIME_UNITS.get(unit.strip().lower())

@@ -1,0 +1,174 @@
+"""Profiles: serial executions, each with its identifier tuple.
+
+A tuple is an ordered list of (kind, physical, logical, interpretation), of any length and with kinds that we may not
+know; it survives reading and writing. Node, rank, thread, ... are read off it. Tuples are not unique: several
+processes without MPI share one. The index of a profile is its key.
+
+    profile            0            1                 2
+    tuple_bounds    0  |---- 1 ----|------- 4 --------|--- ...
+    id_kind         0    1  2  3     1  2  3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.model.arrays import ABSENT, Bools, Ids, Ints, Offsets
+
+__all__ = ["DEFAULT_ID_NAMES", "Identifier", "IdentifierTuples", "Interpretation", "ProfileKind", "Profiles"]
+
+DEFAULT_ID_NAMES: tuple[str, ...] = ("SUMMARY", "NODE", "RANK", "THREAD", "GPUDEVICE", "GPUCONTEXT", "GPUSTREAM", "CORE")
+
+Identifier = tuple[int, int, int, int]  # kind, physical, logical, interpretation
+
+# column -> (identifier kind, which of its two numbers)
+IDENTITY = {
+    "node": ("NODE", "physical"),
+    "rank": ("RANK", "logical"),
+    "thread": ("THREAD", "logical"),
+    "gpu_device": ("GPUDEVICE", "logical"),
+    "gpu_context": ("GPUCONTEXT", "logical"),
+    "gpu_stream": ("GPUSTREAM", "logical"),
+    "core": ("CORE", "logical"),
+}
+
+
+class ProfileKind(IntEnum):
+    """What executed."""
+
+    SUMMARY = 0  # stored by the profiler over all others; never added to them
+    THREAD = 1
+    GPU_STREAM = 2
+    GPU = 3
+    METRIC = 4  # a location that only carries a metric (Score-P)
+    QUEUE = 5
+    ACCELERATOR = 6
+    OTHER = 7
+
+    @property
+    def word(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+class Interpretation(IntEnum):
+    """Which numbers of an identifier mean something."""
+
+    BOTH = 0
+    LOGICAL_LOCAL = 1  # the logical number was generated, unique within the enclosing prefix
+    LOGICAL_GLOBAL = 2  # generated, unique in the whole database
+    SINGLE = 3  # both numbers are the same one
+
+
+@dataclass(frozen=True)
+class IdentifierTuples:
+    """The identifier tuples of all profiles, one after the other."""
+
+    bounds: Ints  # profile p owns rows [bounds[p], bounds[p + 1])
+    kind: Ids
+    physical: Offsets
+    logical: Offsets
+    interpretation: Ids
+    names: tuple[str, ...] = DEFAULT_ID_NAMES
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @classmethod
+    def of(
+        cls, tuples: Sequence[Sequence[Identifier]], names: tuple[str, ...] = DEFAULT_ID_NAMES
+    ) -> IdentifierTuples:
+        """From lists of (kind, physical, logical, interpretation)."""
+        rows = [element for one in tuples for element in one]
+        columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
+        return cls(
+            np.cumsum([0, *map(len, tuples)]),
+            np.array(columns[0], np.int32),
+            np.array(columns[1], np.uint64),
+            np.array(columns[2], np.uint64),
+            np.array(columns[3], np.int32),
+            names,
+        )
+
+    def rows(self, profile: int) -> list[Identifier]:
+        """The tuple of one profile as (kind, physical, logical, interpretation)."""
+        part = slice(int(self.bounds[profile]), int(self.bounds[profile + 1]))
+        columns = (self.kind, self.physical, self.logical, self.interpretation)
+        return list(zip(*(c[part].tolist() for c in columns), strict=True))
+
+    def name(self, kind: int) -> str:
+        return self.names[kind] if kind < len(self.names) and self.names[kind] else f"KIND{kind}"
+
+    def pick(self, name: str, number: str) -> tuple[Offsets, Bools]:
+        """The `logical` or `physical` number of the first identifier of that name, and where there is one."""
+        kinds = [k for k, known in enumerate(self.names) if known == name]
+        rows = np.flatnonzero(np.isin(self.kind, kinds))[::-1]  # the first one is written last and stays
+        owner = np.searchsorted(self.bounds, rows, side="right") - 1
+        values, present = np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)
+        values[owner] = getattr(self, number)[rows]
+        present[owner] = True
+        return values, present
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """One row per profile. `system` is the leaf of the system tree, -1 where there is none."""
+
+    run: Ids
+    kind: Ids
+    name: tuple[str, ...]
+    system: Ids
+    source_id: Ints
+    identifiers: IdentifierTuples
+    attributes: tuple[tuple[tuple[str, str], ...], ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @cached_property
+    def is_summary(self) -> Bools:
+        summary: Bools = self.kind == ProfileKind.SUMMARY
+        return summary
+
+    @cached_property
+    def measured(self) -> Ints:
+        """Profiles that are executions, not stored summaries."""
+        return np.flatnonzero(~self.is_summary)
+
+    @property
+    def summaries(self) -> Ints:
+        return np.flatnonzero(self.is_summary)
+
+    def identity(self, column: str) -> tuple[Offsets, Bools]:
+        """`node`, `rank`, `thread`, ... of every profile, and where there is one."""
+        return self.identifiers.pick(*IDENTITY[column])
+
+    def identity_list(self, column: str) -> list[int | None]:
+        """The same as plain numbers; None is absent."""
+        values, present = self.identity(column)
+        return [v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)]
+
+    def label(self, profile: int) -> str:
+        """What a person calls this profile."""
+        return self.name[profile] or self.described(profile)
+
+    def described(self, profile: int) -> str:
+        """A name made from the identifier tuple: `rank 3 thread 1`."""
+        if self.is_summary[profile]:
+            return "summary"
+        words = {"RANK": "rank", "THREAD": "thread", "GPUDEVICE": "gpu", "GPUCONTEXT": "gpu context", "GPUSTREAM": "stream"}
+        parts = []
+        for kind, _, logical, _ in self.identifiers.rows(profile):
+            name = self.identifiers.name(kind)
+            if name in words or name.startswith("KIND"):
+                parts.append(f"{words.get(name, name)} {logical}")
+        return " ".join(parts) or f"profile {profile}"
+
+
+def absent_system(n_profiles: int) -> Ids:
+    """No system tree for any profile."""
+    return np.full(n_profiles, ABSENT, np.int32)

@@ -1,0 +1,85 @@
+"""Exclusive and inclusive where a file does not store them.
+
+    exclusive   stored, else function(c) - sum of function over the contexts lexically within c,
+                else point, else v(c) - sum of v(children) of an inclusive metric
+    inclusive   stored, else exclusive combined over the subtree
+
+A function-scope metric is never summed over a subtree: it contains what is nested in it already. Computed scopes
+concern the tree only; elided contexts have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array
+from callgrove.model.contexts import ContextTree
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+from callgrove.model.orders import combine_upwards, subtract_children
+
+__all__ = ["Recipe", "recipe"]
+
+SOURCES = {
+    Scope.EXCLUSIVE: (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.POINT, Scope.INCLUSIVE),
+    Scope.INCLUSIVE: (Scope.INCLUSIVE, Scope.EXCLUSIVE, Scope.FUNCTION, Scope.POINT),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to get a quantity in a scope: which stored row to take, and what to make of it."""
+
+    stored: int
+    metric: Metric
+    wanted: Scope
+
+    @property
+    def is_stored(self) -> bool:
+        """True where the row is the answer as it stands."""
+        return self.metric.scope == self.wanted
+
+    @property
+    def row(self) -> Metric:
+        """The metric row of the result; a computed one has no id in the file."""
+        return self.metric if self.is_stored else replace(self.metric, scope=self.wanted, source_id=None)
+
+    def apply(self, values: Array, tree: ContextTree) -> Array:
+        """The wanted scope from stored values of all contexts, one profile or one total. Elided contexts become
+        neutral in what is computed."""
+        if self.is_stored:
+            return values
+        if self.metric.composite is not None:
+            raise UsageError(f"{self.metric.name}: composite values are stored {self.metric.scope.word} only")
+        neutral = self.metric.aggregation.neutral
+        listed = tree.listed if values.ndim == 1 else tree.listed[:, None]
+        own = self._exclusive(np.where(listed, values, neutral).astype(values.dtype), tree)
+        if self.wanted == Scope.EXCLUSIVE:
+            return own
+        return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc)
+
+    def _exclusive(self, values: Array, tree: ContextTree) -> Array:
+        scope = self.metric.scope
+        if scope in (Scope.EXCLUSIVE, Scope.POINT) or self.metric.aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
+            return values
+        if values.dtype.kind == "u":
+            values = values.astype(np.int64)  # a difference of counters may be negative
+        return subtract_children(values, tree.within if scope == Scope.FUNCTION else tree.parent)
+
+
+def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
+    """The best way to a quantity in a scope."""
+    if scope not in SOURCES:
+        found = metrics.find(quantity, scope)
+        if found is None:
+            stored = ", ".join(s.word for s in metrics.scopes(quantity)) or "nothing"
+            raise UsageError(f"{quantity} is not stored in scope {scope.word!r}; there is {stored}")
+        return Recipe(found, metrics[found], scope)
+    for candidate in SOURCES[scope]:
+        index = metrics.find(quantity, candidate)
+        if index is not None:
+            return Recipe(index, metrics[index], scope)
+    stored = ", ".join(s.word or "none" for s in metrics.scopes(quantity)) or "nothing"
+    raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")

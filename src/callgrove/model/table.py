@@ -1,0 +1,127 @@
+"""The result that all layers share: named columns of equal length.
+
+A long result is an `Iterable[Table]` of chunks with the same columns; renderers take such iterables and stream.
+This module imports no NumPy at run time, so that a small table costs no NumPy import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .arrays import Array
+
+__all__ = ["UNCOUNTED", "Column", "Table"]
+
+UNCOUNTED = -1  # Table.left when rows were cut from a stream that was not read to its end
+
+_PLAIN_TYPES = frozenset({int, float, str, bool, type(None)})
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One named column. Cells that are None, or equal to `absent` (NaN equals NaN here), hold nothing."""
+
+    name: str
+    values: Sequence[Any] | Array
+    absent: Any = None
+
+    def __post_init__(self) -> None:
+        if getattr(self.values, "ndim", 1) != 1:
+            raise ValueError(f"column {self.name!r} is not one-dimensional")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def plain(self) -> list[Any]:
+        """The cells as plain Python values, None where absent."""
+        if hasattr(self.values, "dtype") and self.values.dtype.kind != "O":
+            return _plain_array(self.values, self.absent)
+        return _plain_sequence(self.values, self.absent)
+
+    def sliced(self, start: int, stop: int) -> Column:
+        return Column(self.name, self.values[start:stop], self.absent)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length with different names. `left` counts rows that a limit cut (UNCOUNTED: some)."""
+
+    columns: tuple[Column, ...]
+    left: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if len(set(self.names)) != len(self.columns):
+            raise ValueError(f"two columns have the same name: {', '.join(self.names)}")
+        if len({len(column) for column in self.columns}) > 1:
+            lengths = ", ".join(f"{column.name} {len(column)}" for column in self.columns)
+            raise ValueError(f"columns differ in length: {lengths}")
+
+    @classmethod
+    def from_rows(cls, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+        rows = list(rows)
+        wrong = next((row for row in rows if len(row) != len(names)), None)
+        if wrong is not None:
+            raise ValueError(f"a row has {len(wrong)} cells for {len(names)} columns: {wrong!r}")
+        cells: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
+        return cls(tuple(Column(name, values) for name, values in zip(names, cells, strict=True)))
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"no column {name!r}, only {', '.join(self.names)}")
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Rows of plain Python values, None where absent."""
+        return zip(*(column.plain() for column in self.columns), strict=True)
+
+    def head(self, limit: int | None) -> Table:
+        """The first `limit` rows (None: all); what is cut is added to `left`."""
+        if limit is not None and limit < 0:
+            raise ValueError(f"a limit cannot be negative: {limit}")
+        if limit is None or len(self) <= limit:
+            return self
+        left = UNCOUNTED if self.left == UNCOUNTED else self.left + len(self) - limit
+        return Table(tuple(column.sliced(0, limit) for column in self.columns), left)
+
+    def slices(self, n_rows: int) -> Iterator[Table]:
+        """The same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
+        for start in range(0, max(len(self), 1), n_rows):
+            last = start + n_rows >= len(self)
+            columns = tuple(column.sliced(start, start + n_rows) for column in self.columns)
+            yield Table(columns, self.left if last else 0)
+
+
+def _plain_array(array: Any, absent: Any) -> list[Any]:
+    cells: list[Any] = array.tolist()
+    if absent is not None:
+        missing = array != array if absent != absent else array == absent
+        for index in missing.nonzero()[0].tolist():
+            cells[index] = None
+    return cells
+
+
+def _plain_sequence(values: Iterable[Any], absent: Any) -> list[Any]:
+    cells = [cell if type(cell) in _PLAIN_TYPES else _plain_cell(cell) for cell in values]
+    if absent is None:
+        return cells
+    if absent != absent:
+        return [None if cell != cell else cell for cell in cells]
+    return [None if cell == absent else cell for cell in cells]
+
+
+def _plain_cell(cell: Any) -> Any:
+    """A NumPy scalar as its Python value; anything else as it is."""
+    is_scalar = hasattr(cell, "dtype") and getattr(cell, "ndim", None) == 0
+    return cell.item() if is_scalar else cell

@@ -1,0 +1,216 @@
+"""What profiles did over time.
+
+Samples: a line per profile, each sample (time, context) valid until the next one; context -1 is idle.
+Spans: one table of (start, end) over all profiles, streamed in chunks of the columns asked for; side tables hold what
+only some spans have (grid, bytes, counters, arguments, flows).
+
+Times are nanoseconds, int64, since the epoch or since the clock of the file began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+
+from callgrove.errors import CallgroveError, UsageError
+from callgrove.model.arrays import Array, Ids, Ints
+
+__all__ = [
+    "SPAN_COLUMNS",
+    "ArraySamples",
+    "ArraySpans",
+    "Counters",
+    "SampleBackend",
+    "Samples",
+    "SideTable",
+    "SpanBackend",
+    "SpanKind",
+    "Traces",
+    "Window",
+]
+
+Window = tuple[int, int]  # [start_ns, end_ns)
+SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
+SpanChunk = Mapping[str, Array]
+
+
+class SpanKind(IntEnum):
+    """What a span is."""
+
+    KERNEL = 0
+    COPY = 1
+    ALLOC = 2
+    MEMSET = 3
+    API = 4
+    MARKER = 5
+    REGION = 6
+    SYNC = 7
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of one line, in time order."""
+
+    time_ns: Ints
+    context: Ids
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    def within(self, window: Window | None) -> Samples:
+        """Samples in the window, with the one before it: it says what was going on at the left edge."""
+        if window is None:
+            return self
+        first = max(0, int(np.searchsorted(self.time_ns, window[0], side="right")) - 1)
+        last = int(np.searchsorted(self.time_ns, window[1], side="left"))
+        return Samples(self.time_ns[first:last], self.context[first:last])
+
+
+class SampleBackend(Protocol):
+    """Sample lines; line k belongs to profile `profile[k]`.
+
+    `metric[k]` is -1 for lines of contexts and a metric row for lines that follow one metric.
+    """
+
+    profile: Ids
+    metric: Ids
+    count: Ints
+
+    @property
+    def problems(self) -> list[CallgroveError]:
+        """Damage that was met and stepped over."""
+
+    def line(self, line: int, window: Window | None = None) -> Samples:
+        """The samples of one line."""
+
+
+@dataclass(frozen=True)
+class ArraySamples:
+    """Sample lines in memory."""
+
+    profile: Ids
+    metric: Ids
+    lines: tuple[Samples, ...]
+    count: Ints = field(init=False)
+    problems: list[CallgroveError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", np.array([len(line) for line in self.lines], np.int64))
+
+    def line(self, line: int, window: Window | None = None) -> Samples:
+        return self.lines[line].within(window)
+
+
+@dataclass(frozen=True)
+class SideTable:
+    """What only some spans have: row k belongs to span `span[k]`."""
+
+    span: Ints
+    columns: Mapping[str, Array | tuple[object, ...]]
+
+
+class SpanBackend(Protocol):
+    """Spans and what belongs to them. `strings` holds the names and categories that spans refer to."""
+
+    strings: Sequence[str]
+
+    def count(self) -> int:
+        """How many spans there are."""
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        """Projected chunks in file order; each chunk also has `span`, the number of the row."""
+
+    def side(self, name: str) -> SideTable | None:
+        """A side table by name: kernel, copy, counter, argument, flow."""
+
+
+@dataclass(frozen=True)
+class ArraySpans:
+    """Spans in memory."""
+
+    columns: Mapping[str, Array]
+    strings: tuple[str, ...] = ()
+    sides: Mapping[str, SideTable] = field(default_factory=dict)
+    chunk_rows: int = 1 << 16
+
+    def count(self) -> int:
+        return len(self.columns["start_ns"])
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        unknown = [c for c in columns if c not in self.columns]
+        if unknown:
+            raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(self.columns)}")
+        for first in range(0, self.count(), self.chunk_rows):
+            part = slice(first, min(first + self.chunk_rows, self.count()))
+            kept = np.ones(part.stop - part.start, np.bool_)
+            if window is not None:
+                kept &= (self.columns["start_ns"][part] < window[1]) & (self.columns["end_ns"][part] >= window[0])
+            if profiles is not None:
+                kept &= np.isin(self.columns["profile"][part], profiles)
+            if kept.any():
+                rows = np.flatnonzero(kept) + first
+                yield {"span": rows, **{name: self.columns[name][rows] for name in columns}}
+
+    def side(self, name: str) -> SideTable | None:
+        return self.sides.get(name)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Measured quantities over time, per profile; `name` indexes `names`."""
+
+    profile: Ids
+    name: Ids
+    time_ns: Ints
+    value: Array
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """All that an experiment knows over time. `time_range` is what the file says, or None."""
+
+    samples: SampleBackend | None = None
+    spans_backend: SpanBackend | None = None
+    counters: Counters | None = None
+    time_range: Window | None = None
+
+    @property
+    def n_lines(self) -> int:
+        return 0 if self.samples is None else len(self.samples.profile)
+
+    @property
+    def n_samples(self) -> int:
+        return 0 if self.samples is None else int(self.samples.count.sum())
+
+    @property
+    def n_spans(self) -> int:
+        return 0 if self.spans_backend is None else self.spans_backend.count()
+
+    def lines(self, profiles: Ints | None = None, window: Window | None = None) -> Iterator[tuple[int, int, Samples]]:
+        """(profile, metric, samples) of every line, or of those of some profiles."""
+        if self.samples is None:
+            return
+        for line, (profile, metric) in enumerate(
+            zip(self.samples.profile.tolist(), self.samples.metric.tolist(), strict=True)
+        ):
+            if profiles is None or profile in profiles:
+                yield profile, metric, self.samples.line(line, window)
+
+    def spans(
+        self, columns: Sequence[str] = SPAN_COLUMNS, window: Window | None = None, profiles: Ints | None = None
+    ) -> Iterator[SpanChunk]:
+        """Chunks of spans with the columns asked for, in file order."""
+        if self.spans_backend is not None:
+            yield from self.spans_backend.chunks(columns, window, profiles)

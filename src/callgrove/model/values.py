@@ -1,0 +1,281 @@
+"""The sparse tensor (profile, context, metric) -> number.
+
+Values are backed lazily: a backend answers one profile or one context from its own block and streams everything as
+blocks. Two kinds of block exist, and `Block.triples` is the one helper through which consumers take either:
+
+    SparseBlock   parallel arrays profile, context, metric, value
+    DenseBlock    one metric, a matrix (contexts x profiles)
+
+Absent is the aggregation's neutral element (0 for sums). Integers stay integers; composite values are structured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.model.arrays import Array, Floats, Ids, Ints
+from callgrove.model.metrics import Metrics
+from callgrove.model.profiles import Profiles
+
+__all__ = ["ArrayValues", "Block", "DenseBlock", "NoValues", "SparseBlock", "ValueBackend", "Values"]
+
+
+@dataclass(frozen=True)
+class SparseBlock:
+    """Some values as parallel arrays. No order is promised across blocks; inside one, it is the file's."""
+
+    profile: Ids
+    context: Ids
+    metric: Ids
+    value: Array
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def triples(self) -> SparseBlock:
+        return self
+
+    def take(self, rows: Array | slice) -> SparseBlock:
+        """Some of the rows, by mask, by index or by slice."""
+        return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows])
+
+    @classmethod
+    def empty(cls) -> SparseBlock:
+        none = np.empty(0, np.int32)
+        return cls(none, none, none, np.empty(0))
+
+    @classmethod
+    def joined(cls, blocks: Sequence[SparseBlock]) -> SparseBlock:
+        """One block of many."""
+        if not blocks:
+            return cls.empty()
+        parts = zip(*((b.profile, b.context, b.metric, b.value) for b in blocks), strict=True)
+        return cls(*(np.concatenate(part) for part in parts))
+
+
+@dataclass(frozen=True)
+class DenseBlock:
+    """One metric over (some contexts x some profiles)."""
+
+    metric: int
+    contexts: Ids
+    profiles: Ids
+    matrix: Array
+    neutral: float = 0.0
+
+    def __len__(self) -> int:
+        return int(self.matrix.size)
+
+    def triples(self) -> SparseBlock:
+        """What is not neutral, profile by profile."""
+        if self.matrix.dtype.names is None:
+            kept = self.matrix.T != self.neutral
+        else:
+            kept = np.array([[bool(any(cell)) for cell in row] for row in self.matrix.T.tolist()]).reshape(self.matrix.T.shape)
+        profile, context = np.nonzero(kept)
+        metric = np.full(len(profile), self.metric, np.int32)
+        return SparseBlock(self.profiles[profile], self.contexts[context], metric, self.matrix.T[kept])
+
+
+Block = SparseBlock | DenseBlock
+
+
+class ValueBackend(Protocol):
+    """Where values come from. Ids are the model's; blocks never mix value types."""
+
+    @property
+    def problems(self) -> list[CallgroveError]:
+        """Damage that streaming met and stepped over; who steps over more adds to it."""
+
+    def n_stored(self) -> int | None:
+        """How many values the input announces, where that is known without reading them; `blocks` gives no more."""
+
+    def profile(self, profile: int) -> SparseBlock:
+        """All values of one profile."""
+
+    def context(self, context: int) -> SparseBlock:
+        """The values of one context in all measured profiles; stored summaries are left out."""
+
+    def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        """Everything of these profiles and metrics, in the file's order; at most one block is in memory."""
+
+
+class NoValues:
+    """An experiment without values."""
+
+    def __init__(self) -> None:
+        self.problems: list[CallgroveError] = []
+
+    def n_stored(self) -> int | None:
+        return 0
+
+    def profile(self, profile: int) -> SparseBlock:
+        return SparseBlock.empty()
+
+    def context(self, context: int) -> SparseBlock:
+        return SparseBlock.empty()
+
+    def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        yield from ()
+
+
+class ArrayValues:
+    """Values in memory. One value type only; `chains` combines several."""
+
+    def __init__(self, block: SparseBlock, profiles: Profiles) -> None:
+        self.problems: list[CallgroveError] = []
+        order = np.lexsort((block.metric, block.context, block.profile))
+        self._rows = block.take(order)
+        self._summary = profiles.is_summary
+        self._bounds = np.searchsorted(self._rows.profile, np.arange(len(profiles) + 1))
+        self._by_context = np.argsort(self._rows.context, kind="stable")
+
+    def n_stored(self) -> int | None:
+        return len(self._rows)
+
+    def profile(self, profile: int) -> SparseBlock:
+        return self._rows.take(slice(self._bounds[profile], self._bounds[profile + 1]))
+
+    def context(self, context: int) -> SparseBlock:
+        ids = self._rows.context[self._by_context]
+        rows = self._by_context[np.searchsorted(ids, context) : np.searchsorted(ids, context, side="right")]
+        return self._rows.take(rows[~self._summary[self._rows.profile[rows]]])
+
+    def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        chosen = range(len(self._bounds) - 1) if profiles is None else profiles.tolist()
+        for profile in chosen:
+            block = self.profile(profile)
+            if metrics is not None:
+                block = block.take(np.isin(block.metric, metrics))
+            if len(block):
+                yield block
+
+
+@dataclass(frozen=True)
+class Values:
+    """All values of an experiment, asked by profile, by context, by metric or in one stream."""
+
+    backend: ValueBackend
+    metrics: Metrics
+    profiles: Profiles
+    n_contexts: int
+
+    def n_stored(self) -> int | None:
+        """How many values the input announces, where that is known without reading them."""
+        return self.backend.n_stored()
+
+    @property
+    def problems(self) -> list[CallgroveError]:
+        """Damage that was met, and stepped over, while values were read."""
+        return self.backend.problems
+
+    def profile(self, profile: int) -> SparseBlock:
+        """All values of one profile; reads its block only."""
+        return self.backend.profile(profile)
+
+    def context(self, context: int) -> SparseBlock:
+        """The values of one context in all measured profiles; reads its block only."""
+        return self.backend.context(context)
+
+    def metric(self, metric: int, profiles: Ints | None = None) -> SparseBlock:
+        """All values of one metric, over the measured profiles or those given."""
+        return SparseBlock.joined([b.triples() for b in self.blocks(profiles, np.array([metric]))])
+
+    def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        """Everything, in the file's order, over the measured profiles or those given; memory holds one block."""
+        return self.backend.blocks(self.profiles.measured if profiles is None else profiles, metrics)
+
+    def dense(self, profile: int, metric: int) -> Array:
+        """One metric of one profile over all contexts; absent is neutral."""
+        block = self.profile(profile)
+        return self._spread(block.take(block.metric == metric), metric)
+
+    def totals(self, metric: int, profiles: Ints | None = None) -> Array:
+        """One metric over all contexts, combined over the measured profiles or those given.
+
+        Where a stored summary holds this very combination and nothing was selected, it answers alone.
+        """
+        if profiles is None and (summary := self._summary_of(metric)) is not None:
+            try:
+                return self.dense(summary, metric)
+            except CorruptFile as error:  # the profiles themselves still answer
+                if str(error) not in map(str, self.problems):
+                    self.problems.append(error)
+        row = self.metrics[metric]
+        if row.composite is not None:
+            return self._composite_totals(metric, profiles)
+        out: Array | None = None
+        for block in self.blocks(profiles, np.array([metric])):
+            part = block.triples()
+            if out is None:
+                out = self._neutral(metric, part.value.dtype)
+            row.aggregation.ufunc.at(out, part.context, part.value)
+        return self._neutral(metric, np.dtype(np.float64)) if out is None else out
+
+    def columns(self, profiles: Ints | None = None) -> SparseBlock:
+        """Every value as four columns. Where the count is known, they are filled in place: nothing is held twice."""
+        known = self.n_stored() if profiles is None else None
+        if known is None:
+            return SparseBlock.joined([b.triples() for b in self.blocks(profiles)])
+        parts = (b.triples() for b in self.backend.blocks(np.arange(len(self.profiles))))
+        out: SparseBlock | None = None
+        at = 0
+        for part in parts:
+            if out is None:
+                profile, context, metric = (np.empty(known, np.int32) for _ in range(3))
+                out = SparseBlock(profile, context, metric, np.empty(known, part.value.dtype))
+            to = slice(at, at + len(part))
+            out.profile[to], out.context[to] = part.profile, part.context
+            out.metric[to], out.value[to] = part.metric, part.value
+            at = to.stop
+        return SparseBlock.empty() if out is None else out.take(slice(at))
+
+    def _summary_of(self, metric: int) -> int | None:
+        """The stored summary profile, if there is exactly one, it covers all runs and carries this metric's sum."""
+        found = self.profiles.summaries
+        row = self.metrics[metric]
+        single_run = len(np.unique(self.profiles.run)) <= 1
+        return int(found[0]) if len(found) == 1 and single_run and row.aggregation.value == "sum" else None
+
+    def _neutral(self, metric: int, dtype: np.dtype[np.generic]) -> Array:
+        neutral = self.metrics[metric].aggregation.neutral
+        kind = dtype if neutral == 0 else np.dtype(np.float64)
+        if kind.kind in "iu":
+            kind = np.dtype(np.uint64 if kind.kind == "u" else np.int64)  # small counters overflow when added up
+        return np.full(self.n_contexts, neutral, kind)
+
+    def _spread(self, block: SparseBlock, metric: int) -> Array:
+        if block.value.dtype.names is not None:
+            out: Array = np.zeros(self.n_contexts, block.value.dtype)
+        else:
+            out = self._neutral(metric, block.value.dtype)
+        out[block.context] = block.value
+        return out
+
+    def _composite_totals(self, metric: int, profiles: Ints | None) -> Array:
+        composite = self.metrics[metric].composite
+        assert composite is not None
+        out = np.zeros(self.n_contexts, composite.dtype)
+        seen = np.zeros(self.n_contexts, np.bool_)
+        for block in self.blocks(profiles, np.array([metric])):
+            part = block.triples()
+            for one in np.unique(part.profile):  # a context occurs once per profile: no index repeats
+                rows = part.take(part.profile == one)
+                at, fresh = rows.context, ~seen[rows.context]
+                out[at[fresh]] = rows.value[fresh]
+                if (~fresh).any():
+                    if composite.combine is None:
+                        raise TypeError(f"values of {self.metrics[metric].name} cannot be combined")
+                    out[at[~fresh]] = composite.combine(out[at[~fresh]], rows.value[~fresh])
+                seen[at] = True
+        return out
+
+    def scalar(self, metric: int, values: Array) -> Floats:
+        """The scalar reading of values: themselves, or what their composite type says."""
+        composite = self.metrics[metric].composite
+        return values if composite is None else composite.scalar(values)
