@@ -1,0 +1,242 @@
+"""What databases of both generations share: which parts are there, and the experiment that is made of them.
+
+Every part may be missing or damaged; what is intact is opened and the rest is recorded:
+
+    tree (experiment.xml, meta.db)   without it, contexts are known by id only
+    profile.db                       profiles and their values
+    cct.db                           the same values by context; answers alone where profile.db is broken
+    trace.db                         samples
+    src/                             copies of source files
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.idmap import IdMap
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
+from callgrove.formats.hpctoolkit.sparse import SparseBlocks
+from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable
+from callgrove.model.arrays import ABSENT, Array, Bools, Ints
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import Experiment, Severity, Sources
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import Identifier, IdentifierTuples, ProfileKind
+from callgrove.model.traces import Window
+
+__all__ = ["Database", "copied_source", "unit_of"]
+
+Read = TypeVar("Read")
+GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
+
+
+def unit_of(name: str) -> str:
+    """The unit that HPCToolkit writes behind a metric's name: `CPUTIME (sec)`."""
+    found = re.search(r"\(([^()]+)\)\s*$", name)
+    return found.group(1) if found and found.group(1) in ("sec", "B", "us", "ns", "ms") else ""
+
+
+def copied_source(path: str) -> tuple[str, str]:
+    """(the file's original path, where its copy lies) of a copied source `[./]src/home/user/a.c`."""
+    inside = path.removeprefix("./")
+    return "/" + inside.removeprefix("src/").lstrip("/"), inside
+
+
+@dataclass
+class Database:
+    """The parts of one database while it is being opened."""
+
+    folder: Path
+    parts: dict[str, Path]
+    builder: ExperimentBuilder
+    by_profile: SparseBlocks | None = None
+    by_context: SparseBlocks | None = None
+    is_summary: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    identifiers: IdentifierTuples | None = None
+    metrics: dict[int, int] = field(default_factory=dict)  # id in threads -> row
+    summary_metrics: dict[int, int] = field(default_factory=dict)  # id in summaries -> row
+    lines: TraceLines | None = None
+    sample_record: np.dtype[Any] | None = None
+    time_range: Window | None = None
+
+    @classmethod
+    def locate(cls, source: Source, builder: ExperimentBuilder, names: tuple[str, ...], lone: str) -> Database:
+        """The files of a folder, or a single file that its content says is the part `lone`."""
+        if source.is_folder:
+            parts = {name: source.path / name for name in names if source.has(name)}
+            return cls(source.path, parts, builder)
+        return cls(source.folder, {lone: source.path}, builder)
+
+    def damaged(self, error: CallgroveError) -> None:
+        self.builder.warn(Severity.DAMAGE, str(error))
+
+    def missing(self, text: str) -> None:
+        self.builder.warn(Severity.MISSING, text)
+
+    def say_what_is_missing(self, *names: str) -> None:
+        """Parts that are not there are normal; the user should know."""
+        effect = {
+            "profile.db": "profiles are known by number only",
+            "cct.db": "values of one context are looked up in every profile",
+            "trace.db": "there are no traces",
+        }
+        for name in names:
+            if name not in self.parts:
+                self.missing(f"{self.folder}: there is no {name}: {effect[name]}")
+
+    def name_metrics(self) -> None:
+        """Rows `metric#ID` for the ids that occur, where no table names them. All values are looked at."""
+        for blocks, table in ((self.by_profile, self.metrics), (self.by_context, self.metrics)):
+            if blocks is None or table:
+                continue
+            ids = {id_ for number in np.flatnonzero(~blocks.broken).tolist() for id_ in self._metric_ids(blocks, number)}
+            for id_ in sorted(ids):
+                table[id_] = self.builder.add_metric(Metric(f"metric#{id_}", Scope.NONE, source_id=id_))
+        self.summary_metrics.update(self.metrics)
+
+    def _metric_ids(self, blocks: SparseBlocks, number: int) -> list[int]:
+        try:
+            block = blocks.block(number)
+        except CorruptFile as error:
+            self.damaged(error)
+            return []
+        ids: list[int] = np.unique(block.minor if blocks is self.by_profile else block.ids).tolist()
+        return ids
+
+    def part(self, name: str, read: Callable[[FileBytes], Read], footer_missing: Callable[[FileBytes, str], bool]) -> Read | None:
+        """What `read` makes of a part; None where it is not there or damaged, and a record of which."""
+        if name not in self.parts:
+            return None
+        file = FileBytes(self.parts[name])
+        try:
+            result = read(file)
+        except CorruptFile as error:
+            self.damaged(error)
+            return None
+        if footer_missing(file, name):
+            self.builder.warn(Severity.DAMAGE, f"{file.path}: the closing word is missing: its writer did not finish")
+        return result
+
+    def read_identifiers(
+        self, pointers: Array, read: Callable[[FileBytes, int], list[Identifier]], names: tuple[str, ...]
+    ) -> None:
+        """The identifier tuple of every profile; a broken one is empty."""
+        assert self.by_profile is not None
+        tuples: list[list[Identifier]] = []
+        for pointer in pointers.tolist():
+            try:
+                tuples.append(read(self.by_profile.file, pointer))
+            except CorruptFile as error:
+                if not tuples or tuples[-1]:
+                    self.damaged(error)
+                tuples.append([])
+        self.identifiers = IdentifierTuples.of(tuples, names)
+
+    def finish(self) -> Experiment:
+        """Profiles, elided contexts, values and traces, on top of the tree and the metrics that are built already."""
+        self._add_profiles()
+        self._add_elided()
+        builder = self.builder
+        order = builder.order()
+        ids = np.full(len(order), ABSENT, np.int64)
+        ids[order] = builder.source_ids()
+        contexts = IdMap(ids[ids > 0], np.flatnonzero(ids > 0))
+        for blocks in (self.by_profile, self.by_context):
+            for error in blocks.damage() if blocks else []:
+                self.damaged(error)
+        values = DatabaseValues(
+            self.by_profile,
+            self.by_context,
+            contexts,
+            ids,
+            MetricTable(self.metrics),
+            MetricTable(self.summary_metrics),
+            self.is_summary,
+        )
+        builder.set_values(values)
+        self._add_traces(contexts)
+        builder.sources = Sources(self.folder if self.folder.is_dir() else None)
+        return builder.build()
+
+    def _add_profiles(self) -> None:
+        if self.identifiers is None:  # only cct.db is left: profiles are known by number
+            n = self._profiles_in_contexts()
+            self.is_summary = np.arange(n) == 0
+            self.identifiers = IdentifierTuples.of([[] for _ in range(n)])
+        gpu = np.zeros(len(self.identifiers), np.bool_)
+        for name in GPU_KINDS:
+            gpu |= self.identifiers.pick(name, "logical")[1]
+        for number, (summary, stream) in enumerate(zip(self.is_summary.tolist(), gpu.tolist(), strict=True)):
+            kind = ProfileKind.SUMMARY if summary else ProfileKind.GPU_STREAM if stream else ProfileKind.THREAD
+            self.builder.add_profile(kind, source_id=number)
+        self.builder.set_identifiers(self.identifiers)
+
+    def _profiles_in_contexts(self) -> int:
+        """One more than the highest profile that cct.db mentions, or that has a trace line."""
+        highest = int(self.lines.profile.max()) if self.lines is not None and len(self.lines.profile) else 0
+        if self.by_context is not None:
+            for context in np.flatnonzero((self.by_context.n_values > 0) & ~self.by_context.broken).tolist():
+                try:
+                    highest = max(highest, int(self.by_context.block(context).minor.max()))
+                except CorruptFile as error:
+                    self.damaged(error)
+        return min(highest, 1 << 24) + 1 if highest else 0
+
+    def _add_elided(self) -> None:
+        """Contexts that carry values but that the tree does not list."""
+        known = self.builder.source_ids()
+        unlisted = np.setdiff1d(self._valued_ids(), np.append(known, 0))
+        self.builder.add_contexts(
+            parent=[ABSENT] * len(unlisted), kind=[int(ContextKind.ELIDED)] * len(unlisted), source_id=unlisted.tolist()
+        )
+
+    def _valued_ids(self) -> Ints:
+        """Ids of contexts with values: cct.db lists them; without it, the indices of profile.db do."""
+        if self.by_context is not None:
+            return np.flatnonzero(self.by_context.n_values > 0)
+        if self.by_profile is None:
+            return np.empty(0, np.int64)
+        sound = np.flatnonzero(~self.by_profile.broken)
+        summaries = sound[self.is_summary[sound]]
+        found: list[Ints] = [np.empty(0, np.int64)]
+        for profile in (summaries if len(summaries) else sound).tolist():
+            try:
+                found.append(self.by_profile.index(profile)[0])
+            except CorruptFile as error:
+                self.damaged(error)
+        return np.unique(np.concatenate(found))
+
+    def _add_traces(self, contexts: IdMap) -> None:
+        if self.lines is None or self.sample_record is None:
+            return
+        lines, n = self.lines, len(self.is_summary)
+        inside = lines.profile < n
+        if not inside.all():
+            wrong = int(lines.profile[~inside][0])
+            self.damaged(
+                CorruptFile(self.parts["trace.db"], "trace lines", expected=f"profiles below {n}", found=f"profile {wrong}")
+            )
+        metric = MetricTable(self.metrics)[np.where(lines.type > 0, lines.type, 0)]
+        samples = DatabaseSamples(
+            FileBytes(self.parts["trace.db"]),
+            self.sample_record,
+            lines.profile[inside].astype(np.int32),
+            np.where(lines.type > 0, metric, ABSENT).astype(np.int32)[inside],
+            lines.start[inside],
+            lines.end[inside],
+            contexts,
+        )
+        for problem in samples.problems:
+            self.damaged(problem)
+        has_samples = bool(samples.count.sum())
+        self.builder.set_traces(samples, time_range=self.time_range if has_samples else None)

@@ -1,0 +1,228 @@
+"""Released HPCToolkit databases: meta.db + profile.db + cct.db [+ trace.db] [+ metrics/default.yaml] [+ src/].
+
+Specification: HPCToolkit's FORMATS.md of the 4.0 release. Deviations of genuine files that are honoured here:
+the summary's sum of squares holds plain sums; a minimum may be wrong; `lex_aware` of threads is plain function at loops;
+instructions below lines are left out of the tree but keep their values; siblings need not be distinct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError
+from callgrove.formats.hpctoolkit import consistency, fields, release_files
+from callgrove.formats.hpctoolkit import release_records as rec
+from callgrove.formats.hpctoolkit.database import Database, copied_source, unit_of
+from callgrove.formats.hpctoolkit.meta_db import MetaDb, RawContext, RawMetric, RawScope, RawSummary
+from callgrove.formats.hpctoolkit.columns import add_columns
+from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
+from callgrove.model.arrays import ABSENT
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind, Relation
+from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.profiles import DEFAULT_ID_NAMES
+
+__all__ = ["FORMAT", "ReleaseFormat"]
+
+PARTS = ("meta.db", "profile.db", "cct.db", "trace.db")
+COLUMNS_FILE = "metrics/default.yaml"
+MAGICS = {rec.MAGIC + kind.encode(): name for name, kind in release_files.KINDS.items()}
+SCOPES = {"point": Scope.POINT, "function": Scope.FUNCTION, "lex_aware": Scope.LEXICAL, "execution": Scope.INCLUSIVE}
+STATISTICS = {("1", 0): "count", ("$$", 0): "sum", ("($$^2)", 0): "sum of squares", ("$$", 1): "min", ("$$", 2): "max"}
+COMBINE = (Aggregation.SUM, Aggregation.MINIMUM, Aggregation.MAXIMUM)
+LEXICAL_TYPES = (ContextKind.FUNCTION, ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION)
+
+
+class ReleaseFormat:
+    """Reads released databases, whole or in parts."""
+
+    name = "hpctoolkit-release"
+    title = "HPCToolkit database, released 4.x"
+
+    def match(self, source: Source) -> Match | None:
+        """By the magic of meta.db, or of any part that was given alone."""
+        if source.is_folder:
+            if MAGICS.get(source.head(14, "meta.db")) == "meta.db":
+                return Match(Grade.EXACT, "meta.db is that of a released database")
+            if source.has("meta.db"):
+                return Match(Grade.WEAK, "it has a file meta.db")
+            known = [name for name in PARTS if MAGICS.get(source.head(14, name)) == name]
+            return Match(Grade.STRONG, f"it has {known[0]} of a released database") if known else None
+        part = MAGICS.get(source.head(14))
+        return Match(Grade.EXACT, f"it is the {part} of a released database") if part else None
+
+    def read(self, source: Source, options: ReadOptions) -> Experiment:
+        builder = ExperimentBuilder(self.name, path=str(source.path), title=source.path.name)
+        part = MAGICS.get(source.head(14), "meta.db")
+        database = Database.locate(source, builder, PARTS, part)
+        id_names = DEFAULT_ID_NAMES
+        if "meta.db" in database.parts:
+            meta = MetaDb(FileBytes(database.parts["meta.db"]))
+            if release_files.footer_missing(meta.file, "meta.db"):
+                builder.warn(Severity.DAMAGE, f"{meta.file.path}: the closing word is missing: its writer did not finish")
+            builder.version, builder.title = meta.version, meta.title or builder.title
+            if meta.description:
+                builder.attributes["description"] = meta.description
+            id_names = meta.id_names
+            options.progress("reading meta.db", 0, meta.file.size)
+            _add_metrics(database, meta.metrics)
+            _add_contexts(database, meta)
+            _add_columns(database, meta)
+        else:
+            database.missing(f"{source.path}: there is no meta.db: contexts and metrics are known by number only")
+        _add_values(database, id_names)
+        _add_traces(database)
+        if "meta.db" not in database.parts:
+            database.name_metrics()
+        return database.finish()
+
+    def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
+        """Everything that `consistency` verifies."""
+        return consistency.problems(self.read(source, options), source)
+
+    def dump(self, source: Source) -> Iterator[Field]:
+        """Every field of every part."""
+        names = [n for n in PARTS if source.has(n)] if source.is_folder else [MAGICS.get(source.head(14), "meta.db")]
+        for name in names:
+            file = source.bytes(name if source.is_folder else "")
+            yield from fields.release_fields(file, name)
+
+
+FORMAT = ReleaseFormat()
+
+
+def _add_metrics(database: Database, metrics: tuple[RawMetric, ...]) -> None:
+    """One row per metric and scope; statistics other than the plain sum get rows of their own."""
+    for metric in metrics:
+        rows: dict[RawScope, int] = {}
+        for scope, id_ in metric.scopes:
+            rows[scope] = database.metrics[id_] = database.builder.add_metric(
+                Metric(_name(metric.name, scope), _scope(scope), unit=unit_of(metric.name), source_id=id_)
+            )
+        for summary in metric.summaries:
+            statistic = _statistic(summary)
+            if statistic == "sum" and summary.scope in rows:
+                database.summary_metrics[summary.id] = rows[summary.scope]
+            else:
+                database.summary_metrics[summary.id] = database.builder.add_metric(
+                    Metric(
+                        _name(metric.name, summary.scope),
+                        _scope(summary.scope),
+                        unit=unit_of(metric.name) if statistic in ("min", "max") else "",
+                        statistic=statistic,
+                        aggregation=COMBINE[summary.combine] if summary.combine < len(COMBINE) else Aggregation.NONE,
+                        formula=summary.formula,
+                        visible=False,
+                        source_id=summary.id,
+                    )
+                )
+
+
+def _scope(scope: RawScope) -> Scope:
+    return SCOPES.get(scope.name, Scope.NONE)
+
+
+def _name(name: str, scope: RawScope) -> str:
+    """A scope that we do not know becomes part of the name: its values are kept, but nothing is computed of them."""
+    return name if scope.name in SCOPES else f"{name} [{scope.name}]"
+
+
+def _statistic(summary: RawSummary) -> str:
+    return STATISTICS.get((summary.formula, summary.combine), f"{summary.combine}: {summary.formula}")
+
+
+def _add_contexts(database: Database, meta: MetaDb) -> None:
+    builder = database.builder
+    modules = [builder.module(path) for path in meta.modules]
+    files = [builder.file(*(copied_source(path) if copied else (path, ""))) for path, copied in meta.files]
+    functions = [
+        builder.region(
+            ContextKind.PLACEHOLDER if f.module < 0 and f.name.startswith("<") else ContextKind.FUNCTION,
+            f.name,
+            file=files[f.file] if f.file >= 0 else ABSENT,
+            line=f.line if f.file >= 0 else ABSENT,
+            module=modules[f.module] if f.module >= 0 else ABSENT,
+            offset=f.offset if f.module >= 0 else None,
+        )
+        for f in meta.functions
+    ]
+    placeholders = {f for f, raw in zip(functions, meta.functions, strict=True) if raw.module < 0 and raw.name.startswith("<")}
+    seen: set[int] = set()
+    columns: dict[str, list[int]] = {"parent": [], "kind": [], "relation": [], "region": [], "source_id": []}
+    for raw in meta.contexts():
+        kind = _kind(raw, functions, placeholders)
+        relation = Relation(raw.relation) if raw.relation in (0, 1, 2) else Relation.CALL
+        row = (raw.parent, kind, relation, _region(builder, raw, kind, functions, files, modules), raw.id)
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+        if raw.id in seen or raw.id == 0:
+            builder.warn(Severity.DAMAGE, f"{meta.file.path}: Context: context id {raw.id} is used twice")
+        seen.add(raw.id)
+    builder.add_contexts(**columns)
+
+
+def _kind(raw: RawContext, functions: list[int], placeholders: set[int]) -> ContextKind:
+    if raw.entry:
+        return ContextKind.ENTRY
+    if raw.lexical_type >= len(LEXICAL_TYPES):
+        return ContextKind.UNKNOWN
+    kind = LEXICAL_TYPES[raw.lexical_type]
+    if kind != ContextKind.FUNCTION:
+        return kind
+    if raw.function < 0:
+        return ContextKind.UNKNOWN
+    if functions[raw.function] in placeholders:
+        return ContextKind.PLACEHOLDER
+    return ContextKind.INLINED if raw.relation == Relation.INLINED else ContextKind.FUNCTION
+
+
+def _region(
+    builder: ExperimentBuilder, raw: RawContext, kind: ContextKind, functions: list[int], files: list[int], modules: list[int]
+) -> int:
+    if raw.function >= 0 and raw.file < 0 and raw.module < 0:
+        return functions[raw.function]
+    unnamed = "<unknown function>" if raw.lexical_type == 0 and not raw.entry else ""
+    name = raw.entry or (builder.region_name(functions[raw.function]) if raw.function >= 0 else unnamed)
+    return builder.region(
+        ContextKind.FUNCTION if kind == ContextKind.INLINED else kind,
+        name,
+        file=files[raw.file] if raw.file >= 0 else ABSENT,
+        line=raw.line if raw.file >= 0 else ABSENT,
+        module=modules[raw.module] if raw.module >= 0 else ABSENT,
+        offset=raw.offset if raw.module >= 0 else None,
+    )
+
+
+def _add_columns(database: Database, meta: MetaDb) -> None:
+    """What metrics/default.yaml wants shown. A broken one costs the columns, nothing else."""
+    path = database.folder / COLUMNS_FILE
+    if not path.is_file() or database.parts.get("meta.db") != database.folder / "meta.db":
+        return
+    try:
+        add_columns(database.builder, path, meta.metrics)
+    except (CallgroveError, OSError) as error:
+        database.builder.warn(Severity.DAMAGE, str(error))
+
+
+def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
+    profiles = database.part("profile.db", release_files.read_profiles, release_files.footer_missing)
+    if profiles is not None:
+        _, database.by_profile, pointers, database.is_summary = profiles
+        database.read_identifiers(pointers, release_files.identifier_tuple, id_names)
+    contexts = database.part("cct.db", release_files.read_cct, release_files.footer_missing)
+    if contexts is not None:
+        database.by_context = contexts[1]
+    database.say_what_is_missing("profile.db", "cct.db")
+
+
+def _add_traces(database: Database) -> None:
+    traces = database.part("trace.db", release_files.read_traces, release_files.footer_missing)
+    if traces is not None:
+        database.lines, database.time_range = traces
+        database.sample_record = rec.SAMPLE
+    database.say_what_is_missing("trace.db")
+
+

@@ -1,0 +1,111 @@
+"""The binary files of a released database: where each block and each line lies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
+from callgrove.formats.hpctoolkit import release_records as rec
+from callgrove.formats.hpctoolkit.samples import TraceLines
+from callgrove.formats.hpctoolkit.sparse import BlockLayout, SparseBlocks
+from callgrove.model.arrays import Array, Bools
+from callgrove.model.profiles import Identifier, Interpretation
+
+__all__ = ["footer_missing", "header", "identifier_tuple", "read_cct", "read_profiles", "read_traces"]
+
+PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX)
+CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX)
+KINDS = {"meta.db": "meta", "profile.db": "prof", "cct.db": "ctxt", "trace.db": "trce"}
+SUMMARY_FLAG = 1
+PHYSICAL_FLAG = 1
+
+
+def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]:
+    """The version and the sections as name -> (offset, size)."""
+    if file.size < rec.HEADER.itemsize:
+        raise CorruptFile(file.path, "header", expected=f"{rec.HEADER.itemsize} bytes", found=f"{file.size} bytes")
+    found = file.record(rec.HEADER, 0, "header")
+    magic = file.copy(0, 14, "header")
+    if magic.startswith(b"HPCPROF-"):
+        raise RefusedInput(
+            f"{file.path}: is part of a pre-release database, beside parts of a released one; keep the two in folders of their own"
+        )
+    if magic != rec.MAGIC + kind.encode():
+        raise CorruptFile(
+            file.path, "header", offset=0, expected=f"{rec.MAGIC + kind.encode()!r}", found=f"{magic!r}"
+        )
+    version = f"{int(found['major'])}.{int(found['minor'])}"
+    if int(found["major"]) != 4:
+        raise UnsupportedVersion(f"{file.path}: version {version}; callgrove reads 4.x")
+    names = rec.SECTIONS[kind]
+    table = file.array(rec.SECTION, len(names), rec.HEADER.itemsize, "header")
+    return version, {n: (int(s["ptr"]), int(s["size"])) for n, s in zip(names, table, strict=True)}
+
+
+def footer_missing(file: FileBytes, name: str) -> bool:
+    """Is the word that a complete file ends with absent?"""
+    return file.tail(8) != rec.FOOTERS[KINDS[name]]
+
+
+def read_profiles(file: FileBytes) -> tuple[str, SparseBlocks, Array, Bools]:
+    """The version, the blocks of profile.db, where each identifier tuple stands, and which profiles are summaries."""
+    version, sections = header(file, "prof")
+    section = file.record(rec.PROFILE_INFOS, sections["ProfileInfos"][0], "ProfileInfos")
+    n, stride = int(section["nProfiles"]), int(section["szProfile"])
+    infos = file.strided(rec.PROFILE_INFO, stride, n, int(section["pProfiles"]), "ProfileInfos")
+    blocks = SparseBlocks(
+        file,
+        PROFILE_LAYOUT,
+        "profile",
+        infos["nValues"].astype(np.uint64),
+        infos["pValues"].astype(np.uint64),
+        infos["nCtxs"].astype(np.uint64),
+        infos["pCtxIndices"].astype(np.uint64),
+    )
+    is_summary: Bools = (infos["flags"] & SUMMARY_FLAG) != 0
+    return version, blocks, infos["pIdTuple"].astype(np.uint64), is_summary
+
+
+def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
+    """One tuple as (kind, physical, logical, interpretation); a summary has none."""
+    length = int(file.array("<u2", 1, pointer, "IdTuples")[0]) if pointer else 0
+    elements = file.array(rec.ID_ELEMENT, length, pointer + 8 if length else 0, "IdTuples").tolist()
+    return [(kind, physical, logical, _interpretation(flags)) for kind, flags, logical, physical in elements]
+
+
+def _interpretation(flags: int) -> Interpretation:
+    return Interpretation.BOTH if flags & PHYSICAL_FLAG else Interpretation.SINGLE
+
+
+def read_cct(file: FileBytes) -> tuple[str, SparseBlocks]:
+    """The version and the blocks of cct.db by context id."""
+    version, sections = header(file, "ctxt")
+    section = file.record(rec.CTX_INFOS, sections["CtxInfos"][0], "CtxInfos")
+    n, stride = int(section["nCtxs"]), int(section["szCtx"])
+    infos = file.strided(rec.CTX_INFO, stride, n, int(section["pCtxs"]), "CtxInfos")
+    return version, SparseBlocks(
+        file,
+        CONTEXT_LAYOUT,
+        "context",
+        infos["nValues"].astype(np.uint64),
+        infos["pValues"].astype(np.uint64),
+        infos["nMetrics"].astype(np.uint64),
+        infos["pMetricIndices"].astype(np.uint64),
+    )
+
+
+def read_traces(file: FileBytes) -> tuple[TraceLines, tuple[int, int]]:
+    """The lines of trace.db and the first and last time stamp that it announces."""
+    version, sections = header(file, "trce")
+    section = file.record(rec.CTX_TRACES, sections["CtxTraces"][0], "CtxTraces")
+    n, stride = int(section["nTraces"]), int(section["szTrace"])
+    lines = file.strided(rec.TRACE, stride, n, int(section["pTraces"]), "CtxTraces")
+    table = TraceLines(
+        version,
+        lines["profIndex"].astype(np.int64),
+        np.zeros(n, np.int64),
+        lines["pStart"].astype(np.uint64),
+        lines["pEnd"].astype(np.uint64),
+    )
+    return table, (int(section["minTimestamp"]), int(section["maxTimestamp"]))

@@ -1,0 +1,149 @@
+"""Value blocks of profile.db and cct.db, of both generations.
+
+    block of profile k    (metric, value) * nValues      (context, start) * nContexts   [end pair]
+    block of context k    (profile, value) * nValues     (metric, start) * nMetrics     [end pair]
+
+The values of the i-th index entry are [start_i, start_(i+1)); the last range ends at nValues. The pre-release
+generation stores that end as a last pair behind a marker and the index right behind the values; the released one
+points to both. Which of it is where is decided once, as arrays over all blocks; blocks are read when asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.errors import CorruptFile
+from callgrove.model.arrays import Array, Bools, Ints, Offsets
+
+__all__ = ["BlockLayout", "RawBlock", "SparseBlocks"]
+
+
+@dataclass(frozen=True)
+class BlockLayout:
+    """The records of a block. `end_marker` stands in an extra index pair after the last one."""
+
+    value: np.dtype[Any]
+    index: np.dtype[Any]
+    end_marker: int | None = None
+
+
+@dataclass(frozen=True)
+class RawBlock:
+    """One block in the file's ids. `ids` are the index entries, `bounds` their ranges of `minor` and `value`."""
+
+    ids: Ints
+    bounds: Ints
+    minor: Array
+    value: Array
+
+    def major(self, ids: Array | None = None) -> Array:
+        """The index id of each value; with `ids`, each entry's replacement."""
+        return np.repeat(self.ids if ids is None else ids, np.diff(self.bounds))
+
+    def without_first(self) -> RawBlock:
+        """The block without its first entry and the values of it."""
+        first = int(self.bounds[1])
+        return RawBlock(self.ids[1:], self.bounds[1:] - first, self.minor[first:], self.value[first:])
+
+
+@dataclass
+class SparseBlocks:
+    """All blocks of one file. `what` names one of them in errors: `profile` or `context`."""
+
+    file: FileBytes
+    layout: BlockLayout
+    what: str
+    n_values: Offsets
+    values_at: Offsets
+    n_index: Offsets
+    index_at: Offsets
+    broken: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.broken = self._outside(self.n_values, self.values_at, self.layout.value.itemsize)
+        self.broken |= self._outside(self._entries(), self.index_at, self.layout.index.itemsize)
+        self.broken |= (self.n_index == 0) & (self.n_values > 0)
+
+    def __len__(self) -> int:
+        return len(self.n_values)
+
+    def _entries(self) -> Offsets:
+        """Index entries with the end pair, which an empty context does not have."""
+        if self.layout.end_marker is None:
+            return self.n_index
+        return self.n_index + (self.n_index > 0).astype(np.uint64)
+
+    def _outside(self, count: Offsets, at: Offsets, size: int) -> Bools:
+        """Blocks that do not lie inside the file; compared without overflow."""
+        end = np.uint64(self.file.size)
+        most = np.uint64(self.file.size // size)
+        room = np.where(at <= end, end - np.minimum(at, end), np.uint64(0)) // np.uint64(size)
+        out: Bools = (count > most) | ((count > 0) & (room < count))
+        return out
+
+    def section(self, number: int) -> str:
+        return f"{self.what} {number}"
+
+    def index(self, number: int) -> tuple[Ints, Ints]:
+        """Ids and bounds of one block: checked, ascending, covering all values."""
+        n, n_values = int(self.n_index[number]), int(self.n_values[number])
+        if n == 0:
+            self._demand(n_values == 0, number, "an index for its values", f"none for {n_values} values")
+            return np.empty(0, np.int64), np.zeros(1, np.int64)
+        extra = self.layout.end_marker is not None
+        at = int(self.index_at[number])
+        pairs = self.file.array(self.layout.index, n + extra, at, self.section(number))
+        ids = pairs["id"][:n].astype(np.int64)
+        starts = pairs["start"][:n]
+        if extra:
+            end = (int(pairs["id"][n]), int(pairs["start"][n]))
+            want = (self.layout.end_marker, n_values)
+            self._demand(end == want, number, f"the end pair {want}", f"{end}", at + n * self.layout.index.itemsize)
+        self._demand(bool((np.diff(ids) > 0).all()), number, "ascending ids", "ids out of order", at)
+        inside = int(starts[0]) == 0 and int(starts.max()) <= n_values
+        bounds = np.append(starts.astype(np.int64), n_values)
+        in_order = inside and bool((np.diff(bounds) >= 0).all())
+        self._demand(in_order, number, "ranges that cover its values in order", "ranges that do not", at)
+        return ids, bounds
+
+    def block(self, number: int) -> RawBlock:
+        """One whole block."""
+        ids, bounds = self.index(number)
+        values = self._values(number, 0, int(self.n_values[number]))
+        return RawBlock(ids, bounds, values["id"], values["value"])
+
+    def lookup(self, number: int, id_: int) -> RawBlock:
+        """One entry of a block, found by binary search; nothing else of its values is read."""
+        ids, bounds = self.index(number)
+        k = int(np.searchsorted(ids, id_))
+        if k == len(ids) or ids[k] != id_:
+            none = self._values(number, 0, 0)
+            return RawBlock(ids[:0], np.zeros(1, np.int64), none["id"], none["value"])
+        first, last = int(bounds[k]), int(bounds[k + 1])
+        values = self._values(number, first, last)
+        return RawBlock(ids[k : k + 1], np.array([0, last - first]), values["id"], values["value"])
+
+    def _values(self, number: int, first: int, last: int) -> Array:
+        at = int(self.values_at[number]) + first * self.layout.value.itemsize
+        return self.file.array(self.layout.value, last - first, at if last > first else 0, self.section(number))
+
+    def _demand(self, sound: bool, number: int, expected: str, found: str, offset: int | None = None) -> None:
+        if not sound:
+            raise CorruptFile(self.file.path, self.section(number), offset=offset, expected=expected, found=found)
+
+    def damage(self) -> list[CorruptFile]:
+        """Blocks that lie outside of the file, known without reading any."""
+        return [
+            CorruptFile(
+                self.file.path,
+                self.section(number),
+                offset=int(self.values_at[number]),
+                expected=f"a block of {int(self.n_values[number])} values and {int(self.n_index[number])} index entries",
+                found=f"a file that ends at byte {self.file.size}",
+            )
+            for number in np.flatnonzero(self.broken).tolist()
+        ]

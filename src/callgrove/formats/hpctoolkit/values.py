@@ -1,0 +1,171 @@
+"""Values of a database by profile or by context, read from their own blocks when asked for.
+
+profile.db answers for profiles, cct.db for contexts; where one of them is missing or broken the other answers for
+both, more slowly. Context 0, the file's root above all entry points, is no context: its values are left out here and
+given by `root` for checks and for rewriting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from callgrove.binary.idmap import IdMap
+from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.formats.hpctoolkit.sparse import RawBlock, SparseBlocks
+from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.model.values import Block, SparseBlock
+
+__all__ = ["DatabaseValues", "MetricTable"]
+
+N_METRIC_IDS = 1 << 16
+
+
+class MetricTable:
+    """From metric ids of the file (16 bits) to metric rows; -1 is unknown."""
+
+    def __init__(self, rows: dict[int, int]) -> None:
+        self._rows = np.full(N_METRIC_IDS, -1, np.int32)
+        for id_, row in rows.items():
+            if 0 <= id_ < N_METRIC_IDS:
+                self._rows[id_] = row
+
+    def __getitem__(self, ids: Array) -> Ids:
+        found: Ids = self._rows[ids]
+        return found
+
+    def ids_of(self, rows: Ints) -> Ints:
+        """The ids that mean one of these rows."""
+        return np.flatnonzero(np.isin(self._rows, rows) & (self._rows >= 0))
+
+
+class DatabaseValues:
+    """The values of profile.db and cct.db in the model's ids. Profiles keep the numbers they have in the file.
+
+    In a summary profile a metric id means another thing (a statistic), so it has a table of its own.
+    `problems` collects the damage that streaming met and stepped over.
+    """
+
+    def __init__(
+        self,
+        by_profile: SparseBlocks | None,
+        by_context: SparseBlocks | None,
+        contexts: IdMap,
+        context_ids: Ints,
+        metrics: MetricTable,
+        summary_metrics: MetricTable,
+        is_summary: Bools,
+    ) -> None:
+        self.by_profile, self.by_context = by_profile, by_context
+        self._contexts, self._context_ids = contexts, context_ids
+        self._metrics, self._summary_metrics = metrics, summary_metrics
+        self._is_summary = is_summary
+        self.problems: list[CallgroveError] = []
+
+    def n_stored(self) -> int | None:
+        """What the headers announce, values of the file's root included."""
+        blocks = self.by_profile or self.by_context
+        return None if blocks is None else int(blocks.n_values[~blocks.broken].sum())
+
+    def profile(self, profile: int) -> SparseBlock:
+        if self.by_profile is None:
+            return SparseBlock.joined([b.take(b.profile == profile) for b in self._from_contexts() if profile in b.profile])
+        block = self.by_profile.block(profile)
+        if len(block.ids) and block.ids[0] == 0:
+            block = block.without_first()
+        return self._of_profile(profile, block)
+
+    def root(self, profile: int) -> tuple[Ids, Array]:
+        """Metric rows and values of the file's root in one profile."""
+        if self.by_profile is None:
+            return np.empty(0, np.int32), np.empty(0)
+        block = self.by_profile.lookup(profile, 0)
+        return self._metric_rows(profile, block.minor), block.value.astype(np.float64)
+
+    def context(self, context: int) -> SparseBlock:
+        id_ = int(self._context_ids[context])
+        if self.by_context is not None:
+            return self._of_context(context, self.by_context.block(id_)) if id_ < len(self.by_context) else SparseBlock.empty()
+        if self.by_profile is None:
+            return SparseBlock.empty()
+        measured = np.flatnonzero(~self._is_summary & ~self.by_profile.broken)
+        found = (self._of_profile(p, self.by_profile.lookup(p, id_)) for p in measured.tolist())
+        return SparseBlock.joined([b for b in found if len(b)])
+
+    def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        for block in self._from_profiles(profiles) if self.by_profile is not None else self._from_contexts():
+            part = block
+            if self.by_profile is None and profiles is not None:
+                part = part.take(np.isin(part.profile, profiles))
+            if metrics is not None:
+                part = part.take(np.isin(part.metric, metrics))
+            if len(part):
+                yield part
+
+    def _from_profiles(self, profiles: Ints | None) -> Iterator[SparseBlock]:
+        """Profile after profile in the order of their blocks: one sequential pass over the file."""
+        assert self.by_profile is not None
+        chosen = np.arange(len(self.by_profile)) if profiles is None else profiles
+        for profile in chosen[np.argsort(self.by_profile.values_at[chosen], kind="stable")].tolist():
+            if self.by_profile.broken[profile]:
+                continue  # known since the file was opened
+            try:
+                yield self.profile(profile)
+            except CorruptFile as error:
+                self._met(error)
+
+    def _from_contexts(self) -> Iterator[SparseBlock]:
+        if self.by_context is None:
+            return
+        known = np.flatnonzero(self._context_ids >= 0)
+        for context in known[np.argsort(self._context_ids[known])].tolist():
+            id_ = int(self._context_ids[context])
+            if id_ >= len(self.by_context) or self.by_context.broken[id_]:
+                continue
+            try:
+                yield self._of_context(context, self.by_context.block(id_))
+            except CorruptFile as error:
+                self._met(error)
+
+    def _met(self, error: CorruptFile) -> None:
+        if str(error) not in {str(known) for known in self.problems}:
+            self.problems.append(error)
+
+    def _of_profile(self, profile: int, block: RawBlock) -> SparseBlock:
+        contexts = self._contexts[block.ids]
+        if len(contexts) and int(contexts.min()) < 0:
+            unknown = int(block.ids[np.flatnonzero(contexts < 0)[0]])
+            self._refuse(f"profile {profile}", "context ids of the tree or of cct.db", f"context id {unknown}")
+        metric = self._metric_rows(profile, block.minor)
+        return SparseBlock(
+            np.full(len(metric), profile, np.int32), block.major(contexts), metric, block.value.astype(np.float64)
+        )
+
+    def _metric_rows(self, profile: int, ids: Array) -> Ids:
+        rows = (self._summary_metrics if self._is_summary[profile] else self._metrics)[ids]
+        if len(rows) and int(rows.min()) < 0:
+            unknown = int(ids[np.flatnonzero(rows < 0)[0]])
+            self._refuse(f"profile {profile}", "metric ids of the metric table", f"metric id {unknown}")
+        return rows
+
+    def _of_context(self, context: int, block: RawBlock) -> SparseBlock:
+        section = f"context {int(self._context_ids[context])}"
+        rows = self._metrics[block.ids]
+        if len(rows) and int(rows.min()) < 0:
+            self._refuse(section, "metric ids of the metric table", f"metric id {int(block.ids[rows.argmin()])}")
+        profile = block.minor.astype(np.int64)
+        if len(profile) and int(profile.max()) >= len(self._is_summary):
+            self._refuse(section, f"profiles below {len(self._is_summary)}", f"profile {int(profile.max())}")
+        out = SparseBlock(
+            profile.astype(np.int32),
+            np.full(len(profile), context, np.int32),
+            block.major(rows),
+            block.value.astype(np.float64),
+        )
+        return out.take(~self._is_summary[out.profile]) if self._is_summary.any() else out
+
+    def _refuse(self, section: str, expected: str, found: str) -> None:
+        blocks = self.by_profile or self.by_context
+        assert blocks is not None
+        raise CorruptFile(blocks.file.path, section, expected=expected, found=found)

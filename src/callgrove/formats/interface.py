@@ -1,0 +1,177 @@
+"""What a format is.
+
+A format looks at content only (`match`), reads into the model (`read`) and, where it can, prints the raw structure
+(`dump`), validates (`check`) and writes (`open_writer`). A new format is one new package and one line of the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from callgrove.binary.sources import Source
+from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.study import Study
+from callgrove.model.traces import Samples, SpanChunk
+from callgrove.model.values import Block
+
+__all__ = [
+    "Checks",
+    "Dumps",
+    "Field",
+    "Format",
+    "Grade",
+    "LossReport",
+    "Match",
+    "Problem",
+    "Progress",
+    "ReadOptions",
+    "SampleChunk",
+    "WriteOptions",
+    "Writer",
+    "Writes",
+    "silent",
+]
+
+Progress = Callable[[str, int, int], None]  # label, done, total
+
+
+def silent(label: str, done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+class Grade(IntEnum):
+    """How sure a match is. A tie at the highest grade is an error that names both."""
+
+    WEAK = 1  # by names or extension: used to say what is wrong with a damaged file
+    STRONG = 2  # by structure
+    EXACT = 3  # by magic and version
+
+
+@dataclass(frozen=True)
+class Match:
+    """A format's claim to an input, and why."""
+
+    grade: Grade
+    reason: str
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read. `salvage`: keep the complete part of a text that breaks off."""
+
+    salvage: bool = False
+    progress: Progress = silent
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How to write; `dialect` chooses among the variants that a format has."""
+
+    dialect: str = ""
+    overwrite: bool = False
+    progress: Progress = silent
+
+
+class Format(Protocol):
+    """A reader. `name` is the word of the command line, `title` what a person calls it."""
+
+    name: str
+    title: str
+
+    def match(self, source: Source) -> Match | None:
+        """Looks at content only, at most 64 KiB in all; never raises."""
+
+    def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
+        """The experiment or study; values and traces stay in the file until asked for."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a file's raw structure. `index` counts records of one kind, -1 where there is only one."""
+
+    file: str
+    section: str
+    index: int
+    offset: int
+    name: str
+    value: int | float | str
+
+
+@runtime_checkable
+class Dumps(Protocol):
+    """A format that prints its raw structure."""
+
+    def dump(self, source: Source) -> Iterator[Field]:
+        """Every field in the file's order. Damage raises after what is intact was given."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that `check` found."""
+
+    severity: Severity
+    file: str
+    section: str
+    text: str
+
+
+@runtime_checkable
+class Checks(Protocol):
+    """A format that validates more than reading does."""
+
+    def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
+        """Every problem; an empty answer means the input is sound."""
+
+
+@dataclass
+class LossReport:
+    """What the target could not hold; `convert` prints it."""
+
+    losses: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        if text not in self.losses:
+            self.losses.append(text)
+
+
+@dataclass(frozen=True)
+class SampleChunk:
+    """Consecutive samples of one profile; `metric` is -1 for samples of contexts."""
+
+    profile: int
+    metric: int
+    samples: Samples
+
+
+Chunk = Block | SampleChunk | SpanChunk
+
+
+class Writer(Protocol):
+    """A streaming writer: memory does not grow with the data. The target appears when `close` succeeds."""
+
+    def define(self, tables: Experiment) -> None:
+        """Everything but values and traces: these are given by `write`, chunk after chunk."""
+
+    def write(self, chunk: Chunk) -> None:
+        """Values of one block, samples of one line, or spans."""
+
+    def flush(self) -> None:
+        """Make what was written so far durable, where the format allows partial files."""
+
+    def close(self) -> LossReport:
+        """Finish the target and move it into place."""
+
+    def abort(self) -> None:
+        """Leave no trace of the target."""
+
+
+@runtime_checkable
+class Writes(Protocol):
+    """A format that can be written."""
+
+    def open_writer(self, target: Path, options: WriteOptions) -> Writer:
+        """A writer for a target that does not exist yet, or may be replaced."""

@@ -1,0 +1,105 @@
+"""The list of formats, detection by content, and opening a path.
+
+A format is named here by one line and imported when it is needed, so that a broken or heavy one cannot hurt the
+others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from callgrove.binary.sources import Source
+from callgrove.errors import NotRecognised, UsageError
+from callgrove.formats.interface import Format, Match, ReadOptions
+from callgrove.model.experiment import Experiment
+from callgrove.model.study import Study
+
+__all__ = ["FORMATS", "Entry", "detect", "load", "open_path", "open_source"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the registry. `place` is `module:object`; `extra` names the optional dependency it needs."""
+
+    name: str
+    title: str
+    place: str
+    reads: bool = True
+    writes: bool = False
+    extra: str = ""
+    needs: str = ""  # the module that the extra brings
+
+
+FORMATS: tuple[Entry, ...] = (
+    Entry(
+        "hpctoolkit-prerelease",
+        "HPCToolkit database, pre-release 4.0 (experiment.xml, profile.db, cct.db, trace.db)",
+        "callgrove.formats.hpctoolkit.prerelease:FORMAT",
+    ),
+    Entry(
+        "hpctoolkit-release",
+        "HPCToolkit database, released 4.x (meta.db, profile.db, cct.db, trace.db)",
+        "callgrove.formats.hpctoolkit.release:FORMAT",
+    ),
+)
+
+
+def load(name: str) -> Format:
+    """The format of that name."""
+    entry = next((e for e in FORMATS if e.name == name), None)
+    if entry is None:
+        names = [e.name for e in FORMATS]
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise UsageError(f"there is no format {name!r}; {hint}")
+    return _import(entry)
+
+
+def _import(entry: Entry) -> Format:
+    module, _, name = entry.place.partition(":")
+    return cast(Format, getattr(importlib.import_module(module), name))
+
+
+def detect(source: Source) -> tuple[Format, Match]:
+    """The format with the strongest claim to the content. A tie, or no claim, is an error that says so."""
+    claims: list[tuple[Format, Match]] = []
+    for entry in FORMATS:
+        format_ = _import(entry)
+        match = format_.match(source)
+        if match is not None:
+            claims.append((format_, match))
+    if not claims:
+        raise NotRecognised(_unrecognised(source))
+    best = max(match.grade for _, match in claims)
+    winners = [(f, m) for f, m in claims if m.grade == best]
+    if len(winners) > 1:
+        both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
+        raise NotRecognised(f"{source.path}: recognised as {both}; choose one with --from")
+    return winners[0]
+
+
+def _unrecognised(source: Source) -> str:
+    if source.is_folder:
+        names = sorted(p.name for p in source.path.iterdir())[:5]
+        inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
+        return f"{source.path}: no performance data was recognised in this folder: {inside}; see `callgrove formats`"
+    head = source.head(16)
+    begins = f"it begins with {head!r}" if head else "it is empty"
+    return f"{source.path}: not recognised as performance data: {begins}; see `callgrove formats`"
+
+
+def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
+    """Read a source with the format named, or with the one that its content shows."""
+    chosen = load(format_name) if format_name else detect(source)[0]
+    return chosen.read(source, options or ReadOptions())
+
+
+def open_path(path: str | Path, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
+    """Read what lies at a path."""
+    return open_source(Source.of(path), format_name, options)
+
+
