@@ -1,0 +1,122 @@
+"""Arguments -> verb -> exit code.
+
+Only the chosen verb's module is imported, and the overview needs none, so help is immediate on a slow file system.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+
+from ..errors import UsageError
+from .messages import exit_code_of, settle_stdout
+from .parser import Parser, did_you_mean
+from .verbs import VERBS, Verb
+
+__all__ = ["main"]
+
+_BARE_PATH_VERB = "info"
+
+_OVERVIEW = """\
+usage: callgrove VERB ...     'callgrove VERB --help' tells more
+       callgrove PATH         the same as 'callgrove info PATH'
+
+Opens what HPC profilers write: query it, compare it, convert it.
+
+verbs:
+{verbs}
+
+options:
+  -h, --help   show this
+  --version    show the version
+  --debug      show a traceback when something fails (also: CALLGROVE_DEBUG=1)
+
+exit codes:
+  0 done, 1 failed, 2 wrong usage, 3 input not recognised, damaged or refused,
+  4 printed but incomplete under --strict, 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> int:
+    """Runs one command and gives its exit code; every error ends here."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = _wants_debug(arguments)
+    try:
+        _accept_every_character()
+        code = _run(arguments, verbs)
+        sys.stdout.flush()  # here, where a full disk or a closed pipe can still be reported
+    except (Exception, KeyboardInterrupt) as error:
+        code = exit_code_of(error, debug=debug)
+        settle_stdout()
+    return code
+
+
+def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
+    words = _after_global_options(arguments)
+    first = words[0] if words else None
+    if first is None:
+        sys.stderr.write(_overview(verbs))
+        return UsageError.exit_code
+    if first in ("-h", "--help"):
+        return _print(_overview(verbs))
+    if first == "--version":
+        return _print(f"callgrove {_version()}\n")
+    verb, rest = _chosen(words, verbs)
+    module = import_module(verb.module)
+    parser = Parser(f"callgrove {verb.name}", verb.help)
+    module.add_arguments(parser)
+    try:
+        args = parser.read(rest)
+    except SystemExit:  # argparse has printed the help
+        return 0
+    code: int = module.run(args)
+    return code
+
+
+def _after_global_options(arguments: list[str]) -> list[str]:
+    n_leading = next((index for index, word in enumerate(arguments) if word != "--debug"), len(arguments))
+    return arguments[n_leading:]
+
+
+def _chosen(words: list[str], verbs: Sequence[Verb]) -> tuple[Verb, list[str]]:
+    """The verb and its arguments; a word that is no verb but exists is a path to look at."""
+    by_name = {verb.name: verb for verb in verbs}
+    first = words[0]
+    if first in by_name:
+        return by_name[first], words[1:]
+    if first.startswith("-"):
+        raise UsageError(f"unknown option {first!r} before the verb; see 'callgrove --help'")
+    if os.path.lexists(first):
+        return by_name[_BARE_PATH_VERB], words
+    nearest = did_you_mean(first, by_name)
+    raise UsageError(f"{first!r} is neither a verb nor an existing path{nearest}; see 'callgrove --help'")
+
+
+def _wants_debug(arguments: list[str]) -> bool:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--debug" in options or os.environ.get("CALLGROVE_DEBUG", "0") not in ("", "0")
+
+
+def _accept_every_character() -> None:
+    """A name that the locale cannot write is escaped instead of ending the program."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _overview(verbs: Sequence[Verb]) -> str:
+    width = max(len(verb.name) for verb in verbs)
+    return _OVERVIEW.format(verbs="\n".join(f"  {verb.name:{width}}   {verb.help}" for verb in verbs))
+
+
+def _print(text: str) -> int:
+    sys.stdout.write(text)
+    return 0
+
+
+def _version() -> str:
+    from .._version import __version__
+
+    return __version__

@@ -1,0 +1,58 @@
+"""What goes to stderr, and what an error means for the exit code.
+
+Every message is one line `callgrove: ...`; what comes from files is made visible first, so that a hostile name cannot
+move the cursor or forge a second line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from ..errors import CallgroveError
+from ..render.visible import visible
+
+__all__ = ["exit_code_of", "note", "settle_stdout"]
+
+INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
+
+
+def note(message: str) -> None:
+    print(f"callgrove: {visible(message)}", file=sys.stderr)
+
+
+def exit_code_of(error: BaseException, *, debug: bool) -> int:
+    """Says on stderr what went wrong (with a traceback when debugging) and gives the exit code."""
+    if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough: `callgrove ... | head`
+        return 0
+    if debug:
+        traceback.print_exception(error)
+    note(_sentence(error))
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return error.exit_code if isinstance(error, CallgroveError) else 1
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, CallgroveError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, MemoryError):
+        return "not enough memory; choose fewer profiles (--rank, --thread) or use a larger node"
+    if isinstance(error, OSError):
+        place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return f"{place}{error.strerror or str(error) or type(error).__name__}"
+    text = f"{type(error).__name__}: {error}"
+    return f"this is a bug in callgrove: {text}; run again with --debug and report it"
+
+
+def settle_stdout() -> None:
+    """Writes what stdout still holds, or drops it: the interpreter would fail on it again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,99 @@
+"""Arguments that verbs share, so that one option has one name and one meaning everywhere.
+
+add_input           PATH, --from, --strict, --salvage        args.path (or .paths), .from_format, .strict, .salvage
+add_selection       -m, --rank, --thread                     args.metric, .rank, .thread
+add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .output import emit
+
+__all__ = ["TABLE_FORMATS", "IntSet", "add_input", "add_selection", "add_table_output", "emit"]
+
+TABLE_FORMATS = ("table", "csv", "json", "markdown")
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class IntSet:
+    """Numbers given as a list like `0-3,7`: sorted, separate ranges (first, last), however many numbers they span."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> IntSet:
+        parts = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
+        ranges = sorted((int(part[1]), int(part[2] or part[1])) for part in parts if part)
+        if len(ranges) < len(parts) or any(first > last for first, last in ranges):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers and ranges like 0-3,7")
+        return cls(_joined(ranges))
+
+    def __contains__(self, number: Any) -> bool:
+        index = bisect_right(self.ranges, number, key=lambda bounds: bounds[0]) - 1
+        return index >= 0 and bool(number <= self.ranges[index][1])
+
+    def __str__(self) -> str:
+        return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in self.ranges)
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Sorted ranges with those joined that touch or overlap."""
+    joined: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+def row_limit(text: str) -> int | None:
+    """A number of rows, or None for `all`."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of rows nor 'all'")
+    return int(text)
+
+
+def add_input(parser: argparse.ArgumentParser, *, many: bool = False) -> None:
+    group = parser.add_argument_group("input")
+    if many:
+        group.add_argument("paths", metavar="PATH", nargs="+", help="files or folders that a profiler wrote")
+    else:
+        group.add_argument("path", metavar="PATH", help="a file or folder that a profiler wrote")
+    group.add_argument(
+        "--from", dest="from_format", metavar="FORMAT", help="read as this format ('callgrove formats' lists them)"
+    )
+    care = group.add_mutually_exclusive_group()
+    care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
+    care.add_argument("--salvage", action="store_true", help="read what is intact of a damaged input")
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("selection")
+    group.add_argument("-m", "--metric", metavar="NAME", help="the metric (default: the first time, else the first)")
+    group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
+    group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
+
+
+def add_table_output(
+    parser: argparse.ArgumentParser, *, formats: Sequence[str] = TABLE_FORMATS, limit: int | None = None
+) -> None:
+    """How a table is printed; the first of `formats` is the default, and so is `limit` (None: all rows)."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
+    group.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
+    shown = "all" if limit is None else limit
+    group.add_argument(
+        "--limit", metavar="N", type=row_limit, default=limit, help=f"at most N rows, or 'all' (default: {shown})"
+    )

@@ -1,0 +1,104 @@
+"""Tables to stdout or to a file."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ..model.table import UNCOUNTED, Table
+from ..render import PLAIN, Look, render
+from .messages import note
+
+__all__ = ["emit", "limited", "replacing", "stdout_look"]
+
+_SHOWS_WHAT_IS_LEFT = ("table", "markdown")
+
+
+def emit(tables: Table | Iterable[Table], args: argparse.Namespace) -> None:
+    """Prints one table, given whole or in chunks, as --format, --output and --limit say."""
+    stream = [tables] if isinstance(tables, Table) else tables
+    if args.limit is not None:
+        stream = limited(stream, args.limit)
+    cut: list[int] = []
+    look = PLAIN if args.output else stdout_look()
+    pieces = render(_counting_cut(stream, cut), args.format, look)
+    if args.output:
+        _write_file(pieces, args.output)
+    else:
+        sys.stdout.writelines(pieces)
+    if cut and args.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
+        note(f"{'' if UNCOUNTED in cut else f'{sum(cut)} '}more rows were left out by --limit")
+
+
+def limited(tables: Iterable[Table], limit: int) -> Iterator[Table]:
+    """The first `limit` rows. What is left is counted only where that costs no more than one further chunk."""
+    stream = iter(tables)
+    room = limit
+    for table in stream:
+        if len(table) > room:
+            cut = table.head(room)
+            yield cut if next(stream, None) is None else replace(cut, left=UNCOUNTED)
+            return
+        yield table
+        room -= len(table)
+
+
+def _counting_cut(tables: Iterable[Table], cut: list[int]) -> Iterator[Table]:
+    for table in tables:
+        if table.left:
+            cut.append(table.left)
+        yield table
+
+
+def stdout_look() -> Look:
+    """What stdout can show: NO_COLOR and dumb terminals stay without colours, a pipe also without a width."""
+    unicode = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+    if not sys.stdout.isatty():
+        return Look(unicode=unicode)
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Look(shutil.get_terminal_size().columns, colour, unicode)
+
+
+def _write_file(pieces: Iterable[str], target: str) -> None:
+    with (
+        replacing(Path(target)) as path,
+        path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        file.writelines(pieces)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A path beside `target` to write to, renamed into place at the end; on an error the old file stays.
+
+    What is no regular file (/dev/null, a pipe) is written directly. A link keeps pointing where it did.
+    """
+    final = target.resolve()
+    if final.exists() and not final.is_file():
+        yield final
+        return
+    beside = final.with_name(f".callgrove-{os.urandom(4).hex()}.part")
+    try:
+        yield beside
+        _settle(beside, final)
+    except OSError as error:
+        if error.filename == str(beside) or error.errno in (errno.ENOSPC, errno.EDQUOT):
+            error.filename = str(target)
+        raise
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _settle(beside: Path, final: Path) -> None:
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())  # a crash after the rename must not leave an empty file
+    if final.exists():
+        shutil.copymode(final, beside)
+    beside.replace(final)

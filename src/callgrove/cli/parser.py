@@ -1,0 +1,40 @@
+"""argparse with our manners: one sentence per error, the nearest valid option, arguments in any order."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from ..errors import UsageError
+
+__all__ = ["Parser", "did_you_mean"]
+
+
+class Parser(argparse.ArgumentParser):
+    def __init__(self, prog: str, description: str | None = None) -> None:
+        super().__init__(
+            prog, description=description, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        self.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Options and positional arguments in any order."""
+        namespace, unknown = self.parse_known_intermixed_args(arguments)
+        if unknown:
+            self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
+        return namespace
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see '{self.prog} --help'")
+
+    def _suggestion(self, unknown: str) -> str:
+        return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """` (did you mean 'top'?)`, or nothing where nothing is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f" (did you mean {near[0]!r}?)" if near else ""

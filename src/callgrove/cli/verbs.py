@@ -1,0 +1,26 @@
+"""The table of verbs: name, module and what the overview says. A new verb is one module and one line here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["VERBS", "Verb"]
+
+
+class Verb(NamedTuple):
+    name: str
+    help: str
+    module: str
+
+
+VERBS = (
+    Verb("info", "what is this: format, runs, profiles, metrics, damage, what to do next", "callgrove.cli.info"),
+    Verb("formats", "every format, and whether it can be read and written here", "callgrove.cli.formats"),
+    Verb("top", "where the cost is: a flat table of functions, lines, loops, files", "callgrove.cli.top"),
+    Verb("tree", "the call tree with its cost, top-down or bottom-up", "callgrove.cli.tree"),
+    Verb("hot", "the hot path: from the root along the costliest calls", "callgrove.cli.hot"),
+    Verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "callgrove.cli.export"),
+    Verb("dump", "the raw structure of a file as text", "callgrove.cli.dump"),
+    Verb("check", "validate, and list every damage", "callgrove.cli.check"),
+    Verb("demo", "make a small experiment of every kind and walk through it", "callgrove.cli.demo"),
+)

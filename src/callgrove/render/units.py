@@ -1,0 +1,69 @@
+"""Numbers with units, for people: three significant digits and a prefix.
+
+si(0.0451, "s")      45.1 ms        si(12_345)          12.3 k
+si(2.5e9, "bytes")   2.50 GB        percent(0.1234)     12.3%
+duration_ns(1.5e9)   1.50 s         duration_ns(9e12)   2 h 30 min
+"""
+
+from __future__ import annotations
+
+from math import floor, isfinite, log10
+
+__all__ = ["duration_ns", "percent", "si"]
+
+_PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
+_SYMBOLS = {"sec": "s", "seconds": "s", "bytes": "B", "byte": "B"}
+_WHOLE = {"", "B"}  # counts and bytes: no thousandth of them
+_NO_MULTIPLES = {"s"}  # nobody says kiloseconds
+
+
+def si(value: float, unit: str = "") -> str:
+    """`value` with the prefix that leaves one to three digits before the point."""
+    unit = _SYMBOLS.get(unit, unit)
+    if not isfinite(value):
+        return f"{value} {unit}".rstrip()
+    power = _power(value, unit)
+    number = f"{value:.0f}" if power == 0 and value == int(value) else _three_digits(value / 1000.0**power)
+    return f"{number} {_PREFIXES[power]}{unit}".rstrip()
+
+
+def _power(value: float, unit: str) -> int:
+    """The power of 1000 to divide by."""
+    if value == 0:
+        return 0
+    digits = floor(log10(_rounded(value)))
+    lowest = 0 if unit in _WHOLE else min(_PREFIXES)
+    highest = 0 if unit in _NO_MULTIPLES else max(_PREFIXES)
+    return min(max(digits // 3, lowest), highest)
+
+
+def _rounded(value: float) -> float:
+    """The size to three digits: 999.6 counts as 1000, since that is how it would be written."""
+    return abs(float(f"{value:.2e}"))
+
+
+def _three_digits(value: float) -> str:
+    size = _rounded(value)
+    if size >= 100:
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 1 else f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """A share of 1 in percent; what is there but rounds to nothing is `<0.1%`."""
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return f"{100 * share:.1f}%"
+
+
+def duration_ns(time_ns: float) -> str:
+    """A time span given in nanoseconds: `850 ns`, `45.1 ms`, `12.3 s`, `2 min 5 s`, `3 h 20 min`."""
+    if not isfinite(time_ns) or abs(time_ns) < 120e9:
+        return si(time_ns / 1e9, "s")
+    sign = "-" if time_ns < 0 else ""
+    seconds = round(abs(time_ns) / 1e9)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{sign}{hours} h {minutes} min" if hours else f"{sign}{minutes} min {seconds} s"
