@@ -1,0 +1,117 @@
+"""The call tree from the costly functions up: who called them, and how much of their cost came that way.
+
+A full tree of callers has a row for every suffix of every call path, which may be many more than there are contexts.
+It is grown from the costliest row on, so that a limit bounds the work and not only the print.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from callgrove.analysis.costs import Costs
+from callgrove.analysis.groups import functions_of, group, outermost
+from callgrove.analysis.rows import described
+from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.table import Column, Table
+
+__all__ = ["bottom_up"]
+
+
+@dataclass
+class Row:
+    """A function or a chain of callers. `at` are the contexts where the chain stands now, one per origin."""
+
+    group: int
+    depth: int
+    at: Ints
+    exclusive: Array
+    inclusive: Array
+    children: list[Row] = field(default_factory=list)
+
+    def totals(self) -> tuple[float, float]:
+        return self.exclusive.sum(), self.inclusive.sum()
+
+
+def bottom_up(costs: Costs, limit: int | None = None) -> Table:
+    """Functions by exclusive cost, each with its callers below it; percent is of exclusive cost.
+
+    A caller's cost is the part of the function's cost that was reached through it. At depth 0 the exclusive column
+    adds up to the total. The metric must be additive.
+    """
+    tree = costs.tree
+    owner, groups = functions_of(tree), group(tree, "function")
+    own = np.zeros(tree.n_listed, costs.exclusive.dtype)
+    np.add.at(own, owner, costs.exclusive)
+    anchors = np.flatnonzero(owner == np.arange(tree.n_listed))
+    once = outermost(groups.of, tree)[anchors]
+    reached = np.where(once, costs.inclusive[anchors], 0)
+    caller = np.where(tree.parent[: tree.n_listed] >= 0, owner[np.maximum(tree.parent[: tree.n_listed], 0)], -1)
+    roots = [r for r in _split(groups.of, anchors, own[anchors], reached, 0) if r.exclusive.any()]
+    taken, left = _grow(roots, groups.of, caller, limit)
+    rows = _walk(taken)
+    columns = [_totals(rows)[:, k] for k in (0, 1)]
+    return Table(
+        (
+            Column("context", [-1] * len(rows), -1),
+            Column("depth", [r.depth for r in rows]),
+            *described(tree, [int(groups.first[r.group]) for r in rows]),
+            Column("exclusive", columns[0]),
+            Column("inclusive", columns[1]),
+            Column("percent", costs.percent(columns[0])),
+        ),
+        left=left,
+    )
+
+
+def _split(of: Ids, at: Ints, exclusive: Array, inclusive: Array, depth: int) -> list[Row]:
+    """Rows for the groups in which the contexts `at` lie."""
+    if len(at) == 1:
+        return [Row(int(of[at[0]]), depth, at, exclusive, inclusive)]
+    order = np.argsort(of[at], kind="stable")
+    names = of[at[order]]
+    bounds = np.flatnonzero(np.diff(names)) + 1
+    parts = (np.split(array[order], bounds) for array in (at, exclusive, inclusive))
+    return [Row(int(of[a[0]]), depth, a, e, i) for a, e, i in zip(*parts, strict=True) if len(a)]
+
+
+def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[list[Row], int]:
+    """Take the costliest row again and again and put its callers up for choice; gives the functions that were taken
+    and the number of rows that were not. A caller never costs more than what it calls, so rows stay connected."""
+    taken: list[Row] = []
+    count = 0
+    heap = [(-float(row.exclusive.sum()), number, row, taken) for number, row in enumerate(roots)]
+    heapq.heapify(heap)
+    pushed = len(heap)
+    while heap and (limit is None or count < limit):
+        _, _, row, siblings = heapq.heappop(heap)
+        siblings.append(row)
+        count += 1
+        for child in _callers(row, of, caller):
+            heapq.heappush(heap, (-float(child.exclusive.sum()), pushed, child, row.children))
+            pushed += 1
+    return taken, len(heap)
+
+
+def _callers(row: Row, of: Ids, caller: Ids) -> list[Row]:
+    above = caller[row.at]
+    kept = (above >= 0) & ((row.exclusive != 0) | (row.inclusive != 0))
+    if not kept.any():
+        return []
+    return _split(of, above[kept], row.exclusive[kept], row.inclusive[kept], row.depth + 1)
+
+
+def _walk(roots: list[Row]) -> list[Row]:
+    order: list[Row] = []
+    stack = list(reversed(roots))
+    while stack:
+        row = stack.pop()
+        order.append(row)
+        stack.extend(reversed(row.children))
+    return order
+
+
+def _totals(rows: list[Row]) -> Array:
+    return np.array([row.totals() for row in rows]).reshape(len(rows), 2)

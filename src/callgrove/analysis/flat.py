@@ -1,0 +1,52 @@
+"""The flat profile: where the cost is, whoever called."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from callgrove.analysis.costs import Costs
+from callgrove.analysis.groups import group
+from callgrove.analysis.rows import described
+from callgrove.model.arrays import ABSENT
+from callgrove.model.table import Column, Table
+
+__all__ = ["top"]
+
+
+def top(costs: Costs, by: str = "function", limit: int | None = None) -> Table:
+    """Groups by exclusive cost, the costliest first; percent is of their exclusive cost.
+
+    Groups without any cost are left out. Over all rows, the exclusive column adds up to the total.
+    """
+    groups = group(costs.tree, by)
+    exclusive, inclusive = groups.exclusive(costs), groups.inclusive(costs)
+    costly = np.flatnonzero((exclusive != 0) | (inclusive != 0))
+    order = costly[np.lexsort((costly, -inclusive[costly], -exclusive[costly]))]
+    shown = order if limit is None else order[:limit]
+    columns = described(costs.tree, groups.first[shown].tolist())
+    if by in ("file", "module"):
+        columns = _only(costs, by, groups.first[shown].tolist(), columns)
+    return Table(
+        (
+            *columns,
+            Column("exclusive", exclusive[shown]),
+            Column("inclusive", inclusive[shown]),
+            Column("percent", costs.percent(exclusive[shown])),
+        ),
+        left=len(order) - len(shown),
+    )
+
+
+def _only(costs: Costs, by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """A row that stands for a file or a module is named after it and has no other place."""
+    cells = {column.name: column.plain() for column in columns}
+    n = len(contexts)
+    names = [cell if cell is not None else f"<unknown {by}>" for cell in cells[by]]
+    empty: list[str | None] = [None] * n
+    return (
+        Column("name", names),
+        Column("kind", [by] * n),
+        Column("file", cells["file"] if by == "file" else empty),
+        Column("line", [ABSENT] * n, ABSENT),
+        Column("module", cells["module"] if by == "module" else empty),
+    )

@@ -1,0 +1,161 @@
+"""Contexts grouped by what they belong to.
+
+    function   a line, loop or instruction belongs to the function it is nested in; what no function encloses
+               stands by itself
+    line       contexts with a source line, by (file, line); others by function
+    loop       contexts inside a loop, by the innermost one; others by function
+    file       by source file, module by load module; contexts without one take that of their function
+    context    each by itself
+
+The cost of a group is the exclusive cost of its contexts; its inclusive cost is that of its outermost contexts, so
+that recursion counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.analysis.costs import Costs
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.model.contexts import ContextKind, ContextTree, Relation
+
+__all__ = ["GROUPINGS", "Groups", "functions_of", "group", "nearest"]
+
+FUNCTIONS = (
+    ContextKind.ENTRY,
+    ContextKind.FUNCTION,
+    ContextKind.INLINED,
+    ContextKind.PLACEHOLDER,
+    ContextKind.REGION,
+    ContextKind.KERNEL,
+    ContextKind.COPY,
+    ContextKind.MARKER,
+    ContextKind.UNKNOWN,
+)
+WITH_LINES = (ContextKind.LINE, ContextKind.CALL, ContextKind.INSTRUCTION)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """`of[c]` is the group of context c; `first[g]` a context that stands for group g."""
+
+    of: Ids
+    first: Ints
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def exclusive(self, costs: Costs) -> Array:
+        """Exclusive cost of each group; over all groups it adds up to the total."""
+        return self._combine(costs, costs.exclusive, np.arange(len(self.of)))
+
+    def inclusive(self, costs: Costs) -> Array:
+        """Inclusive cost of the outermost contexts of each group."""
+        return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
+
+    def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
+        aggregation = costs.metric.aggregation
+        out = np.full(len(self), aggregation.neutral, values.dtype if not aggregation.neutral else np.float64)
+        aggregation.ufunc.at(out, self.of[contexts], values[contexts])
+        return out
+
+
+def nearest(tree: ContextTree, anchors: Bools) -> Ids:
+    """The closest anchor at or above every context of the tree; roots are anchors always."""
+    owner: list[int] = []
+    for context, (above, anchor) in enumerate(zip(tree.parent[: len(anchors)].tolist(), anchors.tolist(), strict=True)):
+        owner.append(context if anchor or above < 0 else owner[above])
+    return np.array(owner, np.int32)
+
+
+def functions_of(tree: ContextTree) -> Ids:
+    """The context of the function that each context belongs to; what is called, not nested, stands by itself."""
+    n = tree.n_listed
+    anchors: Bools = np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL)
+    return nearest(tree, anchors)
+
+
+def outermost(group: Ids, tree: ContextTree) -> Bools:
+    """Contexts without an ancestor of the same group."""
+    out = np.zeros(len(group), np.bool_)
+    open_groups: dict[int, int] = {}  # group -> where the outermost open context of it ends
+    ends = tree.subtree_end[: len(group)].tolist()
+    for context, (of, end) in enumerate(zip(group.tolist(), ends, strict=True)):
+        if open_groups.get(of, 0) <= context:
+            out[context] = True
+            open_groups[of] = end
+    return out
+
+
+def _by_key(key: Array) -> Groups:
+    """Groups of equal keys, numbered by first appearance."""
+    _, first, of = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    return Groups(rank[of.ravel()], first[order])
+
+
+def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
+    """A key per context that is the region of its owner; owners without a region stand alone."""
+    region = tree.region[owner].astype(np.int64)
+    return np.where(region >= 0, region, len(tree.regions) + owner.astype(np.int64))
+
+
+def by_function(tree: ContextTree) -> Groups:
+    owner = functions_of(tree)
+    found = _by_key(_region_keys(tree, owner))
+    return Groups(found.of, owner[found.first].astype(np.int64))
+
+
+def by_context(tree: ContextTree) -> Groups:
+    return Groups(np.arange(tree.n_listed, dtype=np.int32), np.arange(tree.n_listed))
+
+
+def by_line(tree: ContextTree) -> Groups:
+    n, region = tree.n_listed, tree.region[: tree.n_listed]
+    file, line = tree.column("file")[:n].astype(np.int64), tree.column("line")[:n].astype(np.int64)
+    has_line: Bools = np.isin(tree.kind[:n], WITH_LINES) & (file >= 0) & (line >= 0) & (region >= 0)
+    owner = nearest(tree, has_line | np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL))
+    places = (file << 32 | line)[owner]
+    others = _region_keys(tree, owner)
+    return _by_key(np.where(has_line[owner], places, -1 - others))
+
+
+def by_loop(tree: ContextTree) -> Groups:
+    n = tree.n_listed
+    anchors: Bools = np.isin(tree.kind[:n], (*FUNCTIONS, ContextKind.LOOP)) | (tree.relation[:n] != Relation.LEXICAL)
+    owner = nearest(tree, anchors)
+    found = _by_key(_region_keys(tree, owner))
+    return Groups(found.of, owner[found.first].astype(np.int64))
+
+
+def _by_column(column: str) -> Callable[[ContextTree], Groups]:
+    def grouped(tree: ContextTree) -> Groups:
+        n = tree.n_listed
+        own = tree.column(column)[:n].astype(np.int64)
+        inherited = own[functions_of(tree)]
+        return _by_key(np.where(own >= 0, own, inherited))
+
+    return grouped
+
+
+GROUPINGS: dict[str, Callable[[ContextTree], Groups]] = {
+    "function": by_function,
+    "line": by_line,
+    "loop": by_loop,
+    "context": by_context,
+    "file": _by_column("file"),
+    "module": _by_column("module"),
+}
+
+
+def group(tree: ContextTree, by: str) -> Groups:
+    """Contexts grouped as asked."""
+    if by not in GROUPINGS:
+        raise UsageError(f"cannot group by {by!r}; there are {', '.join(GROUPINGS)}")
+    return GROUPINGS[by](tree)

@@ -1,0 +1,41 @@
+"""The hot path: from the costliest root along the costliest calls, as long as one call dominates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from callgrove.analysis.costs import Costs
+from callgrove.analysis.rows import described
+from callgrove.analysis.trees import fold_lines
+from callgrove.model.table import Column, Table
+
+__all__ = ["hot_path"]
+
+
+def hot_path(costs: Costs, share: float = 0.5) -> Table:
+    """Contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the total."""
+    folded = fold_lines(costs)
+    below: dict[int, list[int]] = {}
+    for context in np.flatnonzero(folded.shown).tolist():
+        below.setdefault(int(folded.parent[context]), []).append(context)
+    path: list[int] = []
+    children = below.get(-1, [])
+    floor = 0.0
+    while children:
+        best = max(children, key=lambda c: (folded.inclusive[c], -c))
+        if folded.inclusive[best] <= 0 or folded.inclusive[best] < floor:
+            break
+        path.append(best)
+        floor = share * float(folded.inclusive[best])
+        children = below.get(best, [])
+    chosen = np.array(path, np.int64)
+    return Table(
+        (
+            Column("context", chosen),
+            Column("depth", folded.depth[chosen]),
+            *described(costs.tree, path),
+            Column("exclusive", folded.exclusive[chosen]),
+            Column("inclusive", folded.inclusive[chosen]),
+            Column("percent", costs.percent(folded.inclusive[chosen])),
+        )
+    )

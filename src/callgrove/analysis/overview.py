@@ -1,0 +1,106 @@
+"""What is in an experiment. Looks at tables and, for the hottest function, at a stored summary where there is one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.analysis.costs import costs
+from callgrove.analysis.flat import top
+from callgrove.errors import UsageError
+from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import Experiment, InputWarning
+from callgrove.model.profiles import ProfileKind
+
+__all__ = ["Hottest", "Overview", "overview"]
+
+
+@dataclass(frozen=True)
+class Hottest:
+    """The function with the highest exclusive cost."""
+
+    metric: str
+    unit: str
+    name: str
+    exclusive: float
+    percent: float
+    total: float
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The facts that `info` shows."""
+
+    title: str
+    path: str
+    format: str
+    version: str
+    n_runs: int
+    profiles: dict[str, int]
+    n_nodes: int
+    n_ranks: int
+    contexts: dict[str, int]
+    depth: int
+    metrics: tuple[str, ...]
+    n_hidden_metrics: int
+    n_values: int | None
+    n_samples: int
+    n_spans: int
+    time_range: tuple[int, int] | None
+    n_sources: int
+    hottest: Hottest | None
+    warnings: tuple[InputWarning, ...]
+
+
+def overview(experiment: Experiment) -> Overview:
+    """The facts about one experiment."""
+    e = experiment
+    tree = e.contexts
+    visible = tuple(q for q in e.metrics.quantities if e.metrics.first(q).visible)
+    return Overview(
+        title=e.title,
+        path=e.path,
+        format=e.format,
+        version=e.version,
+        n_runs=len(e.runs),
+        profiles=_counted(ProfileKind(k).word for k in e.profiles.kind.tolist()),
+        n_nodes=_distinct(e, "node"),
+        n_ranks=_distinct(e, "rank"),
+        contexts=_counted(ContextKind(k).word for k in tree.kind.tolist()),
+        depth=int(tree.depth[: tree.n_listed].max()) + 1 if tree.n_listed else 0,
+        metrics=visible,
+        n_hidden_metrics=len(e.metrics.quantities) - len(visible),
+        n_values=e.values.n_stored(),
+        n_samples=e.traces.n_samples,
+        n_spans=e.traces.n_spans,
+        time_range=e.traces.time_range,
+        n_sources=len(e.sources),
+        hottest=_hottest(e),
+        warnings=e.warnings,
+    )
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    """How often each word occurs, the most frequent first."""
+    return dict(Counter(words).most_common())
+
+
+def _distinct(experiment: Experiment, column: str) -> int:
+    values, present = experiment.profiles.identity(column)
+    return len(np.unique(values[present]))
+
+
+def _hottest(experiment: Experiment) -> Hottest | None:
+    try:
+        found = costs(experiment)
+    except UsageError:  # no metric, or none that can be added up
+        return None
+    table = top(found, limit=1)
+    for name, exclusive, percent in zip(
+        table.column("name").plain(), table.column("exclusive").plain(), table.column("percent").plain(), strict=True
+    ):
+        return Hottest(found.metric.name, found.metric.unit, name, exclusive, percent, found.total)
+    return None

@@ -1,0 +1,30 @@
+"""The columns that tables of contexts share: name, kind, file, line, module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from callgrove.model.arrays import ABSENT
+from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.table import Column
+
+__all__ = ["described"]
+
+
+def described(tree: ContextTree, contexts: Sequence[int]) -> tuple[Column, ...]:
+    """One row per context; absent cells are empty."""
+    chosen = list(contexts)
+    regions = tree.regions
+    names = [tree.label(c) for c in chosen]
+    kinds = [ContextKind(int(tree.kind[c])).word for c in chosen]
+    owner = [int(tree.region[c]) for c in chosen]
+    files = [int(regions.file[r]) if r >= 0 else ABSENT for r in owner]
+    lines = [int(regions.line[r]) if r >= 0 else ABSENT for r in owner]
+    modules = [int(regions.module[r]) if r >= 0 else ABSENT for r in owner]
+    return (
+        Column("name", names),
+        Column("kind", kinds),
+        Column("file", [regions.files.paths[f] if f >= 0 else None for f in files]),
+        Column("line", lines, ABSENT),
+        Column("module", [regions.modules[m] if m >= 0 else None for m in modules]),
+    )

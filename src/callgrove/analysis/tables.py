@@ -1,0 +1,308 @@
+"""An experiment's own tables, streamed: what `export` prints.
+
+    profiles contexts metrics values samples spans counters parameters     of an experiment
+    series parameters                                                      of a study
+
+Ids are the model's; `source_id` is the file's own id where it has one. Absent is an empty cell. Metrics end with the
+rows that can be computed (exclusive, inclusive), which have no source_id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import ABSENT, NO_OFFSET, Array, Ints
+from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree, Relation
+from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import IDENTITY, ProfileKind
+from callgrove.model.scopes import SOURCES, Recipe, recipe
+from callgrove.model.study import Study
+from callgrove.model.table import Column, Table
+from callgrove.model.traces import SpanKind
+from callgrove.model.values import SparseBlock
+
+__all__ = ["TABLES", "Selection", "export", "metric_rows"]
+
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a table is wanted; None is everything. `quantity` and `scope` concern values."""
+
+    profiles: Ints | None = None
+    quantity: str | None = None
+    scope: str = "stored"
+
+
+def export(experiment: Experiment | Study, table: str, selection: Selection | None = None) -> Iterator[Table]:
+    """One table in chunks; there is at least one chunk, so that an empty table has its columns."""
+    if table not in TABLES:
+        raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+    chosen = selection or Selection()
+    if isinstance(experiment, Study):
+        if table != "series":
+            raise UsageError(f"{experiment.path}: is a study, which has the table series, not {table}")
+        return iter([experiment.table()])
+    if table == "series":
+        raise UsageError(f"{experiment.path}: is an experiment, which has no table series")
+    return _EXPERIMENT[table](experiment, chosen)
+
+
+def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:
+    """All metric rows, the stored ones first, and where each computed (quantity, scope) stands."""
+    metrics = experiment.metrics
+    rows, computed = list(metrics), {}
+    for quantity in metrics.quantities:
+        for scope in SOURCES:
+            if metrics.find(quantity, scope) is None and (way := _possible(experiment, quantity, scope)) is not None:
+                computed[quantity, scope] = len(rows)
+                rows.append(way.row)
+    return rows, computed
+
+
+def _possible(experiment: Experiment, quantity: str, scope: Scope) -> Recipe | None:
+    if experiment.metrics.first(quantity).composite is not None:
+        return None
+    try:
+        return recipe(experiment.metrics, quantity, scope)
+    except UsageError:
+        return None
+
+
+def _metrics(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    rows = metric_rows(experiment)[0]
+    yield Table(
+        (
+            Column("metric", list(range(len(rows)))),
+            Column("source_id", [m.source_id for m in rows]),
+            Column("name", [m.name for m in rows]),
+            Column("unit", [m.unit or None for m in rows]),
+            Column("scope", [m.scope.word or None for m in rows]),
+            Column("dtype", [m.dtype for m in rows]),
+            Column("aggregate", [m.aggregation.value for m in rows]),
+            Column("parent", [m.parent for m in rows], ABSENT),
+            Column("statistic", [m.statistic or None for m in rows]),
+            Column("visible", [int(m.visible) for m in rows]),
+            Column("description", [m.description or None for m in rows]),
+            Column("formula", [m.formula or None for m in rows]),
+        )
+    )
+
+
+def _profiles(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    profiles = experiment.profiles
+    chosen = np.arange(len(profiles)) if selection.profiles is None else selection.profiles
+    numbers = chosen.tolist()
+    identities = {column: profiles.identity_list(column) for column in IDENTITY}
+    yield Table(
+        (
+            Column("profile", chosen),
+            Column("source_id", profiles.source_id[chosen], ABSENT),
+            Column("run", profiles.run[chosen]),
+            Column("kind", [ProfileKind(int(profiles.kind[p])).word for p in numbers]),
+            Column("name", [profiles.label(p) for p in numbers]),
+            *(Column(name, [cells[p] for p in numbers]) for name, cells in identities.items()),
+            Column("identifiers", [_identifiers(experiment, p) for p in numbers]),
+        )
+    )
+
+
+def _identifiers(experiment: Experiment, profile: int) -> str | None:
+    """The identifier tuple in words: `NODE 8323328/0 RANK 2 THREAD 0` (physical/logical, or the only number)."""
+    tuples = experiment.profiles.identifiers
+    words = [
+        f"{tuples.name(kind)} {logical if interpretation == 3 else f'{physical}/{logical}'}"
+        for kind, physical, logical, interpretation in tuples.rows(profile)
+    ]
+    return " ".join(words) or None
+
+
+def _contexts(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    tree = experiment.contexts
+    paths = _paths(tree)
+    for first in range(0, max(len(tree), 1), CHUNK):
+        part = slice(first, min(first + CHUNK, len(tree)))
+        contexts = range(part.start, part.stop)
+        file, module = tree.column("file")[part].tolist(), tree.column("module")[part].tolist()
+        yield Table(
+            (
+                Column("context", np.arange(part.start, part.stop)),
+                Column("source_id", tree.source_id[part], ABSENT),
+                Column("parent", tree.parent[part], ABSENT),
+                Column("kind", [ContextKind(k).word for k in tree.kind[part].tolist()]),
+                Column("name", [tree.label(c) for c in contexts]),
+                Column("file", [tree.regions.files.paths[f] if f >= 0 else None for f in file]),
+                Column("line", tree.column("line")[part], ABSENT),
+                Column("module", [tree.regions.modules[m] if m >= 0 else None for m in module]),
+                Column("offset", tree.column("offset")[part], int(NO_OFFSET)),
+                Column("path", [next(paths) for _ in contexts]),
+                Column("relation", [Relation(r).word for r in tree.relation[part].tolist()]),
+                Column("call_line", tree.call_line[part], ABSENT),
+            )
+        )
+
+
+def _paths(tree: ContextTree) -> Iterator[str]:
+    """The path of every context in order; each extends its parent's as long as paths are short."""
+    chain: list[tuple[int, str]] = []  # (end of the subtree, path) of the open contexts
+    for context, end in enumerate(tree.subtree_end.tolist()):
+        while chain and chain[-1][0] <= context:
+            chain.pop()
+        if len(chain) < LONGEST_PATH:
+            label = tree.label(context)
+            path = f"{chain[-1][1]}->{label}" if chain else label
+        else:
+            path = tree.path(context)
+        chain.append((end, path))
+        yield path
+
+
+def _values(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    composite = any(m.composite is not None for m in experiment.metrics)
+    blocks = _stored(experiment, selection) if selection.scope == "stored" else _computed(experiment, selection)
+    empty = True
+    for block in blocks:
+        for first in range(0, len(block), CHUNK):
+            yield _value_table(experiment, block.take(slice(first, first + CHUNK)), composite)
+            empty = False
+    if empty:
+        yield _value_table(experiment, SparseBlock.empty(), composite)
+
+
+def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) -> Table:
+    value: Array = block.value
+    fields: list[str | None] = [None] * len(block)
+    if value.dtype.names is not None:
+        metric = int(block.metric[0])
+        fields = [json.dumps(dict(zip(value.dtype.names, row, strict=True))) for row in value.tolist()]
+        value = experiment.values.scalar(metric, value)
+    columns = (
+        Column("profile", block.profile),
+        Column("context", block.context),
+        Column("metric", block.metric),
+        Column("value", value),
+    )
+    return Table((*columns, Column("fields", fields)) if composite else columns)
+
+
+def _stored(experiment: Experiment, selection: Selection) -> Iterator[SparseBlock]:
+    """Everything as stored, summaries included unless profiles were chosen."""
+    profiles = np.arange(len(experiment.profiles)) if selection.profiles is None else selection.profiles
+    wanted = None
+    if selection.quantity is not None:
+        wanted = np.array([k for k, m in enumerate(experiment.metrics) if m.name == selection.quantity])
+    for block in experiment.values.blocks(profiles, wanted):
+        yield block.triples()
+
+
+def _computed(experiment: Experiment, selection: Selection) -> Iterator[SparseBlock]:
+    """Every quantity in one scope, profile by profile: stored where it is, else computed over the tree."""
+    scope = _scope(selection.scope)
+    names = experiment.metrics.quantities if selection.quantity is None else (selection.quantity,)
+    ways = [way for name in names if (way := _possible(experiment, name, scope)) is not None]
+    if not ways:
+        raise UsageError(f"{experiment.path}: no metric is stored or can be computed in scope {scope.word!r}")
+    computed = metric_rows(experiment)[1]
+    rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
+    profiles = experiment.profiles.measured if selection.profiles is None else selection.profiles
+    for profile in profiles.tolist():
+        for block in experiment.values.blocks(np.array([profile])):
+            stored = block.triples()
+            for way, row in zip(ways, rows, strict=True):
+                yield _one(experiment, stored.take(stored.metric == way.stored), way, profile, row)
+
+
+def _one(experiment: Experiment, stored: SparseBlock, way: Recipe, profile: int, row: int) -> SparseBlock:
+    neutral = way.metric.aggregation.neutral
+    dense = np.full(len(experiment.contexts), neutral, stored.value.dtype if not neutral else np.float64)
+    dense[stored.context] = stored.value
+    found = way.apply(dense, experiment.contexts)
+    contexts = np.flatnonzero(found != neutral).astype(np.int32)
+    n = len(contexts)
+    return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), found[contexts])
+
+
+def _scope(word: str) -> Scope:
+    try:
+        return Scope(word)
+    except ValueError:
+        known = ", ".join(["stored", *(s.word for s in Scope if s.word)])
+        raise UsageError(f"there is no scope {word!r}; there are {known}") from None
+
+
+def _samples(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    names = ("profile", "time_ns", "context", "metric")
+    empty = True
+    for profile, metric, line in experiment.traces.lines(selection.profiles):
+        for first in range(0, len(line), CHUNK):
+            time = line.time_ns[first : first + CHUNK]
+            cells = (np.full(len(time), profile), time, line.context[first : first + CHUNK], np.full(len(time), metric))
+            columns = zip(names, cells, (None, None, ABSENT, ABSENT), strict=True)
+            yield Table(tuple(Column(*column) for column in columns))
+            empty = False
+    if empty:
+        yield Table(tuple(Column(name, []) for name in names))
+
+
+def _spans(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    backend = experiment.traces.spans_backend
+    names = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation")
+    empty = True
+    for chunk in experiment.traces.spans(names, profiles=selection.profiles):
+        assert backend is not None
+        yield Table(tuple(_span_column(name, chunk[name], backend.strings) for name in names))
+        empty = False
+    if empty:
+        yield Table(tuple(Column(name, []) for name in names))
+
+
+def _span_column(name: str, values: Array, strings: object) -> Column:
+    if name == "kind":
+        return Column(name, [SpanKind(k).word for k in values.tolist()])
+    if name in ("category", "name"):
+        assert hasattr(strings, "__getitem__")
+        return Column(name, [strings[k] if k >= 0 else None for k in values.tolist()])
+    return Column(name, values, None if name.endswith("_ns") else ABSENT)
+
+
+def _counters(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    counters = experiment.traces.counters
+    if counters is None:
+        yield Table(tuple(Column(name, []) for name in ("profile", "name", "time_ns", "value")))
+        return
+    kept = np.ones(len(counters), np.bool_)
+    if selection.profiles is not None:
+        kept = np.isin(counters.profile, selection.profiles)
+    yield Table(
+        (
+            Column("profile", counters.profile[kept]),
+            Column("name", [counters.names[k] for k in counters.name[kept].tolist()]),
+            Column("time_ns", counters.time_ns[kept]),
+            Column("value", counters.value[kept]),
+        )
+    )
+
+
+def _parameters(experiment: Experiment, selection: Selection) -> Iterator[Table]:
+    rows = [(k, name, value) for k, run in enumerate(experiment.runs) for name, value in run.parameters.items()]
+    yield Table.from_rows(("run", "name", "value"), rows)
+
+
+_EXPERIMENT: dict[str, Callable[[Experiment, Selection], Iterator[Table]]] = {
+    "profiles": _profiles,
+    "metrics": _metrics,
+    "contexts": _contexts,
+    "values": _values,
+    "samples": _samples,
+    "spans": _spans,
+    "counters": _counters,
+    "parameters": _parameters,
+}
+TABLES = (*_EXPERIMENT, "series")

@@ -1,0 +1,44 @@
+"""`callgrove check`: validate, and list every damage."""
+
+from __future__ import annotations
+
+import argparse
+
+from callgrove.cli.options import add_table_output, emit
+
+NAMES = ("severity", "file", "place", "problem")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a file or folder that a profiler wrote")
+    parser.add_argument("--from", dest="from_format", metavar="FORMAT", help="read as this format")
+    parser.add_argument("--salvage", action="store_true", help="read what is intact of a text that breaks off")
+    add_table_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 3 when there is damage; notes alone are no damage."""
+    from callgrove.binary.sources import Source
+    from callgrove.cli.messages import note
+    from callgrove.cli.progress import progress
+    from callgrove.errors import InputError
+    from callgrove.formats.interface import Checks, Problem, ReadOptions
+    from callgrove.formats.registry import detect, load
+    from callgrove.model.experiment import Severity
+    from callgrove.model.table import Table
+
+    source = Source.of(args.path)
+    chosen = load(args.from_format) if args.from_format else detect(source)[0]
+    with progress() as report:
+        options = ReadOptions(args.salvage, report)
+        try:
+            found = list(chosen.check(source, options)) if isinstance(chosen, Checks) else []
+            if not isinstance(chosen, Checks):
+                chosen.read(source, options)
+        except InputError as error:  # so broken that it does not open: that is the finding
+            found = [Problem(Severity.DAMAGE, str(args.path), "opening", str(error))]
+    rows = [(p.severity.value, p.file, p.section, p.text) for p in found]
+    emit(Table.from_rows(NAMES, rows), args)
+    damage = sum(p.severity == Severity.DAMAGE for p in found)
+    note(f"{args.path}: {damage} damaged places" if damage else f"{args.path}: sound ({chosen.title})")
+    return InputError.exit_code if damage else 0

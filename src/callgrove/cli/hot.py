@@ -1,0 +1,45 @@
+"""`callgrove hot`: the hot path."""
+
+from __future__ import annotations
+
+import argparse
+
+from callgrove.cli.options import add_input, add_selection, add_table_output, emit
+
+
+def share(text: str) -> float:
+    """A share of the parent's cost, between 0 and 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+    return number
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_selection(parser)
+    parser.add_argument(
+        "--share",
+        type=share,
+        default=0.5,
+        metavar="S",
+        help="go on while one call has at least this share of its caller's cost (default: 0.5)",
+    )
+    add_table_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.analysis.costs import costs
+    from callgrove.analysis.hot_path import hot_path
+    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.viewing import headline, shown
+
+    experiment = open_experiment(args)
+    found = costs(experiment, args.metric, args.rank, args.thread)
+    table = hot_path(found, args.share)
+    headline(found, args)
+    emit(shown(table, found, args), args)
+    return said_everything(experiment, args, printed=bool(len(table)))

@@ -1,0 +1,139 @@
+"""`callgrove info`: what is this, and what to do next."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import TABLE_FORMATS, add_input
+
+if TYPE_CHECKING:
+    from callgrove.analysis.overview import Overview
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.table import Table
+
+MOST_METRICS = 8
+MOST_WARNINGS = 12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True)
+    parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
+    parser.add_argument("--format", choices=TABLE_FORMATS, default="table", help="default: table")
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.cli.opening import open_experiment, said_everything
+
+    code = 0
+    for number, path in enumerate(args.paths):
+        one = argparse.Namespace(**{**vars(args), "path": path, "output": None, "limit": None})
+        experiment = open_experiment(one)
+        if number and args.format == "table":
+            print()
+        _show(experiment, one)
+        code = max(code, said_everything(experiment, one))
+    return code
+
+
+def _show(experiment: Experiment, args: argparse.Namespace) -> None:
+    from callgrove.analysis.overview import overview
+    from callgrove.cli.options import emit
+    from callgrove.model.table import Table
+    from callgrove.render.visible import visible
+
+    if args.metrics:
+        emit(_metrics(experiment), args)
+        return
+    facts = overview(experiment)
+    rows = list(_facts(facts))
+    if args.format != "table":
+        emit(Table.from_rows(("fact", "value"), rows), args)
+        return
+    for word, value in rows:
+        print(f"{word:<10} {visible(value)}")
+    print("next")
+    for command in _next(facts, args.path):
+        print(f"           {command}")
+
+
+def _facts(facts: Overview) -> Iterator[tuple[str, str]]:
+    from callgrove.cli.viewing import amount
+    from callgrove.render.units import duration_ns
+
+    yield "title", facts.title
+    yield "format", f"{facts.format} {facts.version}".rstrip()
+    places = [f"{n} {word}" for n, word in ((facts.n_nodes, "nodes"), (facts.n_ranks, "ranks")) if n > 1]
+    yield "profiles", ", ".join([*_counts(facts.profiles), *places]) or "none"
+    yield (
+        "contexts",
+        ", ".join([*_counts(facts.contexts), *([f"depth {facts.depth}"] if facts.depth else [])]) or "none",
+    )
+    shown = ", ".join(facts.metrics[:MOST_METRICS])
+    more = (
+        len(facts.metrics) - MOST_METRICS + facts.n_hidden_metrics
+        if len(facts.metrics) > MOST_METRICS
+        else facts.n_hidden_metrics
+    )
+    yield "metrics", (shown or "none") + (f" and {more} more" if more > 0 else "")
+    if facts.n_values is not None:
+        yield "values", f"{facts.n_values:,} stored"
+    if facts.n_samples or facts.n_spans:
+        events = [f"{n:,} {word}" for n, word in ((facts.n_samples, "samples"), (facts.n_spans, "spans")) if n]
+        span = f" over {duration_ns(facts.time_range[1] - facts.time_range[0])}" if facts.time_range else ""
+        yield "traces", ", ".join(events) + span
+    if facts.n_sources:
+        yield "sources", f"{facts.n_sources} copied file{'s' if facts.n_sources > 1 else ''}"
+    if facts.hottest is not None:
+        h = facts.hottest
+        write = amount(h.unit)
+        yield "hottest", f"{h.name}: {write(h.exclusive)} of {write(h.total)} {h.metric} ({h.percent:.1f} %)"
+    for warning in facts.warnings[:MOST_WARNINGS]:
+        yield warning.severity.value, warning.text
+    if len(facts.warnings) > MOST_WARNINGS:
+        yield "and", f"{len(facts.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
+
+
+def _counts(numbers: dict[str, int]) -> list[str]:
+    return [f"{n:,} {word}" for word, n in numbers.items()]
+
+
+def _next(facts: Overview, path: str) -> Iterator[str]:
+    """Commands for this very input."""
+    where = shlex.quote(path)
+    if facts.hottest is not None:
+        yield f"callgrove top {where}"
+        yield f"callgrove tree {where}"
+        yield f"callgrove hot {where}"
+    if len(facts.metrics) > 1:
+        yield f"callgrove top {where} -m {shlex.quote(facts.metrics[1])}"
+    if facts.n_samples:
+        yield f"callgrove export {where} --table samples --limit 10"
+    if any(w.severity.value == "damage" for w in facts.warnings):
+        yield f"callgrove check {where}"
+    if facts.hottest is None:
+        yield f"callgrove export {where} --table contexts"
+
+
+def _metrics(experiment: Experiment) -> Table:
+    from callgrove.model.table import Table
+
+    metrics = experiment.metrics
+    rows = []
+    for name in metrics.quantities:
+        first = metrics.first(name)
+        shown = [c for c in metrics.columns if c.name == name and c.visible]
+        rows.append(
+            (
+                name,
+                first.unit or None,
+                ", ".join(s.word or "none" for s in metrics.scopes(name)),
+                "yes" if first.visible else "no",
+                ", ".join(dict.fromkeys(c.statistic for c in shown if c.statistic)) or None,
+                first.description or next((c.description for c in shown if c.description), None),
+                first.url or None,
+            )
+        )
+    return Table.from_rows(("name", "unit", "scopes", "visible", "columns", "description", "url"), rows)

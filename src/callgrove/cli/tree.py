@@ -1,0 +1,35 @@
+"""`callgrove tree`: the call tree with its cost."""
+
+from __future__ import annotations
+
+import argparse
+
+from callgrove.cli.options import add_input, add_selection, add_table_output, emit
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_selection(parser)
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--bottom-up", action="store_true", help="from the costly functions up to their callers")
+    way.add_argument(
+        "--source",
+        action="store_true",
+        help="show source lines and call sites too, with their text where it was copied",
+    )
+    add_table_output(parser, limit=40)
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.analysis.callers import bottom_up
+    from callgrove.analysis.costs import costs
+    from callgrove.analysis.trees import top_down
+    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.viewing import headline, shown
+
+    experiment = open_experiment(args)
+    found = costs(experiment, args.metric, args.rank, args.thread)
+    table = bottom_up(found, args.limit) if args.bottom_up else top_down(found, args.source, args.limit)
+    headline(found, args)
+    emit(shown(table, found, args), args)
+    return said_everything(experiment, args, printed=bool(len(table)))

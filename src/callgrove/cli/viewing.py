@@ -1,0 +1,81 @@
+"""How tables of costs look in a terminal: trees are indented, numbers have units, shares have bars.
+
+Data formats (csv, json, markdown) get the table as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable
+
+from callgrove.analysis.costs import Costs
+from callgrove.cli.messages import note
+from callgrove.cli.output import stdout_look
+from callgrove.model.metrics import time_unit
+from callgrove.model.table import Column, Table
+from callgrove.render.bars import bar
+from callgrove.render.units import percent, si
+
+__all__ = ["amount", "headline", "shown"]
+
+PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
+DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
+
+
+def amount(unit: str) -> Callable[[float], str]:
+    """How a cost of that unit is written: seconds with prefixes, bytes, plain counts."""
+    seconds = time_unit(unit)
+    if seconds is not None:
+        return lambda value: si(value * seconds, "s")
+    return lambda value: si(value, unit)
+
+
+def headline(costs: Costs, args: argparse.Namespace) -> None:
+    """Which metric and whose cost, on stderr: stdout is data."""
+    if args.format == "table" and not args.output:
+        chosen = "".join(
+            f", {word} {wanted}" for word, wanted in (("rank", args.rank), ("thread", args.thread)) if wanted
+        )
+        note(f"{costs.metric.name}: {amount(costs.metric.unit)(costs.total)} in all{chosen}")
+
+
+def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
+    """The table as --format wants it."""
+    if args.format != "table":
+        return table
+    cells = {column.name: column.plain() for column in table.columns}
+    write = amount(costs.metric.unit)
+    unicode = stdout_look().unicode
+    depths = cells.get("depth", [0] * len(table))
+    columns = [
+        Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
+        Column("exclusive", _right([write(v) for v in cells["exclusive"]])),
+        Column("inclusive", _right([write(v) for v in cells["inclusive"]])),
+        Column("percent", _right([percent(p / 100) for p in cells["percent"]])),
+        Column("share", [bar(p / 100, unicode=unicode) for p in cells["percent"]]),
+        Column("where", [_where(*place) for place in zip(cells["file"], cells["line"], cells["module"], strict=True)]),
+    ]
+    if "source" in cells:
+        columns.append(Column("source", cells["source"]))
+    return Table(tuple(columns), table.left)
+
+
+def _named(name: str, kind: str, depth: int) -> str:
+    """The name under its callers; a place is shown without the folders it lies in."""
+    short = re.sub(r"[^ ]*/", "", name) if kind in PLACES else name
+    if depth > DEEPEST_INDENT:
+        return f"{'  ' * DEEPEST_INDENT}({depth}) {short}"
+    return "  " * depth + short
+
+
+def _right(cells: list[str]) -> list[str]:
+    width = max(map(len, cells), default=0)
+    return [cell.rjust(width) for cell in cells]
+
+
+def _where(file: str | None, line: int | None, module: str | None) -> str:
+    if file:
+        return f"{os.path.basename(file)}:{line}" if line else os.path.basename(file)  # noqa: PTH119 - a foreign path
+    return f"[{os.path.basename(module)}]" if module else ""  # noqa: PTH119
