@@ -25,7 +25,7 @@ from callgrove._version import __version__
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UsageError
 
 if TYPE_CHECKING:
-    from callgrove.formats.registry import open_path as open  # noqa: A004
+    from callgrove.formats.registry import open_path as open
     from callgrove.model.builder import ExperimentBuilder
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope

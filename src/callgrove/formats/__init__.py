@@ -1,6 +1,6 @@
 """Formats: one package per tool, found through the registry.
 
-    interface.py   what a format is: match, read, dump, check, write
-    registry.py    the list of formats; detection by content; opening a path
-    hpctoolkit/    HPCToolkit databases, pre-release and released
+interface.py   what a format is: match, read, dump, check, write
+registry.py    the list of formats; detection by content; opening a path
+hpctoolkit/    HPCToolkit databases, pre-release and released
 """

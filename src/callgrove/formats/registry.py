@@ -101,5 +101,3 @@ def open_source(source: Source, format_name: str = "", options: ReadOptions | No
 def open_path(path: str | Path, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
     """Read what lies at a path."""
     return open_source(Source.of(path), format_name, options)
-
-

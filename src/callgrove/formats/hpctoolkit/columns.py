@@ -13,8 +13,8 @@ from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit.meta_db import RawMetric
 from callgrove.formats.hpctoolkit.metric_columns import COMBINATIONS, ColumnNode, Formula, read_columns
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.expressions import render, renumber
 from callgrove.model.experiment import Severity
+from callgrove.model.expressions import render, renumber
 from callgrove.model.metrics import Column, Scope
 
 __all__ = ["add_columns"]
@@ -43,7 +43,9 @@ def add_columns(builder: ExperimentBuilder, path: Path, metrics: tuple[RawMetric
             else:
                 dropped += 1
     if dropped:
-        builder.warn(Severity.NOTE, f"{path}: {dropped} columns are over summaries that the database does not hold; left out")
+        builder.warn(
+            Severity.NOTE, f"{path}: {dropped} columns are over summaries that the database does not hold; left out"
+        )
     builder.show_only(shown)
 
 

@@ -1,9 +1,9 @@
 """What `check` verifies in a database, beyond what reading already demands.
 
-    profile.db == cct.db        every value of every thread, bit for bit
-    summary == threads          sums per context; statistics that genuine tools are known to get wrong are notes
-    tree                        inclusive at the roots == the file's root == computed exclusive over the tree
-    traces                      time order, known contexts, the announced first and last time
+profile.db == cct.db        every value of every thread, bit for bit
+summary == threads          sums per context; statistics that genuine tools are known to get wrong are notes
+tree                        inclusive at the roots == the file's root == computed exclusive over the tree
+traces                      time order, known contexts, the announced first and last time
 """
 
 from __future__ import annotations
@@ -128,12 +128,13 @@ def _summary(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem
                 wrong = wrong[experiment.contexts.kind[wrong] != ContextKind.LOOP]
             if len(wrong):
                 what = f"{metric.name} ({metric.scope.word}{', ' + metric.statistic if metric.statistic else ''})"
+                at, id_ = wrong[0], int(experiment.contexts.source_id[wrong[0]])
                 yield Problem(
                     Severity.NOTE if defect else Severity.DAMAGE,
                     str(values.by_profile.file.path),
                     f"profile {summary}",
-                    f"{what}: {len(wrong)} contexts differ from the threads, e.g. context "
-                    f"{int(experiment.contexts.source_id[wrong[0]])}: {have[wrong[0]]:g} is stored, {want[wrong[0]]:g} is right"
+                    f"{what}: {len(wrong)} contexts differ from the threads, e.g. context {id_}: "
+                    f"{have[at]:g} is stored, {want[at]:g} is right"
                     + (f" ({defect})" if defect else ""),
                 )
 

@@ -99,7 +99,9 @@ class Database:
         for blocks, table in ((self.by_profile, self.metrics), (self.by_context, self.metrics)):
             if blocks is None or table:
                 continue
-            ids = {id_ for number in np.flatnonzero(~blocks.broken).tolist() for id_ in self._metric_ids(blocks, number)}
+            ids = {
+                id_ for number in np.flatnonzero(~blocks.broken).tolist() for id_ in self._metric_ids(blocks, number)
+            }
             for id_ in sorted(ids):
                 table[id_] = self.builder.add_metric(Metric(f"metric#{id_}", Scope.NONE, source_id=id_))
         self.summary_metrics.update(self.metrics)
@@ -113,7 +115,9 @@ class Database:
         ids: list[int] = np.unique(block.minor if blocks is self.by_profile else block.ids).tolist()
         return ids
 
-    def part(self, name: str, read: Callable[[FileBytes], Read], footer_missing: Callable[[FileBytes, str], bool]) -> Read | None:
+    def part(
+        self, name: str, read: Callable[[FileBytes], Read], footer_missing: Callable[[FileBytes, str], bool]
+    ) -> Read | None:
         """What `read` makes of a part; None where it is not there or damaged, and a record of which."""
         if name not in self.parts:
             return None
@@ -224,7 +228,9 @@ class Database:
         if not inside.all():
             wrong = int(lines.profile[~inside][0])
             self.damaged(
-                CorruptFile(self.parts["trace.db"], "trace lines", expected=f"profiles below {n}", found=f"profile {wrong}")
+                CorruptFile(
+                    self.parts["trace.db"], "trace lines", expected=f"profiles below {n}", found=f"profile {wrong}"
+                )
             )
         metric = MetricTable(self.metrics)[np.where(lines.type > 0, lines.type, 0)]
         samples = DatabaseSamples(

@@ -90,7 +90,9 @@ class _Handler:
         elif tag == "HPCToolkitExperiment":
             self.tables.version = attributes.get("version", "")
             if not self.tables.version.startswith("4."):
-                raise UnsupportedVersion(f"{self.path}: experiment.xml of version {self.tables.version or '(none)'}, not 4.x")
+                raise UnsupportedVersion(
+                    f"{self.path}: experiment.xml of version {self.tables.version or '(none)'}, not 4.x"
+                )
 
     def end(self, tag: str) -> None:
         if tag in TREE_TAGS:
@@ -99,12 +101,16 @@ class _Handler:
     def broken(self, tag: str, error: Exception) -> CorruptFile:
         wrong = f"no attribute {error}" if isinstance(error, KeyError) else f"{error}"
         return CorruptFile(
-            self.path, f"<{tag}>", line=self.parser.CurrentLineNumber, expected="its attributes to be numbers", found=wrong
+            self.path,
+            f"<{tag}>",
+            line=self.parser.CurrentLineNumber,
+            expected="its attributes to be numbers",
+            found=wrong,
         )
 
     def refuse_entity(self, *declaration: object) -> None:
         raise RefusedInput(
-            f"{self.path}: line {self.parser.CurrentLineNumber}: the XML declares entities, which callgrove does not expand"
+            f"{self.path}: line {self.parser.CurrentLineNumber}: the XML declares entities, which are never expanded"
         )
 
 

@@ -49,7 +49,9 @@ class Dumper:
         if pointer:
             yield Field(self.name, section, index, pointer, f"*{name}", self.file.text(pointer, section))
 
-    def texts(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int, *pointers: str) -> Iterator[Field]:
+    def texts(
+        self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int, *pointers: str
+    ) -> Iterator[Field]:
         """Records, each followed by the strings that it points to."""
         for index in range(n):
             at = offset + index * stride
@@ -66,7 +68,9 @@ class Dumper:
             n_values, at = int(blocks.n_values[number]), int(blocks.values_at[number])
             yield from self.table(f"{section} values", blocks.layout.value, n_values, at)
             if n_index or (extra and blocks.what == "profile"):
-                yield from self.table(f"{section} index", blocks.layout.index, n_index + extra, int(blocks.index_at[number]))
+                yield from self.table(
+                    f"{section} index", blocks.layout.index, n_index + extra, int(blocks.index_at[number])
+                )
 
     def footer(self) -> Iterator[Field]:
         """The last eight bytes."""

@@ -23,13 +23,12 @@ from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit import release_records as rec
 from callgrove.formats.hpctoolkit.release_files import header
+from callgrove.formats.hpctoolkit.release_words import COPIED_FLAG, HAS_FUNCTION, HAS_PLACE, HAS_POINT
 from callgrove.model.arrays import ABSENT, Array
 
 __all__ = ["MetaDb", "RawContext", "RawFunction", "RawMetric", "RawScope", "RawSummary"]
 
 CONTEXT = struct.Struct("<QQIBBBBH")  # rec.CONTEXT, unpacked faster than a record; a test compares the two
-HAS_FUNCTION, HAS_PLACE, HAS_POINT = 1, 2, 4
-COPIED_FLAG = 1
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,11 @@ class MetaDb:
         number, rest = divmod(pointer - at, stride) if stride else (-1, 1)
         if rest or not 0 <= number < len(rows):
             raise CorruptFile(
-                self.file.path, name, offset=pointer, expected=f"one of {len(rows)} records from byte {at}", found="none there"
+                self.file.path,
+                name,
+                offset=pointer,
+                expected=f"one of {len(rows)} records from byte {at}",
+                found="none there",
             )
         return number
 

@@ -218,8 +218,8 @@ def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
         _, database.by_context, ids = contexts
         if not np.array_equal(ids, np.arange(len(ids))):
             wrong = int(np.flatnonzero(ids != np.arange(len(ids)))[0])
-            text = f"{database.parts['cct.db']}: ContextInfo: record {wrong} is of context {int(ids[wrong])}; cct.db is left out"
-            database.builder.warn(Severity.DAMAGE, text)
+            text = f"ContextInfo: record {wrong} is of context {int(ids[wrong])}; the file is left out"
+            database.builder.warn(Severity.DAMAGE, f"{database.parts['cct.db']}: {text}")
             database.by_context = None
     database.say_what_is_missing("profile.db", "cct.db")
 

@@ -40,7 +40,7 @@ def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Heade
     magic = file.copy(0, 16, "header")
     if magic.startswith(b"HPCTOOLKIT"):
         raise RefusedInput(
-            f"{file.path}: is part of a released database, beside parts of a pre-release one; keep the two in folders of their own"
+            f"{file.path}: is part of a released database, but lies beside parts of a pre-release one; separate the two"
         )
     if magic not in magics:
         raise CorruptFile(
@@ -70,7 +70,11 @@ def _items(file: FileBytes, dtype: np.dtype[np.void], n: int, section: tuple[int
     size, offset = section
     if n * dtype.itemsize > size:
         raise CorruptFile(
-            file.path, name, offset=offset, expected=f"{n} records of {dtype.itemsize} bytes", found=f"a section of {size} bytes"
+            file.path,
+            name,
+            offset=offset,
+            expected=f"{n} records of {dtype.itemsize} bytes",
+            found=f"a section of {size} bytes",
         )
     return file.array(dtype, n, offset, name)
 

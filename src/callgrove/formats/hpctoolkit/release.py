@@ -14,9 +14,10 @@ from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
 from callgrove.formats.hpctoolkit import consistency, fields, release_files
 from callgrove.formats.hpctoolkit import release_records as rec
+from callgrove.formats.hpctoolkit.columns import add_columns
 from callgrove.formats.hpctoolkit.database import Database, copied_source, unit_of
 from callgrove.formats.hpctoolkit.meta_db import MetaDb, RawContext, RawMetric, RawScope, RawSummary
-from callgrove.formats.hpctoolkit.columns import add_columns
+from callgrove.formats.hpctoolkit.release_words import LEXICAL_TYPES, SCOPES, UNKNOWN_FUNCTION
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
 from callgrove.model.arrays import ABSENT
 from callgrove.model.builder import ExperimentBuilder
@@ -30,10 +31,8 @@ __all__ = ["FORMAT", "ReleaseFormat"]
 PARTS = ("meta.db", "profile.db", "cct.db", "trace.db")
 COLUMNS_FILE = "metrics/default.yaml"
 MAGICS = {rec.MAGIC + kind.encode(): name for name, kind in release_files.KINDS.items()}
-SCOPES = {"point": Scope.POINT, "function": Scope.FUNCTION, "lex_aware": Scope.LEXICAL, "execution": Scope.INCLUSIVE}
 STATISTICS = {("1", 0): "count", ("$$", 0): "sum", ("($$^2)", 0): "sum of squares", ("$$", 1): "min", ("$$", 2): "max"}
 COMBINE = (Aggregation.SUM, Aggregation.MINIMUM, Aggregation.MAXIMUM)
-LEXICAL_TYPES = (ContextKind.FUNCTION, ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION)
 
 
 class ReleaseFormat:
@@ -184,7 +183,7 @@ def _region(
 ) -> int:
     if raw.function >= 0 and raw.file < 0 and raw.module < 0:
         return functions[raw.function]
-    unnamed = "<unknown function>" if raw.lexical_type == 0 and not raw.entry else ""
+    unnamed = UNKNOWN_FUNCTION if raw.lexical_type == 0 and not raw.entry else ""
     name = raw.entry or (builder.region_name(functions[raw.function]) if raw.function >= 0 else unnamed)
     return builder.region(
         ContextKind.FUNCTION if kind == ContextKind.INLINED else kind,

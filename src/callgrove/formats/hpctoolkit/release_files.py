@@ -7,6 +7,7 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
 from callgrove.formats.hpctoolkit import release_records as rec
+from callgrove.formats.hpctoolkit.release_words import PHYSICAL_FLAG, SUMMARY_FLAG
 from callgrove.formats.hpctoolkit.samples import TraceLines
 from callgrove.formats.hpctoolkit.sparse import BlockLayout, SparseBlocks
 from callgrove.model.arrays import Array, Bools
@@ -17,8 +18,6 @@ __all__ = ["footer_missing", "header", "identifier_tuple", "read_cct", "read_pro
 PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX)
 CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX)
 KINDS = {"meta.db": "meta", "profile.db": "prof", "cct.db": "ctxt", "trace.db": "trce"}
-SUMMARY_FLAG = 1
-PHYSICAL_FLAG = 1
 
 
 def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]:
@@ -29,12 +28,10 @@ def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]
     magic = file.copy(0, 14, "header")
     if magic.startswith(b"HPCPROF-"):
         raise RefusedInput(
-            f"{file.path}: is part of a pre-release database, beside parts of a released one; keep the two in folders of their own"
+            f"{file.path}: is part of a pre-release database, but lies beside parts of a released one; separate the two"
         )
     if magic != rec.MAGIC + kind.encode():
-        raise CorruptFile(
-            file.path, "header", offset=0, expected=f"{rec.MAGIC + kind.encode()!r}", found=f"{magic!r}"
-        )
+        raise CorruptFile(file.path, "header", offset=0, expected=f"{rec.MAGIC + kind.encode()!r}", found=f"{magic!r}")
     version = f"{int(found['major'])}.{int(found['minor'])}"
     if int(found["major"]) != 4:
         raise UnsupportedVersion(f"{file.path}: version {version}; callgrove reads 4.x")

@@ -143,14 +143,17 @@ PROFILE_VALUE = np.dtype([("id", "<u2"), ("value", "<f8")])  # id: metric
 CONTEXT_INDEX = np.dtype([("id", "<u4"), ("start", "<u8")])  # id: context
 
 CTX_INFOS = _record(13, pCtxs=("<u8", 0), nCtxs=("<u4", 8), szCtx=("u1", 0xC))
-CTX_INFO = _record(
-    32, nValues=("<u8", 0), pValues=("<u8", 8), nMetrics=("<u2", 0x10), pMetricIndices=("<u8", 0x18)
-)
+CTX_INFO = _record(32, nValues=("<u8", 0), pValues=("<u8", 8), nMetrics=("<u2", 0x10), pMetricIndices=("<u8", 0x18))
 CONTEXT_VALUE = np.dtype([("id", "<u4"), ("value", "<f8")])  # id: profile
 METRIC_INDEX = np.dtype([("id", "<u2"), ("start", "<u8")])  # id: metric
 
 CTX_TRACES = _record(
-    32, pTraces=("<u8", 0), nTraces=("<u4", 8), szTrace=("u1", 0xC), minTimestamp=("<u8", 0x10), maxTimestamp=("<u8", 0x18)
+    32,
+    pTraces=("<u8", 0),
+    nTraces=("<u4", 8),
+    szTrace=("u1", 0xC),
+    minTimestamp=("<u8", 0x10),
+    maxTimestamp=("<u8", 0x18),
 )
 TRACE = _record(24, profIndex=("<u4", 0), pStart=("<u8", 8), pEnd=("<u8", 0x10))
 SAMPLE = np.dtype([("time", "<u8"), ("ctx", "<u4")])

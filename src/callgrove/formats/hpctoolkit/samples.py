@@ -36,7 +36,14 @@ class DatabaseSamples:
     """
 
     def __init__(
-        self, file: FileBytes, record: np.dtype[Any], profile: Ids, metric: Ids, start: Offsets, end: Offsets, contexts: IdMap
+        self,
+        file: FileBytes,
+        record: np.dtype[Any],
+        profile: Ids,
+        metric: Ids,
+        start: Offsets,
+        end: Offsets,
+        contexts: IdMap,
     ) -> None:
         self._file, self._record, self._contexts = file, record, contexts
         self.profile, self.metric = profile, metric

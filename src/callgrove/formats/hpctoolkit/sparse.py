@@ -142,7 +142,7 @@ class SparseBlocks:
                 self.file.path,
                 self.section(number),
                 offset=int(self.values_at[number]),
-                expected=f"a block of {int(self.n_values[number])} values and {int(self.n_index[number])} index entries",
+                expected=f"{int(self.n_values[number])} values and {int(self.n_index[number])} index entries",
                 found=f"a file that ends at byte {self.file.size}",
             )
             for number in np.flatnonzero(self.broken).tolist()

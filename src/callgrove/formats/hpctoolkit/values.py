@@ -70,7 +70,9 @@ class DatabaseValues:
 
     def profile(self, profile: int) -> SparseBlock:
         if self.by_profile is None:
-            return SparseBlock.joined([b.take(b.profile == profile) for b in self._from_contexts() if profile in b.profile])
+            return SparseBlock.joined(
+                [b.take(b.profile == profile) for b in self._from_contexts() if profile in b.profile]
+            )
         block = self.by_profile.block(profile)
         if len(block.ids) and block.ids[0] == 0:
             block = block.without_first()
@@ -86,7 +88,11 @@ class DatabaseValues:
     def context(self, context: int) -> SparseBlock:
         id_ = int(self._context_ids[context])
         if self.by_context is not None:
-            return self._of_context(context, self.by_context.block(id_)) if id_ < len(self.by_context) else SparseBlock.empty()
+            return (
+                self._of_context(context, self.by_context.block(id_))
+                if id_ < len(self.by_context)
+                else SparseBlock.empty()
+            )
         if self.by_profile is None:
             return SparseBlock.empty()
         measured = np.flatnonzero(~self._is_summary & ~self.by_profile.broken)

@@ -131,7 +131,11 @@ class TreeHandler:
         offset = int(a.get("v", "0"), 0)
         known = offset != 0
         region = self._builder.region(
-            ContextKind.LOOP, file=file, line=line, module=above.module if known else ABSENT, offset=offset if known else None
+            ContextKind.LOOP,
+            file=file,
+            line=line,
+            module=above.module if known else ABSENT,
+            offset=offset if known else None,
         )
         return Frame("L", self._add(above.context, ContextKind.LOOP, Relation.LEXICAL, region, id_), above.module)
 
@@ -172,9 +176,18 @@ class TreeHandler:
         return frame.context >= 0 and self._columns["source_id"][frame.context] == id_
 
     def _add(
-        self, parent: int, kind: ContextKind, relation: Relation, region: int, id_: int, file: int = ABSENT, line: int = ABSENT
+        self,
+        parent: int,
+        kind: ContextKind,
+        relation: Relation,
+        region: int,
+        id_: int,
+        file: int = ABSENT,
+        line: int = ABSENT,
     ) -> int:
-        for column, value in zip(self._rows, (parent, kind, relation, region, NO_WITHIN, file, line, abs(id_)), strict=True):
+        for column, value in zip(
+            self._rows, (parent, kind, relation, region, NO_WITHIN, file, line, abs(id_)), strict=True
+        ):
             column.append(value)
         return len(self._rows[0]) - 1
 

@@ -36,7 +36,6 @@ MAX_FLOW_DEPTH = 400  # brackets in brackets: these do not
 
 Node: TypeAlias = "str | list[Node] | dict[str, Node] | None"
 
-
 _NULLS = frozenset(("~", "null", "Null", "NULL"))
 _CLOSING = {"[": "]", "{": "}"}
 _REFUSED = {
@@ -64,7 +63,7 @@ def parse(text: str) -> Node:
     """The document: mappings, sequences, text, and None for what is empty. Aliases share the node they name."""
     if len(text) > MAX_TEXT:
         raise YamlError(1, f"the text has {len(text)} characters, more than {MAX_TEXT}")
-    return _Parser(text).document()
+    return _Parser(text.removeprefix("\ufeff")).document()
 
 
 @dataclass(slots=True)
@@ -82,7 +81,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.position = 1 if text.startswith("\ufeff") else 0
+        self.position = 0
         self.anchors: dict[str, Node] = {}
         self.n_nodes = 0
         self.depth = 0

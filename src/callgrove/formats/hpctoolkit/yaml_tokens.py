@@ -37,9 +37,7 @@ def _plain(may_start: str, indicators: str) -> re.Pattern[str]:
     """Text without quotes: up to a comment, a colon that ends a key, or one of the indicators."""
     first = r"(?:[^ \t\r\n\-?:,\[\]{}#&*!|>'\"%@`]|[" + may_start + r"](?=[^ \t\r\n" + indicators + r"]))"
     colon = r":(?![ \t\r\n" + indicators + r"]|\Z)"
-    return re.compile(
-        first + r"(?:[^ \t\r\n:#" + indicators + r"]++|" + colon + r"|(?<![ \t])#|[ \t]++(?=[^ \t\r\n#]))*+"
-    )
+    return re.compile(first + r"(?:[^ \t\r\n:" + indicators + r"]++|" + colon + r"|[ \t]++(?=[^ \t\r\n#]))*+")
 
 
 # Quantifiers are possessive (++, *+): no input makes them backtrack.
@@ -51,7 +49,7 @@ DASH = re.compile(r"-(?=[ \r\n]|\Z)")
 COLON = re.compile(r"[ \t]*+:(?=[ \t\r\n]|\Z)")
 FLOW_COLON = re.compile(r"[ \t]*+:")
 COMMA = re.compile(r",(?:[ \t\r\n]++(?:#[^\n]*+)?+)*+")
-ANCHOR = re.compile(r"[ \t]*+&([0-9A-Za-z_\-]++)(?=[ \t\r\n,\[\]{}]|\Z)(?![ \t]++\*)")  # an alias has no anchor
+ANCHOR = re.compile(r"[ \t]*+&([0-9A-Za-z_\-]++)(?=[ \t\r\n]|\Z)(?![ \t]++\*)")  # an alias has no anchor
 ALIAS = re.compile(r"\*([0-9A-Za-z_\-]++)(?=[ \t\r\n,\[\]{}]|\Z)")
 QUOTED = re.compile(r"""'((?:[^'\r\n]++|'')*+)'|"((?:[^"\\\r\n]++|\\[^\r\n])*+)\"""")
 PLAIN = _plain(r"\-?:", "")
