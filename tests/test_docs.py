@@ -1,0 +1,148 @@
+"""Every `$ callgrove ...` line in a ```console block of the documentation is run, and must succeed; so is every
+```python block.
+
+The commands of one document run in order in one folder, which holds what `callgrove demo --keep .` writes there; its
+Python blocks are one program.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import ROOT
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
+SHELL_OPERATORS = frozenset("();<>|&")
+TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Command:
+    line: int
+    text: str
+
+    @property
+    def arguments(self) -> list[str]:
+        """The words after `callgrove`."""
+        lexer = shlex.shlex(self.text, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = list(lexer)
+        operators = [word for word in words if set(word) <= SHELL_OPERATORS]
+        if operators:
+            raise ValueError(f"line {self.line}: `{self.text}` needs a shell ({operators[0]}); use -o, or two commands")
+        return words[1:]
+
+
+def fenced_lines(text: str, language: str) -> Iterator[tuple[int, str]]:
+    """The lines of the blocks in one language, with their numbers from 1."""
+    fence = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            fence = None if fence is not None else line[3:].strip()
+        elif fence == language:
+            yield number, line
+
+
+def console_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of the ```console blocks; a backslash joins a line with the next."""
+    held: tuple[int, str] | None = None
+    for number, line in fenced_lines(text, "console"):
+        start, joined = (held[0], held[1] + line.lstrip()) if held else (number, line)
+        held = (start, joined[:-1]) if joined.endswith("\\") else None
+        if held is None:
+            yield start, joined
+
+
+def program(text: str) -> str:
+    """The ```python blocks of a document as one program whose line numbers are those of the document."""
+    lines = dict(fenced_lines(text, "python"))
+    return "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
+
+
+def commands(text: str) -> list[Command]:
+    """The callgrove commands of a document; what else stands after `$ ` is for the reader to run."""
+    typed = [(number, line[2:].strip()) for number, line in console_lines(text) if line.startswith("$ ")]
+    return [Command(number, line) for number, line in typed if line.split()[:1] == ["callgrove"]]
+
+
+def callgrove(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "callgrove", *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS if commands(path.read_text("utf-8"))],
+)
+def test_documented_commands_succeed(document: Path, tmp_path: Path) -> None:
+    prepared = callgrove(["demo", "--keep", "."], tmp_path)
+    assert prepared.returncode == 0, prepared.stderr
+    for command in commands(document.read_text("utf-8")):
+        done = callgrove(command.arguments, tmp_path)
+        assert done.returncode == 0, f"{document.name}:{command.line}: `{command.text}`\n{done.stderr}"
+
+
+@pytest.mark.parametrize("document", [pytest.param(ROOT / "docs" / "library.md", id="docs/library.md")])
+def test_documented_programs_succeed(document: Path, tmp_path: Path) -> None:
+    prepared = callgrove(["demo", "--keep", "."], tmp_path)
+    assert prepared.returncode == 0, prepared.stderr
+    code = program(document.read_text("utf-8"))
+    assert "callgrove.open" in code
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_shows_commands() -> None:
+    assert commands((ROOT / "README.md").read_text("utf-8"))
+
+
+EXAMPLE = """\
+```console
+$ make demo
+$ callgrove top run.d -m "time (s)" \\
+    --limit 3
+name  exclusive
+$ callgrovel
+```
+$ callgrove outside a block
+```python
+$ callgrove in another block
+```
+```console
+$ callgrove sql run.d "SELECT 1 WHERE 2 > 1"
+```
+"""
+
+
+def test_commands_are_found() -> None:
+    found = commands(EXAMPLE)
+    assert [command.line for command in found] == [3, 13]
+    assert found[0].arguments == ["top", "run.d", "-m", "time (s)", "--limit", "3"]
+    assert found[1].arguments == ["sql", "run.d", "SELECT 1 WHERE 2 > 1"]
+
+
+@pytest.mark.parametrize("text", ["callgrove export a > b", "callgrove top a|head", "callgrove top a && callgrove b"])
+def test_a_command_that_needs_a_shell_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="needs a shell"):
+        _ = Command(1, text).arguments
