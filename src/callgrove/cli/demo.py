@@ -1,0 +1,57 @@
+"""`callgrove demo`: make a small experiment of every kind that can be written, and walk through it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from callgrove.errors import CallgroveError, UsageError
+
+NAME = "stencil.d"
+WALK = (
+    ("What is it?", ["info", NAME]),
+    ("Where does the time go?", ["top", NAME, "--limit", "8"]),
+    ("Along which path?", ["hot", NAME]),
+    ("The call tree of rank 3 alone:", ["tree", NAME, "--rank", "3", "--limit", "15"]),
+    ("Who calls the costly functions?", ["tree", NAME, "--bottom-up", "--limit", "8"]),
+    ("Down to the source lines:", ["top", NAME, "--by", "line", "--limit", "6"]),
+    ("Is it sound?", ["check", NAME]),
+    ("As data:", ["export", NAME, "--table", "values", "--scope", "exclusive", "--limit", "4"]),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keep", metavar="FOLDER", help="write the examples here and leave them")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.keep is not None:
+        folder = Path(args.keep)
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / NAME).exists():
+            raise UsageError(f"{folder / NAME}: is there already; remove it or choose another folder")
+        return _walk(folder)
+    with tempfile.TemporaryDirectory(prefix="callgrove-demo-") as folder_name:
+        return _walk(Path(folder_name))
+
+
+def _walk(folder: Path) -> int:
+    from callgrove.cli.main import main
+    from callgrove.examples import example
+    from callgrove.formats.interface import WriteOptions
+    from callgrove.formats.registry import writer_of
+    from callgrove.formats.transfer import transfer
+
+    transfer(example(), writer_of("hpctoolkit-release").open_writer(folder / NAME, WriteOptions()))
+    print(f"A made-up run of a stencil program, 4 ranks with 2 threads each, written as the HPCToolkit database {NAME}.")
+    with contextlib.chdir(folder):
+        for question, words in WALK:
+            print(f"\n{question}\n$ callgrove {shlex.join(words)}")
+            sys.stdout.flush()
+            if main(words) != 0:
+                raise CallgroveError(f"the demo failed at `callgrove {shlex.join(words)}`")
+    return 0
