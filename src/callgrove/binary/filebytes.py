@@ -1,7 +1,8 @@
 """One read-only, memory-mapped file whose every access is checked against its size.
 
 A count or an offset that a file announces is compared with the size of the file before anything is allocated,
-so a damaged or hostile file costs an error and not memory. `bytes_viewed` adds up what was asked for.
+so a damaged or hostile file costs an error and not memory. Numbers read from a file may come as NumPy's, which wrap
+around: they are made plain before anything is computed with them. `bytes_viewed` adds up what was asked for.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class FileBytes:
 
     def check(self, offset: int, size: int, section: str) -> None:
         """Raise unless `size` bytes at `offset` lie inside the file."""
+        offset, size = int(offset), int(size)
         if offset < 0 or size < 0 or offset + size > self.size:
             raise CorruptFile(
                 self.path,
@@ -45,7 +47,7 @@ class FileBytes:
 
     def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
         """`count` items of `dtype` at `offset`."""
-        kind = np.dtype(dtype)
+        kind, count, offset = np.dtype(dtype), int(count), int(offset)
         self.check(offset, count * kind.itemsize, section)
         self.bytes_viewed += count * kind.itemsize
         if count == 0:
@@ -59,10 +61,10 @@ class FileBytes:
 
     def strided(self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str) -> npt.NDArray[Any]:
         """Records of `dtype` that lie `stride` bytes apart: a newer writer may have made them longer."""
+        stride, count, offset = int(stride), int(count), int(offset)
         if stride < dtype.itemsize:
-            raise CorruptFile(
-                self.path, section, offset=offset, expected=f"records of at least {dtype.itemsize} bytes", found=str(stride)
-            )
+            wanted = f"records of at least {dtype.itemsize} bytes"
+            raise CorruptFile(self.path, section, offset=offset, expected=wanted, found=str(stride))
         self.check(offset, count * stride, section)
         self.bytes_viewed += count * dtype.itemsize
         if count == 0:
@@ -71,18 +73,19 @@ class FileBytes:
 
     def copy(self, offset: int, size: int, section: str) -> bytes:
         """A copy of `size` bytes."""
+        offset, size = int(offset), int(size)
         self.check(offset, size, section)
         self.bytes_viewed += size
         return bytes(self._buffer[offset : offset + size])
 
     def text(self, offset: int, section: str) -> str:
         """The NUL-terminated UTF-8 string at `offset`; broken bytes are kept as escapes."""
+        offset = int(offset)
         self.check(offset, 1, section)
         end = self._buffer.find(b"\0", offset, offset + LONGEST_STRING)
         if end < 0:
-            raise CorruptFile(
-                self.path, section, offset=offset, expected="a string that ends with NUL", found=f"no NUL in {LONGEST_STRING} bytes"
-            )
+            found = f"no NUL in {min(LONGEST_STRING, self.size - offset)} bytes"
+            raise CorruptFile(self.path, section, offset=offset, expected="a string that ends with NUL", found=found)
         self.bytes_viewed += end + 1 - offset
         return bytes(self._buffer[offset:end]).decode("utf-8", "backslashreplace")
 
@@ -98,6 +101,8 @@ class FileBytes:
 
 def _open(path: Path) -> Buffer:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ValueError("not a regular file")  # opening a pipe would wait for its writer
         with path.open("rb") as file:
             if not file.seek(0, 2):
                 return b""

@@ -14,11 +14,11 @@ class IdMap:
     """`map[ids]` gives the dense number of each id, -1 where the id is not known.
 
     Ids that are nearly dense use one table; ids with wide gaps (damaged files) use a binary search, so that one
-    absurd id cannot ask for gigabytes.
+    absurd id cannot ask for gigabytes. Unsigned ids from 2^63 on are known by the negative number of the same bits.
     """
 
     def __init__(self, ids: npt.NDArray[np.integer], dense: npt.NDArray[np.integer] | None = None) -> None:
-        keys = np.asarray(ids, np.int64)
+        keys = np.asarray(ids).astype(np.int64)
         values = np.arange(len(keys), dtype=np.int32) if dense is None else np.asarray(dense, np.int32)
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
@@ -33,6 +33,8 @@ class IdMap:
         return len(self._keys)
 
     def __getitem__(self, ids: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
+        if ids.dtype == np.uint64:
+            ids = ids.astype(np.int64)  # a search with mixed signs would compare doubles
         if self._table is not None:
             if not len(ids) or (int(ids.max()) < len(self._table) and int(ids.min()) >= 0):
                 found: npt.NDArray[np.int32] = self._table[ids]
@@ -46,4 +48,4 @@ class IdMap:
 
     def one(self, id_: int) -> int:
         """The dense number of one id, or -1."""
-        return int(self[np.array([id_], np.int64)][0])
+        return int(self[np.array([id_ & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)][0])

@@ -5,6 +5,7 @@ Archives and sets of many files are further kinds of source; formats that need t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,8 +30,8 @@ class Source:
         where = Path(path)
         try:
             where.stat()
-        except OSError as error:
-            raise InputError(f"{where}: {error.strerror or error}") from error
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
         return cls(where)
 
     @property
@@ -53,11 +54,11 @@ class Source:
         if known is not None and len(known) >= min(size, HEAD_BUDGET):
             return known[:size]
         spent = sum(len(head) for other, head in self._heads.items() if other != path)
-        try:
-            with path.open("rb") as file:
-                self._heads[path] = file.read(max(0, min(size, HEAD_BUDGET - spent)))
-        except OSError:  # a folder, or not ours to read: no head, so no format claims it
-            self._heads[path] = b""
+        self._heads[path] = b""
+        with suppress(OSError):  # a folder, a pipe, or not ours to read: no head, so no format claims it
+            if path.is_file():
+                with path.open("rb") as file:
+                    self._heads[path] = file.read(max(0, min(size, HEAD_BUDGET - spent)))
         return self._heads[path][:size]
 
     def bytes(self, name: str = "") -> FileBytes:

@@ -12,9 +12,14 @@
     traces.py      samples and spans over time
     experiment.py  all of it together
     builder.py     the only way to make an experiment
+    invariants.py  what every experiment must satisfy
     study.py       measured series over parameter points
+    study_builder.py, study_invariants.py  how a study is made, and what it must satisfy
+    folding.py     from runs with parameters to a study
     unify.py       trees of several runs matched by call path
     intervals.py   union, overlap and nesting of intervals
     formulas.py    arithmetic over metrics
     table.py       the result that all layers share
+
+Everything is immutable once it is made; arrays are columns, and -1 or NaN is absent.
 """

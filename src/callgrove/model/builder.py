@@ -2,7 +2,7 @@
 
 Contexts may be added in any order, each naming its parent by the number that `add_context` gave. `order()` fixes
 them: the tree in preorder, then the elided contexts; it returns the final id of every context added, which lazy
-backends need. Values, samples and spans added in memory use the numbers given by `add_*` and are mapped by `build()`.
+backends and traces need. Values added in memory use the numbers given by `add_*` and are mapped by `build()`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,24 @@ from numpy.typing import ArrayLike
 
 from callgrove.errors import InvalidExperiment
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints, frozen
+from callgrove.model.chains import in_memory
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation, SourceFiles
 from callgrove.model.experiment import Attachment, Experiment, InputWarning, Severity, Sources
 from callgrove.model.invariants import problems_of_contexts, problems_of_experiment
 from callgrove.model.metrics import Column, Metric, Metrics
 from callgrove.model.orders import preorder, subtree_ends
-from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, IdentifierTuples, ProfileKind, Profiles, absent_system
+from callgrove.model.profiles import (
+    DEFAULT_ID_NAMES,
+    Identifier,
+    IdentifierTuples,
+    ProfileKind,
+    Profiles,
+    absent_system,
+)
 from callgrove.model.runs import Run
 from callgrove.model.system import System, system_of
 from callgrove.model.traces import Counters, SampleBackend, SpanBackend, Traces, Window
-from callgrove.model.values import ArrayValues, NoValues, SparseBlock, ValueBackend, Values
+from callgrove.model.values import NoValues, SparseBlock, ValueBackend, Values
 
 __all__ = ["ExperimentBuilder"]
 
@@ -160,8 +168,9 @@ class ExperimentBuilder:
         first = self.n_contexts
         given = {name: list(values) for name, values in columns.items()}
         n = len(given["parent"])
-        if unfit := {name: len(values) for name, values in given.items() if len(values) != n or name not in CONTEXT_COLUMNS}:
-            raise InvalidExperiment([f"contexts: columns {unfit} for {n} parents, expected {', '.join(CONTEXT_COLUMNS)}"])
+        if unfit := {k: len(v) for k, v in given.items() if len(v) != n or k not in CONTEXT_COLUMNS}:
+            known = ", ".join(CONTEXT_COLUMNS)
+            raise InvalidExperiment([f"contexts: unfit columns {unfit} for {n} parents; there are {known}"])
         defaults = {"relation": int(Relation.CALL), "within": NO_WITHIN}
         for name in CONTEXT_COLUMNS:
             self._contexts[name].extend(given.get(name, [defaults.get(name, ABSENT)] * n))
@@ -239,13 +248,16 @@ class ExperimentBuilder:
     def order(self) -> Ids:
         """Fix the contexts and give the final id of each one added: the tree in preorder, then the elided ones."""
         if self._order is None:
-            if problems := problems_of_contexts(self._contexts, len(self._regions)):
+            if problems := self._problems_of_contexts():
                 raise InvalidExperiment(problems)
             self._order = self._preorder()
-        elif len(self._order) != self.n_contexts:
-            late = self.n_contexts - len(self._order)
-            raise InvalidExperiment([f"contexts: {late} were added after order() had fixed them"])
         return self._order
+
+    def _problems_of_contexts(self) -> list[str]:
+        problems = problems_of_contexts(self._contexts, len(self._regions), len(self._files.all))
+        if self._order is not None and len(self._order) != self.n_contexts:
+            problems.append(f"contexts: {self.n_contexts - len(self._order)} were added after order() had fixed them")
+        return problems
 
     def _preorder(self) -> Ids:
         parent = np.array(self._contexts["parent"], np.int32)
@@ -260,20 +272,33 @@ class ExperimentBuilder:
 
     def validate(self) -> list[str]:
         """Every broken invariant, in words; empty when the experiment is sound."""
-        if problems := problems_of_contexts(self._contexts, len(self._regions)):
-            return problems
-        return problems_of_experiment(self._assemble(), SparseBlock.joined(self._mapped_blocks()))
+        return self._checked()[0]
 
     def build(self) -> Experiment:
         """The experiment, or InvalidExperiment with every broken invariant."""
-        if problems := self.validate():
+        problems, experiment, blocks = self._checked()
+        if problems or experiment is None:
             raise InvalidExperiment(problems)
-        return self._assemble()
+        sizes = len(experiment.contexts), len(experiment.metrics)
+        backend = self._values or in_memory(blocks, experiment.profiles, *sizes)
+        return replace(experiment, values=replace(experiment.values, backend=backend))
 
-    def _assemble(self) -> Experiment:
-        contexts, metrics = self._tree(), Metrics(tuple(self._metrics), tuple(self._columns))
+    def _checked(self) -> tuple[list[str], Experiment | None, list[SparseBlock]]:
+        """What is broken, the experiment without its values, and the values held here. Broken contexts are checked
+        by themselves; a list of roots then stands for them, so that everything else is checked as well."""
+        problems = self._problems_of_contexts()
+        final = np.arange(self.n_contexts, dtype=np.int32) if problems else self.order()
+        try:
+            tree = _only_roots(self.n_contexts, self._regions_table()) if problems else self._tree()
+            experiment = self._assemble(tree)
+        except OverflowError as error:
+            return [*problems, f"a number does not fit its column: {error}"], None, []
+        blocks = self._mapped_blocks(final)
+        return problems + problems_of_experiment(experiment, blocks), experiment, blocks
+
+    def _assemble(self, contexts: ContextTree) -> Experiment:
+        metrics = Metrics(tuple(self._metrics), tuple(self._columns))
         profiles, system = self._profiles()
-        backend = self._values or self._in_memory(profiles)
         return Experiment(
             title=self.title,
             format=self.format,
@@ -283,7 +308,7 @@ class ExperimentBuilder:
             system=system,
             contexts=contexts,
             metrics=metrics,
-            values=Values(backend, metrics, profiles, len(contexts)),
+            values=Values(NoValues(), metrics, profiles, len(contexts)),
             traces=self._traces,
             sources=replace(self.sources, copies=dict(self._copied)),
             attributes=dict(self.attributes),
@@ -345,21 +370,19 @@ class ExperimentBuilder:
         system, leaves = self._system or system_of(profiles)
         return replace(profiles, system=leaves), system
 
-    def _mapped_blocks(self) -> list[SparseBlock]:
-        final = self.order()
-        inside = [(b.context >= 0) & (b.context < len(final)) for b in self._blocks]
-        mapped = [
-            final[np.where(ok, b.context, 0)] if len(final) else np.zeros_like(b.context)
-            for b, ok in zip(self._blocks, inside, strict=True)
-        ]
-        return [
-            SparseBlock(b.profile, np.where(ok, c, ABSENT - 1).astype(np.int32), b.metric, b.value)
-            for b, ok, c in zip(self._blocks, inside, mapped, strict=True)
-        ]
-
-    def _in_memory(self, profiles: Profiles) -> ValueBackend:
-        block = SparseBlock.joined(self._mapped_blocks())
-        sound = (block.profile >= 0) & (block.profile < len(profiles)) & (block.context >= 0)
-        return ArrayValues(block.take(sound), profiles) if self._blocks else NoValues()
+    def _mapped_blocks(self, final: Ids) -> list[SparseBlock]:
+        """The values held here with final contexts; ids that are not one of a context stay as they are."""
+        found = []
+        for block in self._blocks:
+            known = (block.context >= 0) & (block.context < len(final))
+            context = block.context.copy()
+            context[known] = final[block.context[known]]
+            found.append(replace(block, context=context))
+        return found
 
 
+def _only_roots(n: int, regions: Regions) -> ContextTree:
+    none = np.full(n, ABSENT, np.int32)
+    kind = np.full(n, ContextKind.UNKNOWN, np.int32)
+    ends = np.arange(1, n + 1, dtype=np.int32)
+    return ContextTree(none, ends, kind, kind * 0, none, none, none, none, none.astype(np.int64), regions)

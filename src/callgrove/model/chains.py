@@ -7,15 +7,17 @@ and metrics are called there. A link's context may be absent from the whole (-1)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import Ids, Ints
-from callgrove.model.values import Block, SparseBlock, ValueBackend
+from callgrove.model.profiles import Profiles
+from callgrove.model.values import ArrayValues, Block, NoValues, SparseBlock, ValueBackend
 
-__all__ = ["ChainedValues", "Link"]
+__all__ = ["ChainedValues", "Link", "in_memory"]
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,10 @@ class ChainedValues:
         return [problem for link in self._links for problem in link.backend.problems]
 
     def n_stored(self) -> int | None:
-        counts = [link.backend.n_stored() for link in self._links if (link.contexts >= 0).all() and (link.metrics >= 0).all()]
+        whole = all((ids >= 0).all() for link in self._links for ids in (link.profiles, link.contexts, link.metrics))
+        counts = [link.backend.n_stored() for link in self._links] if whole else [None]
         known = [c for c in counts if c is not None]
-        return sum(known) if len(known) == len(self._links) else None
+        return sum(known) if len(known) == len(counts) else None
 
     def profile(self, profile: int) -> SparseBlock:
         found = [
@@ -81,3 +84,28 @@ class ChainedValues:
                     mapped = link.outward(block.triples())
                     if len(mapped):
                         yield mapped
+
+
+def in_memory(blocks: Sequence[SparseBlock], profiles: Profiles, n_contexts: int, n_metrics: int) -> ValueBackend:
+    """Values held in memory: one backend, or a chain of one for each value type, so that integers stay exact."""
+    found = [ArrayValues(SparseBlock.joined(part), profiles) for part in _by_type(blocks)]
+    if len(found) <= 1:
+        return found[0] if found else NoValues()
+    ids = (np.arange(n, dtype=np.int32) for n in (len(profiles), n_contexts, n_metrics))
+    maps = tuple(ids)
+    return ChainedValues([Link(backend, *maps) for backend in found])
+
+
+def _by_type(blocks: Sequence[SparseBlock]) -> list[list[SparseBlock]]:
+    """The same rows by value type; a metric has one type, the smallest that holds all that was given for it."""
+    if len({b.value.dtype for b in blocks}) <= 1:
+        return [list(blocks)] if blocks else []
+    types: dict[int, np.dtype[Any]] = {}
+    parts = [(m, b.take(b.metric == m)) for b in blocks for m in np.unique(b.metric).tolist()]
+    for metric, part in parts:
+        types[metric] = np.promote_types(types.get(metric, part.value.dtype), part.value.dtype)
+    out: dict[np.dtype[Any], list[SparseBlock]] = {}
+    for metric, part in parts:
+        kind = types[metric]
+        out.setdefault(kind, []).append(replace(part, value=part.value.astype(kind)))
+    return list(out.values())

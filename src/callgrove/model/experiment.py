@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from callgrove.errors import RefusedInput, UsageError
+from callgrove.errors import InputError, RefusedInput, UsageError
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Metrics, Scope
@@ -22,10 +22,14 @@ from callgrove.model.system import System
 from callgrove.model.traces import Traces
 from callgrove.model.values import Values
 
-__all__ = ["Attachment", "Experiment", "Severity", "Sources", "InputWarning"]
+if TYPE_CHECKING:
+    from callgrove.model.folding import Combination
+    from callgrove.model.study import Study
+
+__all__ = ["Attachment", "Experiment", "InputWarning", "Severity", "Sources"]
 
 
-class Severity(str, Enum):
+class Severity(StrEnum):
     """How much a warning matters."""
 
     NOTE = "note"  # worth knowing; nothing is lost
@@ -62,16 +66,22 @@ class Sources:
         """Where the copy of a file lies, if it is there. A copy that points outside the folder is refused."""
         if self.folder is None or file not in self.copies:
             return None
-        root = self.folder.resolve()
-        where = (root / self.copies[file]).resolve()
-        if not where.is_relative_to(root):
-            raise RefusedInput(f"{self.folder}: the source {self.copies[file]!r} lies outside of the folder")
-        return where if where.is_file() else None
+        try:
+            root = self.folder.resolve()
+            where = (root / self.copies[file]).resolve()
+            if not where.is_relative_to(root):
+                raise RefusedInput(f"{self.folder}: the source {self.copies[file]!r} lies outside of the folder")
+            return where if where.is_file() else None
+        except (OSError, RuntimeError, ValueError):  # a name that no file can have, links that run in a circle
+            return None
 
     def lines(self, file: int) -> list[str]:
         """The text of a copied file, line by line; empty where there is no copy."""
         where = self.path(file)
-        return where.read_text("utf-8", "replace").splitlines() if where else []
+        try:
+            return where.read_text("utf-8", "replace").splitlines() if where else []
+        except OSError as error:
+            raise InputError(f"{where}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)
@@ -123,6 +133,17 @@ class Experiment:
             return bool(np.any(self.totals(quantity, Scope.INCLUSIVE)))
         except UsageError:
             return False
+
+    def study(
+        self,
+        metrics: Sequence[str] | None = None,
+        scope: Scope = Scope.EXCLUSIVE,
+        combination: Combination | None = None,
+    ) -> Study:
+        """The runs over their parameters, as series that can be modelled: see `callgrove.model.folding.fold`."""
+        from callgrove.model.folding import Combination, fold
+
+        return fold(self, metrics, scope, combination or Combination.SUM)
 
     def select(self, ranks: object = None, threads: object = None) -> Ints:
         """Measured profiles whose rank and thread are in the given containers; None means all."""

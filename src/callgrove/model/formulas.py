@@ -244,7 +244,9 @@ def _divide(x: Any, y: Any) -> Any:
 
 
 def _power(x: Any, y: Any) -> Any:
-    return np.where((x == 0) & (y < 0), np.nan, np.power(x, y))
+    # IEEE: 1^NaN and NaN^0 are 1; here no value stays no value.
+    has_none = np.isnan(x) | np.isnan(y) | ((x == 0) & (y < 0))
+    return np.where(has_none, np.nan, np.power(x, y))
 
 
 def _log(x: Any, base: Any = None) -> Any:

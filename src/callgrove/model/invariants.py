@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +14,18 @@ from callgrove.model.metrics import Metrics
 from callgrove.model.orders import cycles
 from callgrove.model.profiles import ProfileKind, Profiles
 from callgrove.model.system import System
-from callgrove.model.traces import ArraySamples, ArraySpans, Traces
+from callgrove.model.traces import ArraySamples, ArraySpans, SpanKind, Traces
 from callgrove.model.values import SparseBlock
 
 __all__ = ["problems_of_contexts", "problems_of_experiment"]
 
 
-def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int) -> list[str]:
+def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n_files: int) -> list[str]:
     """What is broken in contexts that are not ordered yet."""
-    table = {name: np.array(values, np.int64) for name, values in columns.items()}
+    try:
+        table = {name: np.array(values, np.int64) for name, values in columns.items()}
+    except OverflowError as error:
+        return [f"contexts: a number does not fit its column: {error}"]
     n = len(table["parent"])
     found = [
         *_outside("contexts", "parent", table["parent"], n),
@@ -29,10 +33,10 @@ def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int) -
         *_outside("contexts", "kind", table["kind"], len(ContextKind), lowest=0),
         *_outside("contexts", "relation", table["relation"], len(Relation), lowest=0),
         *_outside("contexts", "within", table["within"], n, lowest=-2),
+        *_outside("contexts", "call_file", table["call_file"], n_files),
     ]
-    if found:
-        return found
     parent, elided = table["parent"], table["kind"] == ContextKind.ELIDED
+    parent = np.where((parent >= ABSENT) & (parent < n), parent, ABSENT)  # wrong ones are named above
     if len(wrong := cycles(parent.astype(np.int32))):
         found.append(f"contexts: {len(wrong)} lie on or below a cycle, the first is {wrong[0]}")
     if len(wrong := np.flatnonzero(elided & (parent >= 0))):
@@ -42,7 +46,7 @@ def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int) -
     return found
 
 
-def problems_of_experiment(experiment: Experiment, block: SparseBlock) -> list[str]:
+def problems_of_experiment(experiment: Experiment, blocks: Sequence[SparseBlock]) -> list[str]:
     """What is broken in an assembled experiment and in the values that are held in memory for it."""
     e = experiment
     return [
@@ -51,7 +55,7 @@ def problems_of_experiment(experiment: Experiment, block: SparseBlock) -> list[s
         *_profiles(e.profiles, len(e.runs), len(e.system)),
         *_system(e.system),
         *_metrics(e.metrics),
-        *_values(block, e),
+        *_values(blocks, e),
         *_traces(e.traces, e),
     ]
 
@@ -60,6 +64,11 @@ def _outside(table: str, column: str, ids: Array, n: int, lowest: int = ABSENT) 
     wrong = np.flatnonzero((ids < lowest) | (ids >= n))
     if len(wrong):
         yield f"{table}: {column} {int(ids[wrong[0]])} of row {int(wrong[0])} is not one of {n}"
+
+
+def _uneven(table: str, **lengths: int) -> Iterator[str]:
+    if len(set(lengths.values())) > 1:
+        yield f"{table}: columns differ in length: {lengths}"
 
 
 def _regions(regions: Regions) -> Iterator[str]:
@@ -77,7 +86,6 @@ def _regions(regions: Regions) -> Iterator[str]:
 def _tree(experiment: Experiment) -> Iterator[str]:
     tree = experiment.contexts
     n = tree.n_listed
-    yield from _outside("contexts", "call_file", tree.call_file, len(tree.regions.files))
     if (tree.kind[n:] != ContextKind.ELIDED).any():
         yield "contexts: an elided context stands inside the tree"
     if (tree.parent >= np.arange(len(tree))).any():
@@ -90,6 +98,8 @@ def _tree(experiment: Experiment) -> Iterator[str]:
 def _profiles(profiles: Profiles, n_runs: int, n_system: int) -> Iterator[str]:
     if len(profiles.identifiers) != len(profiles):
         yield f"profiles: {len(profiles)} profiles, but {len(profiles.identifiers)} identifier tuples"
+    if len(profiles.system) != len(profiles):
+        yield f"profiles: {len(profiles)} profiles, but {len(profiles.system)} leaves of the system tree"
     yield from _outside("profiles", "run", profiles.run, n_runs, lowest=0)
     yield from _outside("profiles", "kind", profiles.kind, len(ProfileKind), lowest=0)
     yield from _outside("profiles", "system", profiles.system, n_system)
@@ -97,6 +107,7 @@ def _profiles(profiles: Profiles, n_runs: int, n_system: int) -> Iterator[str]:
 
 def _system(system: System) -> Iterator[str]:
     n = len(system)
+    yield from _uneven("system", parent=n, kind=len(system.kind), name=len(system.name), rank=len(system.rank))
     yield from _outside("system", "parent", system.parent, n)
     if (system.parent >= np.arange(n)).any():
         yield "system: a parent comes after its child"
@@ -122,17 +133,23 @@ def _metrics(metrics: Metrics) -> Iterator[str]:
         seen.add(key)
 
 
-def _values(block: SparseBlock, experiment: Experiment) -> Iterator[str]:
-    found = [
-        *_outside("values", "profile", block.profile, len(experiment.profiles), lowest=0),
-        *_outside("values", "context", block.context, len(experiment.contexts), lowest=0),
-        *_outside("values", "metric", block.metric, len(experiment.metrics), lowest=0),
-    ]
-    yield from found
-    if not found and len(block):
-        keys = np.stack([block.profile, block.context, block.metric])
-        if np.unique(keys, axis=1).shape[1] < len(block):
-            yield "values: a (profile, context, metric) has more than one value"
+def _values(blocks: Sequence[SparseBlock], experiment: Experiment) -> Iterator[str]:
+    if not blocks:
+        return
+    keys = [np.concatenate([getattr(b, name) for b in blocks]) for name in ("profile", "context", "metric")]
+    yield from _outside("values", "profile", keys[0], len(experiment.profiles), lowest=0)
+    yield from _outside("values", "context", keys[1], len(experiment.contexts), lowest=0)
+    yield from _outside("values", "metric", keys[2], len(experiment.metrics), lowest=0)
+    order = np.lexsort(keys)
+    if np.logical_and.reduce([np.diff(key[order]) == 0 for key in keys]).any():
+        yield "values: a (profile, context, metric) has more than one value"
+    types: dict[int, set[np.dtype[Any]]] = {}
+    for block in blocks:
+        for metric in np.unique(block.metric).tolist():
+            types.setdefault(metric, set()).add(block.value.dtype)
+    for metric, found in types.items():
+        if len(found) > 1 and any(t.names is not None for t in found):
+            yield f"values: metric {metric} has numbers and composite values, or composite values of several types"
 
 
 def _traces(traces: Traces, experiment: Experiment) -> Iterator[str]:
@@ -140,23 +157,31 @@ def _traces(traces: Traces, experiment: Experiment) -> Iterator[str]:
     if isinstance(traces.samples, ArraySamples):
         yield from _outside("samples", "profile", traces.samples.profile, n_profiles, lowest=0)
         yield from _outside("samples", "metric", traces.samples.metric, len(experiment.metrics))
+        s = traces.samples
+        yield from _uneven("samples", profile=len(s.profile), metric=len(s.metric), lines=len(s.lines))
         for number, line in enumerate(traces.samples.lines):
+            yield from _uneven(f"sample line {number}", time_ns=len(line.time_ns), context=len(line.context))
             yield from _outside(f"sample line {number}", "context", line.context, n_contexts)
             if (np.diff(line.time_ns) < 0).any():
                 yield f"sample line {number}: time runs backwards"
     if isinstance(traces.spans_backend, ArraySpans):
         yield from _spans(traces.spans_backend, n_profiles, n_contexts)
     if traces.counters is not None:
+        c = traces.counters
+        lengths = {"profile": len(c.profile), "name": len(c.name), "time_ns": len(c.time_ns), "value": len(c.value)}
+        yield from _uneven("counters", **lengths)
         yield from _outside("counters", "profile", traces.counters.profile, n_profiles, lowest=0)
         yield from _outside("counters", "name", traces.counters.name, len(traces.counters.names), lowest=0)
 
 
 def _spans(spans: ArraySpans, n_profiles: int, n_contexts: int) -> Iterator[str]:
     columns: Mapping[str, Array] = spans.columns
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        yield f"spans: columns differ in length: {lengths}"
+    if missing := [name for name in ("start_ns", "end_ns") if name not in columns]:
+        yield f"spans: there is no column {missing[0]}"
         return
+    yield from _uneven("spans", **{name: len(column) for name, column in columns.items()})
+    if "kind" in columns:
+        yield from _outside("spans", "kind", columns["kind"], len(SpanKind), lowest=0)
     bounds: tuple[tuple[str, int], ...] = (
         ("profile", n_profiles),
         ("context", n_contexts),
@@ -169,3 +194,4 @@ def _spans(spans: ArraySpans, n_profiles: int, n_contexts: int) -> Iterator[str]
             yield from _outside("spans", name, ids, n)
     for name, side in spans.sides.items():
         yield from _outside(f"side table {name}", "span", side.span, spans.count(), lowest=0)
+        yield from _uneven(f"side table {name}", span=len(side.span), **{k: len(v) for k, v in side.columns.items()})

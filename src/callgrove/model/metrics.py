@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from callgrove.model.arrays import Array, Floats
 __all__ = ["Aggregation", "Column", "Composite", "Metric", "Metrics", "Scope", "time_unit"]
 
 
-class Scope(str, Enum):
+class Scope(StrEnum):
     """What of the tree a value covers."""
 
     INCLUSIVE = "inclusive"
@@ -41,7 +41,7 @@ class Scope(str, Enum):
         return self.value
 
 
-class Aggregation(str, Enum):
+class Aggregation(StrEnum):
     """How values of several profiles, or of a subtree, become one."""
 
     SUM = "sum"

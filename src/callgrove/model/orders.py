@@ -12,7 +12,7 @@ import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 
-__all__ = ["combine_upwards", "cycles", "depths", "levels", "preorder", "subtree_ends", "subtract_children"]
+__all__ = ["combine_upwards", "cycles", "depths", "levels", "preorder", "subtract_children", "subtree_ends"]
 
 
 def depths(parent: Ids) -> Ids:

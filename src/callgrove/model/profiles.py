@@ -22,7 +22,16 @@ from callgrove.model.arrays import ABSENT, Bools, Ids, Ints, Offsets
 
 __all__ = ["DEFAULT_ID_NAMES", "Identifier", "IdentifierTuples", "Interpretation", "ProfileKind", "Profiles"]
 
-DEFAULT_ID_NAMES: tuple[str, ...] = ("SUMMARY", "NODE", "RANK", "THREAD", "GPUDEVICE", "GPUCONTEXT", "GPUSTREAM", "CORE")
+DEFAULT_ID_NAMES: tuple[str, ...] = (
+    "SUMMARY",
+    "NODE",
+    "RANK",
+    "THREAD",
+    "GPUDEVICE",
+    "GPUCONTEXT",
+    "GPUSTREAM",
+    "CORE",
+)
 
 Identifier = tuple[int, int, int, int]  # kind, physical, logical, interpretation
 
@@ -79,9 +88,7 @@ class IdentifierTuples:
         return len(self.bounds) - 1
 
     @classmethod
-    def of(
-        cls, tuples: Sequence[Sequence[Identifier]], names: tuple[str, ...] = DEFAULT_ID_NAMES
-    ) -> IdentifierTuples:
+    def of(cls, tuples: Sequence[Sequence[Identifier]], names: tuple[str, ...] = DEFAULT_ID_NAMES) -> IdentifierTuples:
         """From lists of (kind, physical, logical, interpretation)."""
         rows = [element for one in tuples for element in one]
         columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
@@ -160,7 +167,13 @@ class Profiles:
         """A name made from the identifier tuple: `rank 3 thread 1`."""
         if self.is_summary[profile]:
             return "summary"
-        words = {"RANK": "rank", "THREAD": "thread", "GPUDEVICE": "gpu", "GPUCONTEXT": "gpu context", "GPUSTREAM": "stream"}
+        words = {
+            "RANK": "rank",
+            "THREAD": "thread",
+            "GPUDEVICE": "gpu",
+            "GPUCONTEXT": "gpu context",
+            "GPUSTREAM": "stream",
+        }
         parts = []
         for kind, _, logical, _ in self.identifiers.rows(profile):
             name = self.identifiers.name(kind)

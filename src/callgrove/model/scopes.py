@@ -54,17 +54,20 @@ class Recipe:
         if self.metric.composite is not None:
             raise UsageError(f"{self.metric.name}: composite values are stored {self.metric.scope.word} only")
         neutral = self.metric.aggregation.neutral
-        listed = tree.listed if values.ndim == 1 else tree.listed[:, None]
-        own = self._exclusive(np.where(listed, values, neutral).astype(values.dtype), tree)
+        # Not np.where(..., neutral): a neutral 0.0 makes doubles of counters, which exceed 2^53.
+        own = values.astype(np.float64) if np.isinf(neutral) else values.copy()
+        if tree.n_listed < len(tree):
+            own[tree.n_listed :] = neutral
+        own = self._exclusive(own, tree)
         if self.wanted == Scope.EXCLUSIVE:
             return own
         return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc)
 
     def _exclusive(self, values: Array, tree: ContextTree) -> Array:
-        scope = self.metric.scope
-        if scope in (Scope.EXCLUSIVE, Scope.POINT) or self.metric.aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
+        scope, aggregation = self.metric.scope, self.metric.aggregation
+        if scope in (Scope.EXCLUSIVE, Scope.POINT) or aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
             return values
-        if values.dtype.kind == "u":
+        if values.dtype.kind in "iu":
             values = values.astype(np.int64)  # a difference of counters may be negative
         return subtract_children(values, tree.within if scope == Scope.FUNCTION else tree.parent)
 

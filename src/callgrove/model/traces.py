@@ -66,23 +66,27 @@ class Samples:
         return len(self.time_ns)
 
     def within(self, window: Window | None) -> Samples:
-        """Samples in the window, with the one before it: it says what was going on at the left edge."""
+        """Samples in the window; where none lies on its left edge, also the one before: it says what was going on."""
         if window is None:
             return self
-        first = max(0, int(np.searchsorted(self.time_ns, window[0], side="right")) - 1)
+        first, after = (int(np.searchsorted(self.time_ns, window[0], side=s)) for s in ("left", "right"))
+        first = max(0, first - 1) if first == after else first
         last = int(np.searchsorted(self.time_ns, window[1], side="left"))
         return Samples(self.time_ns[first:last], self.context[first:last])
 
 
 class SampleBackend(Protocol):
-    """Sample lines; line k belongs to profile `profile[k]`.
+    """Sample lines; line k belongs to profile `profile[k]` and has `count[k]` samples.
 
     `metric[k]` is -1 for lines of contexts and a metric row for lines that follow one metric.
     """
 
-    profile: Ids
-    metric: Ids
-    count: Ints
+    @property
+    def profile(self) -> Ids: ...
+    @property
+    def metric(self) -> Ids: ...
+    @property
+    def count(self) -> Ints: ...
 
     @property
     def problems(self) -> list[CallgroveError]:
@@ -120,7 +124,8 @@ class SideTable:
 class SpanBackend(Protocol):
     """Spans and what belongs to them. `strings` holds the names and categories that spans refer to."""
 
-    strings: Sequence[str]
+    @property
+    def strings(self) -> Sequence[str]: ...
 
     def count(self) -> int:
         """How many spans there are."""
@@ -152,7 +157,8 @@ class ArraySpans:
             part = slice(first, min(first + self.chunk_rows, self.count()))
             kept = np.ones(part.stop - part.start, np.bool_)
             if window is not None:
-                kept &= (self.columns["start_ns"][part] < window[1]) & (self.columns["end_ns"][part] >= window[0])
+                start, end = self.columns["start_ns"][part], self.columns["end_ns"][part]
+                kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
             if profiles is not None:
                 kept &= np.isin(self.columns["profile"][part], profiles)
             if kept.any():

@@ -12,14 +12,14 @@ Absent is the aggregation's neutral element (0 for sums). Integers stay integers
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from callgrove.errors import CallgroveError, CorruptFile
-from callgrove.model.arrays import Array, Floats, Ids, Ints
-from callgrove.model.metrics import Metrics
+from callgrove.errors import CallgroveError, CorruptFile, UsageError
+from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.model.metrics import Aggregation, Metrics
 from callgrove.model.profiles import Profiles
 
 __all__ = ["ArrayValues", "Block", "DenseBlock", "NoValues", "SparseBlock", "ValueBackend", "Values"]
@@ -51,9 +51,12 @@ class SparseBlock:
 
     @classmethod
     def joined(cls, blocks: Sequence[SparseBlock]) -> SparseBlock:
-        """One block of many."""
+        """One block of many. Numbers of different types become doubles; composite values join only their like."""
         if not blocks:
             return cls.empty()
+        kinds = {b.value.dtype for b in blocks}
+        if len(kinds) > 1 and any(kind.names is not None for kind in kinds):
+            raise UsageError("values of these types do not fit into one column: ask for one metric at a time")
         parts = zip(*((b.profile, b.context, b.metric, b.value) for b in blocks), strict=True)
         return cls(*(np.concatenate(part) for part in parts))
 
@@ -73,13 +76,20 @@ class DenseBlock:
 
     def triples(self) -> SparseBlock:
         """What is not neutral, profile by profile."""
-        if self.matrix.dtype.names is None:
-            kept = self.matrix.T != self.neutral
-        else:
-            kept = np.array([[bool(any(cell)) for cell in row] for row in self.matrix.T.tolist()]).reshape(self.matrix.T.shape)
+        kept = self.matrix.T != self.neutral if self.matrix.dtype.names is None else _is_set(self.matrix.T)
         profile, context = np.nonzero(kept)
         metric = np.full(len(profile), self.metric, np.int32)
         return SparseBlock(self.profiles[profile], self.contexts[context], metric, self.matrix.T[kept])
+
+
+def _is_set(composite: Array) -> Bools:
+    """Where any field, or any number of a field that is an array, differs from 0."""
+    out = np.zeros(composite.shape, np.bool_)
+    for name in composite.dtype.names or ():
+        values = composite[name]
+        part = _is_set(values) if values.dtype.names is not None else values != 0
+        out |= part.any(axis=tuple(range(composite.ndim, part.ndim)))
+    return out
 
 
 Block = SparseBlock | DenseBlock
@@ -202,7 +212,9 @@ class Values:
         """
         if profiles is None and (summary := self._summary_of(metric)) is not None:
             try:
-                return self.dense(summary, metric)
+                stored = self.profile(summary)
+                if (stored.metric == metric).any():  # else the summary says nothing of it
+                    return self._spread(stored.take(stored.metric == metric), metric)
             except CorruptFile as error:  # the profiles themselves still answer
                 if str(error) not in map(str, self.problems):
                     self.problems.append(error)
@@ -212,23 +224,29 @@ class Values:
         out: Array | None = None
         for block in self.blocks(profiles, np.array([metric])):
             part = block.triples()
+            kind = self._wide(metric, part.value.dtype)
             if out is None:
-                out = self._neutral(metric, part.value.dtype)
+                out = self._neutral(metric, kind)
+            elif out.dtype != kind:  # the runs of one experiment may store a metric in different types
+                out = out.astype(np.promote_types(out.dtype, kind))
             row.aggregation.ufunc.at(out, part.context, part.value)
         return self._neutral(metric, np.dtype(np.float64)) if out is None else out
 
     def columns(self, profiles: Ints | None = None) -> SparseBlock:
-        """Every value as four columns. Where the count is known, they are filled in place: nothing is held twice."""
+        """Every value as four columns, stored summaries included unless profiles are given. Where the count is known,
+        they are filled in place: nothing is held twice."""
         known = self.n_stored() if profiles is None else None
+        parts = (b.triples() for b in self.blocks(np.arange(len(self.profiles)) if profiles is None else profiles))
         if known is None:
-            return SparseBlock.joined([b.triples() for b in self.blocks(profiles)])
-        parts = (b.triples() for b in self.backend.blocks(np.arange(len(self.profiles))))
+            return SparseBlock.joined(list(parts))
         out: SparseBlock | None = None
         at = 0
         for part in parts:
             if out is None:
                 profile, context, metric = (np.empty(known, np.int32) for _ in range(3))
                 out = SparseBlock(profile, context, metric, np.empty(known, part.value.dtype))
+            if part.value.dtype != out.value.dtype:
+                out = replace(out, value=out.value.astype(SparseBlock.joined([out.take(slice(0)), part]).value.dtype))
             to = slice(at, at + len(part))
             out.profile[to], out.context[to] = part.profile, part.context
             out.metric[to], out.value[to] = part.metric, part.value
@@ -242,19 +260,28 @@ class Values:
         single_run = len(np.unique(self.profiles.run)) <= 1
         return int(found[0]) if len(found) == 1 and single_run and row.aggregation.value == "sum" else None
 
-    def _neutral(self, metric: int, dtype: np.dtype[np.generic]) -> Array:
-        neutral = self.metrics[metric].aggregation.neutral
-        kind = dtype if neutral == 0 else np.dtype(np.float64)
-        if kind.kind in "iu":
-            kind = np.dtype(np.uint64 if kind.kind == "u" else np.int64)  # small counters overflow when added up
-        return np.full(self.n_contexts, neutral, kind)
+    def _wide(self, metric: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The type in which values of a metric are combined: small types would overflow, and only doubles have the
+        infinity that stands for an absent minimum or maximum."""
+        if self.metrics[metric].aggregation.neutral != 0:
+            return np.dtype(np.float64)
+        return np.dtype({"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}.get(dtype.kind, dtype))
+
+    def _neutral(self, metric: int, dtype: np.dtype[Any]) -> Array:
+        return np.full(self.n_contexts, self.metrics[metric].aggregation.neutral, self._wide(metric, dtype))
 
     def _spread(self, block: SparseBlock, metric: int) -> Array:
+        """The values of one profile over all contexts. A context may occur twice, where a chain made one of several."""
+        row = self.metrics[metric]
         if block.value.dtype.names is not None:
             out: Array = np.zeros(self.n_contexts, block.value.dtype)
+            self._combine(metric, out, np.zeros(self.n_contexts, np.bool_), block)
+            return out
+        out = self._neutral(metric, block.value.dtype)
+        if row.aggregation == Aggregation.NONE:
+            out[block.context] = block.value
         else:
-            out = self._neutral(metric, block.value.dtype)
-        out[block.context] = block.value
+            row.aggregation.ufunc.at(out, block.context, block.value)
         return out
 
     def _composite_totals(self, metric: int, profiles: Ints | None) -> Array:
@@ -263,17 +290,23 @@ class Values:
         out = np.zeros(self.n_contexts, composite.dtype)
         seen = np.zeros(self.n_contexts, np.bool_)
         for block in self.blocks(profiles, np.array([metric])):
-            part = block.triples()
-            for one in np.unique(part.profile):  # a context occurs once per profile: no index repeats
-                rows = part.take(part.profile == one)
-                at, fresh = rows.context, ~seen[rows.context]
-                out[at[fresh]] = rows.value[fresh]
-                if (~fresh).any():
-                    if composite.combine is None:
-                        raise TypeError(f"values of {self.metrics[metric].name} cannot be combined")
-                    out[at[~fresh]] = composite.combine(out[at[~fresh]], rows.value[~fresh])
-                seen[at] = True
+            self._combine(metric, out, seen, block.triples())
         return out
+
+    def _combine(self, metric: int, out: Array, seen: Bools, block: SparseBlock) -> None:
+        """Combine composite values into those seen so far. Rows of one context go one after the other."""
+        composite = self.metrics[metric].composite
+        while len(block):
+            first = np.unique(block.context, return_index=True)[1]
+            at, value = block.context[first], block.value[first]
+            fresh = ~seen[at]
+            out[at[fresh]] = value[fresh]
+            if not fresh.all():
+                if composite is None or composite.combine is None:
+                    raise UsageError(f"values of {self.metrics[metric].name} cannot be combined: choose one profile")
+                out[at[~fresh]] = composite.combine(out[at[~fresh]], value[~fresh])
+            seen[at] = True
+            block = block.take(np.delete(np.arange(len(block)), first))
 
     def scalar(self, metric: int, values: Array) -> Floats:
         """The scalar reading of values: themselves, or what their composite type says."""

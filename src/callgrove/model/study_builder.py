@@ -1,0 +1,169 @@
+"""Makes studies: interns names and points, pools repetitions, computes statistics.
+
+Values are kept in flat columns, a row per repetition, and sorted into cells once, so that a study of a million cells
+needs no object for each of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from callgrove.errors import InvalidExperiment, UsageError
+from callgrove.model.arrays import Array, Floats, Ints, frozen
+from callgrove.model.experiment import InputWarning, Severity
+from callgrove.model.study import STATISTICS, RawValues, Statistics, StoredModel, Study
+
+__all__ = ["StudyBuilder"]
+
+
+class StudyBuilder:
+    """Collects the parts of one study."""
+
+    def __init__(
+        self, parameters: Sequence[str], format: str = "", version: str = "", title: str = "", path: str = ""
+    ) -> None:
+        self.parameters = tuple(parameters)
+        self.format, self.version, self.title, self.path = format, version, title, path
+        self.scaling = ""
+        self.callpath_tags: dict[str, dict[str, object]] = {}
+        self.metric_tags: dict[str, dict[str, object]] = {}
+        self.units: dict[str, str] = {}
+        self.models: list[StoredModel] = []
+        self.modelers: dict[str, dict[str, object]] = {}
+        self.attributes: dict[str, str] = {}
+        self.warnings: list[InputWarning] = []
+        self._points: dict[tuple[float, ...], int] = {}
+        self._callpaths: dict[str, int] = {}
+        self._metrics: dict[str, int] = {}
+        self._series: dict[tuple[int, int], int] = {}
+        self._row_series, self._row_point, self._row_size = array("q"), array("q"), array("q")
+        self._values = array("d")
+        self._given: dict[tuple[int, int], Statistics] = {}
+
+    def point(self, coordinates: Sequence[float]) -> int:
+        """The number of a point; equal ones are the same."""
+        key = tuple(float(c) for c in coordinates)
+        if len(key) != len(self.parameters):
+            names = ", ".join(self.parameters)
+            raise UsageError(
+                f"the point {key} has {len(key)} coordinates for {len(self.parameters)} parameters ({names})"
+            )
+        return self._points.setdefault(key, len(self._points))
+
+    def series(self, callpath: str, metric: str) -> int:
+        """The number of a series, which may stay without any value."""
+        key = (
+            self._callpaths.setdefault(callpath, len(self._callpaths)),
+            self._metrics.setdefault(metric, len(self._metrics)),
+        )
+        return self._series.setdefault(key, len(self._series))
+
+    def add_values(self, callpath: str, metric: str, point: int, values: Sequence[object]) -> None:
+        """Further repetitions of a cell. One that is itself a sequence, nested as it may be, counts once and takes part
+        in the statistics with all its values."""
+        series = self.series(callpath, metric)
+        for repetition in values:
+            before = len(self._values)
+            self._values.extend(_numbers(repetition))
+            self._row_series.append(series)
+            self._row_point.append(point)
+            self._row_size.append(len(self._values) - before)
+
+    def add_statistics(self, callpath: str, metric: str, point: int, statistics: Statistics) -> bool:
+        """What a file says of a cell; it goes before what raw values say. False where there was something already,
+        which stays."""
+        key = (self.series(callpath, metric), point)
+        return self._given.setdefault(key, statistics) is statistics
+
+    @property
+    def has_values(self) -> bool:
+        """True once anything was measured."""
+        return bool(self._values or self._given)
+
+    def warn(self, severity: Severity, text: str) -> None:
+        self.warnings.append(InputWarning(severity, text))
+
+    def build(self) -> Study:
+        """The study, or InvalidExperiment with every broken invariant."""
+        n_series, n_points = len(self._series), len(self._points)
+        raw = self._raw(n_series * n_points, n_points)
+        counts = np.diff(raw.cell_bounds)
+        sizes = np.diff(raw.repetition_bounds[raw.cell_bounds])
+        columns = statistics_of(raw, sizes)
+        repetitions, present = np.where(sizes > 0, counts, 0), sizes > 0
+        for (series, point), given in self._given.items():
+            cell = series * n_points + point
+            known = [not np.isnan(number) for number in given[:5]]
+            columns[cell, known] = np.array(given[:5])[known]
+            repetitions[cell] = given.repetitions if given.repetitions > 0 else repetitions[cell] or -1
+            present[cell] = True
+        shape = (n_series, n_points)
+        keys = np.array(list(self._series), np.int32).reshape(-1, 2)
+        study = Study(
+            parameters=self.parameters,
+            points=frozen(np.array(list(self._points), np.float64).reshape(n_points, len(self.parameters))),
+            callpaths=tuple(self._callpaths),
+            metrics=tuple(self._metrics),
+            series_callpath=frozen(keys[:, 0].copy()),
+            series_metric=frozen(keys[:, 1].copy()),
+            **{name: frozen(columns[:, k].reshape(shape).copy()) for k, name in enumerate(STATISTICS)},
+            repetitions=frozen(repetitions.reshape(shape)),
+            present=frozen(present.reshape(shape)),
+            raw=raw if len(raw.values) else None,
+            scaling=self.scaling,
+            callpath_tags=dict(self.callpath_tags),
+            metric_tags=dict(self.metric_tags),
+            units=dict(self.units),
+            models=tuple(self.models),
+            modelers=dict(self.modelers),
+            title=self.title,
+            format=self.format,
+            version=self.version,
+            attributes=dict(self.attributes),
+            warnings=tuple(self.warnings),
+            path=self.path,
+        )
+        if problems := study.validate():
+            raise InvalidExperiment(problems)
+        return study
+
+    def _raw(self, n_cells: int, n_points: int) -> RawValues:
+        """The rows sorted into cells; inside a cell they keep their order."""
+        series, point, sizes = (
+            np.array(column, np.int64) for column in (self._row_series, self._row_point, self._row_size)
+        )
+        cell = series * n_points + point
+        order = np.argsort(cell, kind="stable")
+        first = np.cumsum(sizes) - sizes
+        bounds = np.append(0, np.cumsum(sizes[order]))
+        source = np.arange(len(self._values)) + np.repeat(first[order] - bounds[:-1], sizes[order])
+        values = np.array(self._values, np.float64)[source]
+        return RawValues(frozen(values), frozen(bounds), frozen(np.searchsorted(cell[order], np.arange(n_cells + 1))))
+
+
+def statistics_of(raw: RawValues, sizes: Ints) -> Floats:
+    """Mean, median, minimum, maximum and population std of each cell; NaN for empty ones."""
+    functions: tuple[Callable[..., Array], ...] = (np.mean, np.median, np.min, np.max, np.std)
+    out = np.full((len(sizes), len(STATISTICS)), np.nan)
+    first = raw.repetition_bounds[raw.cell_bounds[:-1]]
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite values have no spread
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            cells = np.flatnonzero(sizes == size)
+            block = raw.values[first[cells, None] + np.arange(size)]
+            for column, function in enumerate(functions):
+                out[cells, column] = function(block, axis=1)
+    return out
+
+
+def _numbers(value: object) -> Iterator[float]:
+    """The numbers of a nested sequence, in order."""
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, list | tuple | np.ndarray):
+            pending.extend(reversed(one))
+        else:
+            yield float(one)  # type: ignore[arg-type]

@@ -1,0 +1,150 @@
+"""Checked reads: what a file announces is never believed."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgrove.binary import filebytes
+from callgrove.binary.filebytes import FileBytes
+from callgrove.errors import CorruptFile, InputError
+
+CONTENT = bytes(range(64))
+PAIR = np.dtype([("a", "<u2"), ("b", "<u4")])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> FileBytes:
+    path = tmp_path / "numbers.db"
+    path.write_bytes(CONTENT)
+    return FileBytes(path)
+
+
+def test_what_lies_inside_is_given(file: FileBytes) -> None:
+    assert (file.size, file.bytes_viewed) == (64, 0)
+    assert file.array("<u4", 2, 4, "header").tolist() == [0x07060504, 0x0B0A0908]
+    assert file.array("u1", 1, 63, "end").tolist() == [63]
+    assert file.record(PAIR, 0, "record")["b"] == 0x05040302
+    assert file.strided(PAIR, 8, 2, 0, "records")["a"].tolist() == [0x0100, 0x0908]
+    assert file.copy(60, 4, "tail") == file.tail(4) == CONTENT[60:]
+    assert file.bytes_viewed == 8 + 1 + 6 + 12 + 4
+    assert len(file.buffer) == 64
+
+
+def test_nothing_is_copied_or_writable(file: FileBytes) -> None:
+    for view in (file.array("u1", 8, 0, "x"), file.strided(PAIR, 8, 2, 0, "x")):
+        assert not view.flags.writeable
+        assert not view.flags.owndata
+
+
+READS: dict[str, Callable[[FileBytes, int, int], object]] = {
+    "array": lambda f, count, offset: f.array("<u8", count, offset, "values"),
+    "strided": lambda f, count, offset: f.strided(PAIR, 8, count, offset, "values"),
+    "copy": lambda f, count, offset: f.copy(offset, count, "values"),
+    "check": lambda f, count, offset: f.check(offset, count, "values"),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize(
+    ("count", "offset"),
+    [(65, 0), (1, 64), (1, 1 << 40), (-1, 0), (1, -8), (2**61, 0), (2**64 - 1, 8), (2**61, 2**63), (1, 2**64 - 8)],
+)
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "NumPy"])
+def test_what_lies_outside_is_corrupt(file: FileBytes, read: str, count: int, offset: int, plain: bool) -> None:
+    """NumPy's numbers wrap around: 2^61 items of 8 bytes are 0 bytes, and 2^64 - 8 plus 8 is the file's start."""
+    numbers: list[int] = [count, offset]
+    if not plain and min(numbers) >= 0:
+        numbers = [np.uint64(n) for n in numbers]  # type: ignore[misc]
+    elif not plain:
+        numbers = [np.int64(n) for n in numbers]  # type: ignore[misc]
+    tracemalloc.start()
+    with pytest.raises(CorruptFile, match=r"numbers\.db: values at byte .*a file that ends at byte 64") as caught:
+        READS[read](file, *numbers)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20, "nothing is allocated before it is checked"
+    tracemalloc.stop()
+    assert (caught.value.section, caught.value.offset) == ("values", offset)
+
+
+def test_nothing_at_the_very_end_is_fine(file: FileBytes) -> None:
+    assert len(file.array("<u8", 0, 64, "none")) == len(file.strided(PAIR, 8, 0, 64, "none")) == 0
+    assert file.copy(64, 0, "none") == b""
+    with pytest.raises(CorruptFile):
+        file.array("<u8", 0, 65, "none")
+
+
+def test_records_shorter_than_known_are_corrupt(file: FileBytes) -> None:
+    with pytest.raises(CorruptFile, match="records of at least 6 bytes, found 5"):
+        file.strided(PAIR, 5, 1, 0, "records")
+    with pytest.raises(CorruptFile):
+        file.strided(PAIR, -8, 1, 32, "records")
+
+
+@given(st.integers(-10, 80), st.integers(-3, 20))
+def test_reads_agree_with_slices(count: int, offset: int) -> None:
+    file = FileBytes(Path(__file__))
+    content = Path(__file__).read_bytes()
+    if count >= 0 and offset >= 0:
+        assert file.copy(offset, count, "x") == content[offset : offset + count]
+        assert file.array("u1", count, offset, "x").tobytes() == content[offset : offset + count]
+    else:
+        with pytest.raises(CorruptFile):
+            file.copy(offset, count, "x")
+
+
+def test_texts_end_with_nul(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "names"
+    path.write_bytes(b"main\0\0caf\xc3\xa9\0bad\xff\0open")
+    file = FileBytes(path)
+    assert [file.text(at, "name") for at in (0, 2, 4, 5, 6, 12)] == ["main", "in", "", "", "café", "bad\\xff"]
+    with pytest.raises(CorruptFile, match="a string that ends with NUL, found no NUL in 4 bytes"):
+        file.text(17, "name")
+    for at in (21, 22, -1):
+        with pytest.raises(CorruptFile):
+            file.text(at, "name")
+    monkeypatch.setattr(filebytes, "LONGEST_STRING", 3)
+    with pytest.raises(CorruptFile, match="no NUL in 3 bytes"):
+        file.text(0, "name")
+
+
+def test_tails_of_short_files(tmp_path: Path) -> None:
+    path = tmp_path / "short"
+    path.write_bytes(b"abc")
+    assert [FileBytes(path).tail(n) for n in (0, 2, 3, 100)] == [b"", b"bc", b"abc", b"abc"]
+
+
+def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.touch()
+    file = FileBytes(path)
+    assert (file.size, file.tail(8), file.copy(0, 0, "x")) == (0, b"", b"")
+    with pytest.raises(CorruptFile, match="a file that ends at byte 0"):
+        file.array("u1", 1, 0, "x")
+
+
+def test_a_file_that_became_shorter_is_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "cut"
+    for size in range(17):
+        path.write_bytes(CONTENT[:size])
+        file = FileBytes(path)
+        if size < 16:
+            with pytest.raises(CorruptFile):
+                file.array("<u8", 2, 0, "x")
+        else:
+            assert len(file.array("<u8", 2, 0, "x")) == 2
+
+
+def test_what_is_no_file_cannot_be_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("none", "pipe", "a\0b"):
+        with pytest.raises(InputError, match="cannot be read"):
+            FileBytes(tmp_path / name)
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        FileBytes(tmp_path)

@@ -1,0 +1,82 @@
+"""What a user points at; how much of it detection may look at."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgrove.binary.sources import HEAD_BUDGET, Source
+from callgrove.errors import InputError
+
+CONTENT = bytes(k % 251 for k in range(HEAD_BUDGET + 5000))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(name.encode() + CONTENT)
+    (tmp_path / "short").write_bytes(b"xy")
+    (tmp_path / "inner").mkdir()
+    return tmp_path
+
+
+def test_files_and_folders(folder: Path) -> None:
+    source, file = Source.of(folder), Source.of(str(folder / "a"))
+    assert (source.is_folder, file.is_folder) == (True, False)
+    assert source.folder == file.folder == folder
+    assert [source.has(name) for name in ("a", "none", "inner")] == [True, False, False]
+    assert not file.has("a")
+    assert source.bytes("a").size == file.bytes().size == len(CONTENT) + 1
+
+
+def test_a_missing_path_is_an_error_at_once(tmp_path: Path) -> None:
+    for name in ("none", "a\0b", "x" * 5000):
+        with pytest.raises(InputError, match=rf"{tmp_path}"):
+            Source.of(tmp_path / name)
+
+
+def test_heads(folder: Path) -> None:
+    source = Source.of(folder)
+    assert source.head(4, "a") == b"a" + CONTENT[:3]
+    assert source.head(2, "a") == b"a" + CONTENT[:1]
+    assert source.head(100, "a") == b"a" + CONTENT[:99]
+    assert source.head(100, "short") == source.head(2, "short") == b"xy"
+    assert Source.of(folder / "b").head(1) == b"b"
+
+
+def test_what_has_no_head(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    source = Source.of(folder)
+    assert [source.head(9, name) for name in ("none", "inner", "pipe", "")] == [b""] * 4
+    assert Source.of(folder / "pipe").head(9) == b""
+
+
+def test_the_budget_is_for_all_heads_together(folder: Path) -> None:
+    source = Source.of(folder)
+    assert len(source.head(HEAD_BUDGET - 100, "a")) == HEAD_BUDGET - 100
+    assert len(source.head(500, "b")) == 100
+    assert len(source.head(500, "c")) == 0
+    assert len(source.head(HEAD_BUDGET, "a")) == HEAD_BUDGET - 100
+    assert len(Source.of(folder).head(10 * HEAD_BUDGET, "a")) == HEAD_BUDGET
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 80_000)), max_size=8))
+def test_no_order_of_questions_reads_more(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[str, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("heads")
+    for name in "abc":
+        (folder / name).write_bytes(CONTENT)
+    source = Source.of(folder)
+    longest: dict[str, int] = {}
+    for name, size in asked:
+        head = source.head(size, name)
+        assert len(head) <= size
+        assert head == CONTENT[: len(head)]
+        assert len(head) >= min(size, longest.get(name, 0)), "what was seen once is not forgotten"
+        longest[name] = max(longest.get(name, 0), len(head))
+    assert sum(longest.values()) <= HEAD_BUDGET

@@ -1,0 +1,82 @@
+"""Arguments that verbs share."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgrove.cli.options import IntSet, add_input, add_selection, add_table_output
+from callgrove.cli.parser import Parser
+
+
+def test_input() -> None:
+    parser = Parser("callgrove top")
+    add_input(parser)
+    args = parser.read(["a", "--from", "cube", "--strict"])
+    assert (args.path, args.from_format, args.strict, args.salvage) == ("a", "cube", True, False)
+
+
+def test_many_inputs() -> None:
+    parser = Parser("callgrove info")
+    add_input(parser, many=True)
+    assert parser.read(["a", "--salvage", "b"]).paths == ["a", "b"]
+
+
+def test_selection() -> None:
+    parser = Parser("callgrove top")
+    add_selection(parser)
+    args = parser.read(["-m", "time", "--rank", "0-3,7"])
+    assert args.metric == "time"
+    assert [rank for rank in range(10) if rank in args.rank] == [0, 1, 2, 3, 7]
+    assert args.thread is None
+
+
+def test_table_output() -> None:
+    parser = Parser("callgrove top")
+    add_table_output(parser, limit=20)
+    args = parser.read([])
+    assert (args.format, args.output, args.limit) == ("table", None, 20)
+    args = parser.read(["--format", "json", "-o", "f", "--limit", "all"])
+    assert (args.format, args.output, args.limit) == ("json", "f", None)
+    assert parser.read(["--limit", "0"]).limit == 0
+
+
+def test_a_verb_has_its_own_formats() -> None:
+    parser = Parser("callgrove export")
+    add_table_output(parser, formats=("csv", "jsonl", "parquet"))
+    assert parser.read([]).format == "csv"
+    assert parser.read(["--format", "jsonl"]).format == "jsonl"
+
+
+@pytest.mark.parametrize("text", ["", ",", "1,", "a", "3-1", "1-", "-1", "1-2-3", "1 2", "٣", "1.5"])
+def test_what_is_no_list(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="not a list"):
+        IntSet.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [("0-3,7", "0-3,7"), ("7, 0-3", "0-3,7"), ("1,2,3", "1-3"), ("5-9,6", "5-9"), ("0-2,3-5", "0-5"), ("4", "4")],
+)
+def test_lists_are_canonical(text: str, canonical: str) -> None:
+    assert str(IntSet.parse(text)) == canonical
+
+
+def test_huge_ranges_cost_nothing() -> None:
+    everything = IntSet.parse("0-18446744073709551615")
+    assert 2**63 in everything
+    assert 2**64 not in everything
+    assert np.int32(5) in everything
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), min_size=1))
+def test_a_list_contains_what_it_says(ranges: list[tuple[int, int]]) -> None:
+    text = ",".join(f"{first}-{first + length}" for first, length in ranges)
+    expected = {number for first, length in ranges for number in range(first, first + length + 1)}
+    chosen = IntSet.parse(text)
+    assert {number for number in range(-2, 40) if number in chosen} == expected
+    assert IntSet.parse(str(chosen)) == chosen

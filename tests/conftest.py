@@ -1,0 +1,24 @@
+"""Fixtures and settings that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.requirements import SHARED, need
+
+# No deadline: the first example pays for imports. In CI the examples are the same in every run.
+settings.register_profile("callgrove", deadline=None)
+settings.register_profile("callgrove-ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("callgrove-ci" if os.environ.get("CI") else "callgrove")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of sample files beside the checkout."""
+    if not SHARED.is_dir():
+        need("shared", "../shared is absent")
+    return SHARED

@@ -1,0 +1,116 @@
+"""The table for people."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgrove.model.table import UNCOUNTED, Column, Table
+from callgrove.render.cells import reading_float
+from callgrove.render.text_table import PLAIN, Look, text_table
+from callgrove.render.visible import display_width
+from tests.render.tables import HOSTILE, one_column
+
+
+def shown(tables: list[Table], look: Look = PLAIN) -> str:
+    return "".join(text_table(tables, look))
+
+
+def example() -> Table:
+    return Table(
+        (
+            Column("name", ["main", "solve", None]),
+            Column("line", np.array([3, -1, 120]), absent=-1),
+            Column("time", [0.123456789, 12345678.9, None]),
+        )
+    )
+
+
+def test_golden() -> None:
+    assert shown([example()]) == (
+        "name   line      time\n"
+        "-----  ----  --------\n"
+        "main      3   0.12346\n"
+        "solve        12345679\n"
+        "        120\n"
+    )  # fmt: skip
+
+
+def test_colours_change_nothing_else() -> None:
+    coloured = shown([example().head(2)], Look(colour=True))
+    assert coloured.startswith("\x1b[1mname")
+    assert re.sub(r"\x1b\[\dm", "", coloured) == shown([example().head(2)])
+
+
+def test_what_is_left_is_said() -> None:
+    assert shown([example().head(1)]).endswith("\n… and 2 more\n")
+    assert shown([example().head(1)], Look(unicode=False)).endswith("\n... and 2 more\n")
+    assert shown([Table(example().columns, UNCOUNTED)]).endswith("\n… and more\n")
+
+
+def test_long_names_are_cut_in_the_middle_to_the_width() -> None:
+    name = "std::begin_" + "x" * 300 + "_end"
+    table = Table.from_rows(["name", "file", "value"], [(name, "a.c", 123456789)])
+    text = shown([table], Look(width=40))
+    assert text.splitlines()[2] == "std::begin_…xxxxxxx_end  a.c   123456789"
+    assert max(map(len, text.splitlines())) == 40
+    assert "..." in shown([table], Look(width=40, unicode=False))
+    assert name[:50] in shown([table])
+
+
+def test_numbers_are_never_cut() -> None:
+    table = Table.from_rows(["name", "value"], [("n" * 50, 12345678901234567890)])
+    assert "12345678901234567890" in shown([table], Look(width=10))
+
+
+def test_without_a_width_even_monstrous_names_leave_a_readable_line() -> None:
+    assert len(shown(one_column("n" * 5000)).splitlines()[2]) == 160
+
+
+def test_wide_characters_are_aligned() -> None:
+    table = Table.from_rows(["name", "v"], [("日本", 1), ("e\u0301", 2), ("abcd", 3)])
+    assert [display_width(line) for line in shown([table]).splitlines()] == [7] * 5
+
+
+def test_later_chunks_widen_columns() -> None:
+    assert shown([*one_column("a"), *one_column("abc", "d")]).splitlines() == ["c", "-", "a", "abc", "d"]
+    table = [Table.from_rows(["c", "d"], [(cell, 1)]) for cell in ("a", "abc", "b")]
+    assert shown(table).splitlines()[2:] == ["a  1", "abc  1", "b    1"]
+
+
+def test_an_empty_table_is_its_header() -> None:
+    assert shown([Table.from_rows(["a", "b"], [])]) == "a  b\n-  -\n"
+    assert shown([]) == ""
+
+
+@given(st.text() | st.just(HOSTILE), st.text(min_size=1), st.none() | st.integers(1, 40))
+def test_data_cannot_reach_the_terminal(cell: str, name: str, width: int | None) -> None:
+    text = shown(one_column(cell, name=name), Look(width=width))
+    assert text.count("\n") == 3
+    assert text.replace("\n", "").isprintable()
+    text.encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1.0, "1"),
+        (0.1 + 0.2, "0.3"),
+        (123.456, "123.46"),
+        (99999.7, "100000"),
+        (123456.7, "123457"),
+        (-1234567.8, "-1234568"),
+        (1e15, "1e+15"),
+        (1.23456789e-5, "1.2346e-05"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+    ],
+)
+def test_floats_for_people(value: float, text: str) -> None:
+    assert reading_float(value) == text

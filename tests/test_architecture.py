@@ -1,0 +1,232 @@
+"""The shape of the package: which way imports point, what is public, what starting the command line costs.
+
+Imports are read from the syntax tree, so those inside functions and under TYPE_CHECKING count as well.
+Formats that the registry names as strings are not imports: it loads them when they are asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import ROOT
+
+SOURCE = ROOT / "src" / "callgrove"
+
+# A layer may import those named here and everything that they may import. `errors` and `_version` are open to all.
+# `callgrove` is the package's own `__init__`: it gives the public names, so it may import all but the command line,
+# and nothing but the command line may import it.
+DIRECTLY_BELOW: dict[str, set[str]] = {
+    "errors": set(),
+    "_version": set(),
+    "binary": set(),
+    "model": set(),
+    "analysis": {"model"},
+    "modeling": {"model"},
+    "formats": {"binary", "model"},
+    "execute": {"analysis", "modeling"},
+    "prof": {"analysis", "modeling", "formats"},
+    "render": {"analysis", "modeling"},
+    "viewer": {"render", "prof", "execute"},
+    "callgrove": {"viewer"},
+    "cli": {"callgrove"},
+    "__main__": {"cli"},
+}
+OPEN_TO_ALL = {"errors", "_version"}
+
+# The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
+SHARED_BY_FORMATS = {"", "interface", "registry"}
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str
+    imported: str
+    line: int
+
+
+def layer(module: str) -> str:
+    """`model` for callgrove.model.values; `callgrove` for the package's own `__init__`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def may_import(layer: str) -> set[str]:
+    """All that lies below a layer, itself included."""
+    below = {layer} | OPEN_TO_ALL
+    for name in DIRECTLY_BELOW[layer]:
+        below |= may_import(name)
+    return below
+
+
+def format_of(module: str) -> str:
+    """`cube` for callgrove.formats.cube.index; empty for callgrove.formats itself."""
+    return ".".join(module.split(".")[2:3])
+
+
+def modules_of(package: Path) -> dict[str, Path]:
+    """Dotted name -> file, for every module under a package's folder."""
+    modules = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
+
+
+def imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[Import]:
+    """Every import of one of `modules`. `from package import name` imports package.name where that is a module."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            inner = [f"{source}.{alias.name}" for alias in node.names]
+            targets = [name if name in modules else source for name in inner]
+        else:
+            continue
+        for target in dict.fromkeys(targets):
+            if target.partition(".")[0] == module.partition(".")[0]:
+                yield Import(module, target, node.lineno)
+
+
+def complaint(found: Import) -> str | None:
+    """What is wrong with an import, if anything."""
+    importer, imported = layer(found.module), layer(found.imported)
+    for name in (importer, imported):
+        if name not in DIRECTLY_BELOW:
+            return f"{name} has no place in the order of layers"
+    if imported not in may_import(importer):
+        return f"{importer} must not import {imported}"
+    if importer == imported == "formats":
+        ours, theirs = format_of(found.module), format_of(found.imported)
+        if theirs not in SHARED_BY_FORMATS and ours != theirs:
+            return f"formats.{ours or '__init__'} must not import formats.{theirs}: formats meet in the registry"
+    return None
+
+
+def violations(package: Path) -> list[str]:
+    """One line per import that points the wrong way."""
+    modules = modules_of(package)
+    found = [entry for module, path in modules.items() for entry in imports_of(module, path, modules)]
+    return [f"{entry.module}:{entry.line}: {why}" for entry in found if (why := complaint(entry))]
+
+
+def test_imports_point_one_way() -> None:
+    assert violations(SOURCE) == []
+
+
+def test_every_module_has_a_layer() -> None:
+    assert {layer(module) for module in modules_of(SOURCE)} <= DIRECTLY_BELOW.keys()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A package like ours in which nothing is imported yet."""
+    package = tmp_path / "callgrove"
+    for folder in ("", "model", "binary", "formats", "formats/cube", "formats/hpcrun", "analysis", "render", "cli"):
+        (package / folder).mkdir(exist_ok=True)
+        (package / folder / "__init__.py").touch()
+    for module in ("errors", "model/values", "analysis/top", "formats/registry", "formats/cube/index", "render/svg"):
+        (package / f"{module}.py").touch()
+    return package
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("model/values.py", "import callgrove.analysis.top"),
+        ("model/values.py", "import numpy, callgrove.analysis as a"),
+        ("model/values.py", "from callgrove import analysis"),
+        ("model/values.py", "from callgrove import open"),
+        ("model/values.py", "from ..analysis.top import rank"),
+        ("model/values.py", "from .. import analysis"),
+        ("model/values.py", "def f():\n    from callgrove.binary import read"),
+        ("model/__init__.py", "from ..formats.registry import formats"),
+        ("model/__init__.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import callgrove.cli"),
+        ("analysis/top.py", "from callgrove.formats.cube import Cube"),
+        ("analysis/top.py", "from callgrove.render import svg"),
+        ("binary/__init__.py", "from callgrove.model.values import Values"),
+        ("formats/cube/index.py", "from callgrove.analysis.top import top"),
+        ("formats/cube/index.py", "from callgrove.formats.hpcrun import read"),
+        ("formats/cube/index.py", "from ..hpcrun import read"),
+        ("formats/cube/index.py", "from callgrove.formats import hpcrun"),
+        ("formats/registry.py", "from callgrove.formats.cube import Cube"),
+        ("formats/__init__.py", "from .cube import Cube"),
+        ("render/svg.py", "import callgrove.cli"),
+        ("errors.py", "from callgrove.model import values"),
+        ("helpers.py", "from callgrove.model import values"),
+        ("cli/__init__.py", "from callgrove.helpers import anything"),
+    ],
+)
+def test_a_wrong_import_is_found(tree: Path, module: str, text: str) -> None:
+    assert violations(tree) == []
+    (tree / module).write_text(text)
+    assert len(violations(tree)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("__init__.py", "from callgrove.model.values import Values\nfrom callgrove.formats.registry import open"),
+        ("model/values.py", "import numpy\nfrom callgrove.errors import CorruptFile\nfrom . import values"),
+        ("formats/cube/__init__.py", "from callgrove.formats.cube.index import Index\nfrom ..registry import formats"),
+        ("formats/cube/index.py", "from callgrove.binary import read\nfrom callgrove.model.values import Values"),
+        ("formats/registry.py", "FORMATS = {'cube': 'callgrove.formats.cube:Cube'}"),
+        ("render/svg.py", "from callgrove.analysis.top import top\nfrom callgrove.model.values import Values"),
+        ("cli/__init__.py", "import callgrove\nfrom callgrove.formats.cube import Cube"),
+    ],
+)
+def test_a_right_import_is_not(tree: Path, module: str, text: str) -> None:
+    (tree / module).write_text(text)
+    assert violations(tree) == []
+
+
+def bound_names(path: Path) -> set[str]:
+    """The names that a module defines itself or takes from callgrove, those for type checkers included."""
+    names: set[str] = set()
+    pending = list(ast.parse(path.read_bytes()).body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If):
+            pending += [*node.body, *node.orelse]
+        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("callgrove")):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+    return names
+
+
+def test_public_names_are_sorted_and_complete() -> None:
+    import callgrove
+
+    assert list(callgrove.__all__) == sorted(set(callgrove.__all__))
+    public = {name for name in bound_names(SOURCE / "__init__.py") if not name.startswith("_")}
+    assert public - set(callgrove.__all__) == set(), "public, but not in __all__"
+    missing = [name for name in callgrove.__all__ if not hasattr(callgrove, name)]
+    assert missing == [], "in __all__, but not there"
+
+
+def run_python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_command_line_starts_without_numpy() -> None:
+    done = run_python("import sys, callgrove.cli.main; print('numpy' in sys.modules)")
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_help_needs_no_numpy() -> None:
+    done = run_python(
+        "import runpy, sys; sys.modules['numpy'] = None; sys.argv = ['callgrove', '--help'];"
+        "runpy.run_module('callgrove', run_name='__main__')"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "usage" in done.stdout.lower()

@@ -1,0 +1,181 @@
+"""The generator makes sound databases, and the benches run and agree on the numbers. Nothing here looks at times."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.__main__ import BENCHES, main
+from bench.cases import growth, hatchet, info, values
+from bench.conditions import Conditions, opened
+from bench.generate import Shape, generate
+from bench.results import Finding, as_markdown, as_text
+from bench.touched import Touched, watched
+from callgrove.binary.sources import Source
+from callgrove.formats.hpctoolkit.release import FORMAT
+from callgrove.formats.interface import ReadOptions
+from callgrove.model.experiment import Severity
+from callgrove.model.metrics import Scope
+from tests.requirements import need
+
+TINY = Shape(n_profiles=6, n_contexts=300, density=0.2, n_samples=5)
+SHAPES = {
+    "sparse rows": TINY,
+    "full rows": replace(TINY, full_rows=True),
+    "two metrics": replace(TINY, n_metrics=6),
+    "many batches": replace(TINY, n_profiles=40, n_contexts=50),
+    "one profile": replace(TINY, n_profiles=1),
+    "smallest tree": replace(TINY, n_contexts=8, n_samples=0),
+}
+
+
+@pytest.fixture(params=list(SHAPES.values()), ids=list(SHAPES))
+def shape(request: pytest.FixtureRequest) -> Shape:
+    found: Shape = request.param
+    return found
+
+
+@pytest.fixture
+def conditions(tmp_path: Path) -> Conditions:
+    rows = replace(TINY, n_samples=0)
+    return Conditions(tmp_path, (Fraction(1, 2), Fraction(1)), 1, rows, replace(rows, full_rows=True))
+
+
+def test_a_generated_database_is_sound(shape: Shape, tmp_path: Path) -> None:
+    problems = list(FORMAT.check(Source.of(generate(tmp_path / "a.d", shape)), ReadOptions()))
+    assert [p for p in problems if p.severity != Severity.MISSING] == []
+    assert len(problems) == (shape.n_samples == 0)  # trace.db
+
+
+def test_a_generated_database_has_its_shape(shape: Shape, tmp_path: Path) -> None:
+    experiment = opened(generate(tmp_path / "a.d", shape))
+    assert len(experiment.contexts) == experiment.contexts.n_listed == shape.n_contexts
+    assert len(experiment.profiles.measured) == shape.n_profiles
+    assert len(experiment.metrics) == shape.n_metrics
+    assert [experiment.contexts.label(c) for c in experiment.contexts.roots.tolist()] == ["main thread"]
+    assert experiment.profiles.identity_list("rank")[1:] == list(range(shape.n_profiles))
+    lines = [line for _, _, line in experiment.traces.lines()]
+    assert sum(map(len, lines)) == shape.n_samples * shape.n_profiles
+
+
+def test_density_is_met(tmp_path: Path) -> None:
+    shape = Shape(n_profiles=16, n_contexts=4000, density=0.1)
+    columns = opened(generate(tmp_path / "a.d", shape)).values.columns()
+    n_values = int((columns.profile > 0).sum())
+    assert n_values == pytest.approx(0.1 * 16 * 4000 * 3, rel=0.1)
+
+
+def test_inclusive_is_the_sum_of_points(tmp_path: Path) -> None:
+    experiment = opened(generate(tmp_path / "a.d", TINY))
+    point, inclusive = (experiment.totals("CPUTIME (sec)", scope) for scope in (Scope.POINT, Scope.INCLUSIVE))
+    ends = experiment.contexts.subtree_end
+    assert inclusive.tolist() == [point[c : ends[c]].sum() for c in range(len(point))]
+
+
+def test_full_rows_have_every_metric(tmp_path: Path) -> None:
+    columns = opened(generate(tmp_path / "a.d", SHAPES["full rows"])).values.columns()
+    rows, n_each = np.unique(np.stack([columns.profile, columns.context]), axis=1, return_counts=True)
+    assert rows.shape[1] > 0
+    assert set(n_each.tolist()) == {3}
+
+
+def test_the_same_shape_gives_the_same_files(tmp_path: Path) -> None:
+    for name in ("a.d", "b.d"):
+        generate(tmp_path / name, TINY)
+    for name in ("meta.db", "profile.db", "cct.db", "trace.db", "metrics/default.yaml"):
+        assert (tmp_path / "a.d" / name).read_bytes() == (tmp_path / "b.d" / name).read_bytes(), name
+
+
+def test_what_is_there_is_kept_unless_the_shape_differs(tmp_path: Path) -> None:
+    folder = generate(tmp_path / "a.d", TINY)
+    made = (folder / "cct.db").stat().st_mtime_ns
+    generate(folder, TINY)
+    assert (folder / "cct.db").stat().st_mtime_ns == made
+    generate(folder, replace(TINY, n_samples=0, n_profiles=2))
+    assert not (folder / "trace.db").exists()
+    assert len(opened(folder).profiles.measured) == 2
+
+
+def test_impossible_shapes_are_refused() -> None:
+    for arguments in ((0, 300, 3, 0.2), (6, 3, 3, 0.2), (6, 300, 3, 0.0)):
+        with pytest.raises(ValueError, match="cannot make"):
+            Shape(*arguments)
+    with pytest.raises(ValueError, match="in threes"):
+        Shape(n_metrics=4)
+
+
+def test_values_are_those_in_the_file(conditions: Conditions) -> None:
+    for rows in (conditions.sparse_rows, conditions.full_rows):
+        folder = conditions.database(rows)
+        assert values.same_values(opened(folder), values.Floor.of(folder / "profile.db"))
+    assert [f.bench for f in values.run(conditions)] == ["values", "values", "memory"] * 2
+
+
+def test_growth_compares_scales(conditions: Conditions) -> None:
+    assert [f.what.rpartition(", ")[2] for f in growth.run(conditions)] == ["scale 1 / 1/2"] * 2
+
+
+def test_info_asks_for_no_thread(conditions: Conditions) -> None:
+    findings = {f.what: f for f in info.run(conditions)}
+    assert [f.what for f in findings.values() if not f.is_kept] == []
+    assert findings["bytes of profile.db asked for"].value > 0
+    assert findings["one profile: bytes asked for / its block"].value == 1
+    assert findings["one context: bytes asked for / its block"].value == 1
+
+
+def test_a_thread_that_is_asked_for_is_noticed(conditions: Conditions) -> None:
+    experiment = opened(conditions.database(conditions.sparse_rows))
+    by_profile = experiment.values.backend.by_profile  # type: ignore[attr-defined]
+    with watched() as touched:
+        experiment.values.profile(2)
+    start = by_profile.values_at.astype(np.int64)
+    assert np.flatnonzero(touched.meets("profile.db", start, start + 1)).tolist() == [2]
+
+
+def test_hatchet_reads_the_same_values(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hatchet.PYTHON.is_file():
+        need("peers", "Hatchet is not installed; `make peers` does it")
+    monkeypatch.setattr(hatchet, "N_REPEATS", 1)
+    (finding,) = hatchet.run(replace(conditions, scales=(Fraction(1),)))
+    assert "all equal to ours" in finding.note
+
+
+def test_without_hatchet_nothing_is_measured(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hatchet, "PYTHON", conditions.folder / "absent")
+    findings = list(hatchet.run(conditions))
+    assert [(f.is_kept, "make peers" in f.note) for f in findings] == [(True, True)] * 2
+
+
+def test_ranges_are_merged() -> None:
+    touched = Touched()
+    for at, size in ((10, 5), (12, 8), (30, 0), (40, 2)):
+        touched.add(Path("x.db"), at, size)
+    assert touched.n_bytes("x.db") == 12
+    start = np.array([0, 0, 20, 30, 41, 42, 15])
+    end = np.array([10, 11, 40, 41, 42, 50, 15])
+    assert touched.meets("x.db", start, end).tolist() == [False, True, False, True, True, False, False]
+    assert not touched.meets("y.db", start, end).any()
+
+
+def test_limits() -> None:
+    kept, missed = Finding("a", "b", 2.0, at_most=3), Finding("a", "b", 2.0, at_least=3)
+    assert (kept.is_kept, missed.is_kept) == (True, False)
+    assert as_text([missed]).splitlines()[1].split() == ["a", "b", "2.00", "x", "at", "least", "3", "MISSED"]
+    assert "| a | b | 2.00 x | at most 3 |  |" in as_markdown([kept], 5, "8 profiles")
+
+
+def test_the_command_writes_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "found.json"
+    assert main(["info", "--scale", "1/1024", "--keep", str(tmp_path / "data"), "--json", str(out)]) == 0
+    assert "thread blocks of profile.db asked for" in capsys.readouterr().out
+    assert {f["bench"] for f in json.loads(out.read_text())["findings"]} == {"info"}
+
+
+def test_benches_are_named_in_the_page() -> None:
+    page = as_markdown([], 1, "8 profiles")
+    assert [name for name in BENCHES if f"`{name}`" not in page] == []
