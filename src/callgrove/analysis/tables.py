@@ -24,7 +24,7 @@ from callgrove.model.profiles import IDENTITY, ProfileKind
 from callgrove.model.scopes import SOURCES, Recipe, recipe
 from callgrove.model.study import Study
 from callgrove.model.table import Column, Table
-from callgrove.model.traces import SpanKind
+from callgrove.model.traces import Samples, SpanKind
 from callgrove.model.values import SparseBlock
 
 __all__ = ["TABLES", "Selection", "export", "metric_rows"]
@@ -238,17 +238,26 @@ def _scope(word: str) -> Scope:
 
 
 def _samples(experiment: Experiment, selection: Selection) -> Iterator[Table]:
-    names = ("profile", "time_ns", "context", "metric")
     empty = True
     for profile, metric, line in experiment.traces.lines(selection.profiles):
         for first in range(0, len(line), CHUNK):
-            time = line.time_ns[first : first + CHUNK]
-            cells = (np.full(len(time), profile), time, line.context[first : first + CHUNK], np.full(len(time), metric))
-            columns = zip(names, cells, (None, None, ABSENT, ABSENT), strict=True)
-            yield Table(tuple(Column(*column) for column in columns))
+            part = Samples(line.time_ns[first : first + CHUNK], line.context[first : first + CHUNK])
+            yield _sample_table(profile, metric, part)
             empty = False
     if empty:
-        yield Table(tuple(Column(name, []) for name in names))
+        yield _sample_table(0, ABSENT, Samples(np.empty(0, np.int64), np.empty(0, np.int32)))
+
+
+def _sample_table(profile: int, metric: int, samples: Samples) -> Table:
+    n = len(samples)
+    return Table(
+        (
+            Column("profile", np.full(n, profile)),
+            Column("time_ns", samples.time_ns),
+            Column("context", samples.context, ABSENT),
+            Column("metric", np.full(n, metric), ABSENT),
+        )
+    )
 
 
 def _spans(experiment: Experiment, selection: Selection) -> Iterator[Table]:

@@ -47,7 +47,7 @@ def _walk(folder: Path) -> int:
     from callgrove.formats.transfer import transfer
 
     transfer(example(), writer_of("hpctoolkit-release").open_writer(folder / NAME, WriteOptions()))
-    print(f"A made-up run of a stencil program, 4 ranks with 2 threads each, written as the HPCToolkit database {NAME}.")
+    print(f"A made-up run of a stencil program on 4 ranks with 2 threads each, as the HPCToolkit database {NAME}.")
     with contextlib.chdir(folder):
         for question, words in WALK:
             print(f"\n{question}\n$ callgrove {shlex.join(words)}")

@@ -14,11 +14,11 @@ from typing import cast
 
 from callgrove.binary.sources import Source
 from callgrove.errors import NotRecognised, UsageError
-from callgrove.formats.interface import Format, Match, ReadOptions
+from callgrove.formats.interface import Format, Match, ReadOptions, Writes
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 
-__all__ = ["FORMATS", "Entry", "detect", "load", "open_path", "open_source"]
+__all__ = ["FORMATS", "Entry", "detect", "load", "open_path", "open_source", "writer_of"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-release",
         "HPCToolkit database, released 4.x (meta.db, profile.db, cct.db, trace.db)",
         "callgrove.formats.hpctoolkit.release:FORMAT",
+        writes=True,
     ),
 )
 
@@ -57,6 +58,15 @@ def load(name: str) -> Format:
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UsageError(f"there is no format {name!r}; {hint}")
     return _import(entry)
+
+
+def writer_of(name: str) -> Writes:
+    """The format of that name, if it can be written."""
+    format_ = load(name)
+    if not isinstance(format_, Writes):
+        able = ", ".join(e.name for e in FORMATS if e.writes)
+        raise UsageError(f"the format {name} can be read, but not written; there are {able}")
+    return format_
 
 
 def _import(entry: Entry) -> Format:

@@ -7,6 +7,7 @@ backends and traces need. Values added in memory use the numbers given by `add_*
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
@@ -70,7 +71,8 @@ class ExperimentBuilder:
         self._regions: dict[tuple[int, ...], int] = {}
         self._region_names: list[str] = []
         self._region_details: dict[int, Mapping[str, str]] = {}
-        self._contexts: dict[str, list[int]] = {name: [] for name in CONTEXT_COLUMNS}
+        self._contexts = {name: array("q") for name in CONTEXT_COLUMNS}
+        self._unfit: list[str] = []
         self._parameters: dict[int, tuple[tuple[str, str | float], ...]] = {}
         self._context_attributes: dict[int, Mapping[str, str]] = {}
         self._runs: list[Run] = []
@@ -141,7 +143,10 @@ class ExperimentBuilder:
         number = self.n_contexts
         row = (parent, int(kind), int(relation), region, within, call_file, call_line, source_id)
         for name, value in zip(CONTEXT_COLUMNS, row, strict=True):
-            self._contexts[name].append(value)
+            fits = -(2**63) <= value < 2**63
+            self._contexts[name].append(value if fits else ABSENT)
+            if not fits:
+                self._unfit.append(f"contexts: a number does not fit its column: {name} {value} of row {number}")
         self.describe_context(number, parameters, attributes)
         return number
 
@@ -162,18 +167,19 @@ class ExperimentBuilder:
         """Contexts added so far: the number that the next one gets."""
         return len(self._contexts["parent"])
 
-    def add_contexts(self, **columns: Iterable[int]) -> range:
+    def add_contexts(self, **columns: ArrayLike) -> range:
         """Many contexts at once, by column; columns not given are absent. Parents count from 0 over all contexts
         added."""
         first = self.n_contexts
-        given = {name: list(values) for name, values in columns.items()}
+        given = {name: np.asarray(values, np.int64) for name, values in columns.items()}
         n = len(given["parent"])
         if unfit := {k: len(v) for k, v in given.items() if len(v) != n or k not in CONTEXT_COLUMNS}:
             known = ", ".join(CONTEXT_COLUMNS)
             raise InvalidExperiment([f"contexts: unfit columns {unfit} for {n} parents; there are {known}"])
         defaults = {"relation": int(Relation.CALL), "within": NO_WITHIN}
         for name in CONTEXT_COLUMNS:
-            self._contexts[name].extend(given.get(name, [defaults.get(name, ABSENT)] * n))
+            absent = np.full(0 if name in given else n, defaults.get(name, ABSENT), np.int64)
+            self._contexts[name].frombytes(given.get(name, absent).tobytes())
         return range(first, first + n)
 
     def source_ids(self) -> Ints:
@@ -254,7 +260,7 @@ class ExperimentBuilder:
         return self._order
 
     def _problems_of_contexts(self) -> list[str]:
-        problems = problems_of_contexts(self._contexts, len(self._regions), len(self._files.all))
+        problems = self._unfit + problems_of_contexts(self._contexts, len(self._regions), len(self._files.all))
         if self._order is not None and len(self._order) != self.n_contexts:
             problems.append(f"contexts: {self.n_contexts - len(self._order)} were added after order() had fixed them")
         return problems

@@ -59,9 +59,14 @@ class ChainedValues:
         known = [c for c in counts if c is not None]
         return sum(known) if len(known) == len(counts) else None
 
-    def profile(self, profile: int) -> SparseBlock:
+    def summarises(self, metric: int) -> bool:
+        own = [(link.backend, link.inward(link.metrics, np.array([metric])).tolist()) for link in self._links]
+        found = [backend.summarises(row) for backend, rows in own for row in rows]
+        return bool(found) and all(found)
+
+    def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         found = [
-            link.outward(link.backend.profile(own))
+            link.outward(link.backend.profile(own, None if metrics is None else link.inward(link.metrics, metrics)))
             for link in self._links
             for own in link.inward(link.profiles, np.array([profile])).tolist()
         ]

@@ -22,12 +22,10 @@ __all__ = ["problems_of_contexts", "problems_of_experiment"]
 
 def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n_files: int) -> list[str]:
     """What is broken in contexts that are not ordered yet."""
-    try:
-        table = {name: np.array(values, np.int64) for name, values in columns.items()}
-    except OverflowError as error:
-        return [f"contexts: a number does not fit its column: {error}"]
+    table = {name: np.asarray(values, np.int64) for name, values in columns.items()}
     n = len(table["parent"])
     found = [
+        *(text for name in table if name != "source_id" for text in _too_wide(name, table[name])),
         *_outside("contexts", "parent", table["parent"], n),
         *_outside("contexts", "region", table["region"], n_regions),
         *_outside("contexts", "kind", table["kind"], len(ContextKind), lowest=0),
@@ -44,6 +42,12 @@ def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n
     if len(wrong := np.flatnonzero((parent >= 0) & elided[np.maximum(parent, 0)])):
         found.append(f"contexts: context {wrong[0]} lies below an elided one")
     return found
+
+
+def _too_wide(column: str, values: Array) -> Iterator[str]:
+    wrong = np.flatnonzero((values < -(2**31)) | (values >= 2**31))
+    if len(wrong):
+        yield f"contexts: a number does not fit its column: {column} {int(values[wrong[0]])} of row {int(wrong[0])}"
 
 
 def problems_of_experiment(experiment: Experiment, blocks: Sequence[SparseBlock]) -> list[str]:

@@ -44,6 +44,10 @@ class SparseBlock:
         """Some of the rows, by mask, by index or by slice."""
         return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows])
 
+    def of_metrics(self, metrics: Ints | None) -> SparseBlock:
+        """The rows of some metrics; None is all."""
+        return self if metrics is None else self.take(np.isin(self.metric, metrics))
+
     @classmethod
     def empty(cls) -> SparseBlock:
         none = np.empty(0, np.int32)
@@ -105,8 +109,11 @@ class ValueBackend(Protocol):
     def n_stored(self) -> int | None:
         """How many values the input announces, where that is known without reading them; `blocks` gives no more."""
 
-    def profile(self, profile: int) -> SparseBlock:
-        """All values of one profile."""
+    def summarises(self, metric: int) -> bool:
+        """Does the stored summary hold this metric, so that what is absent in it is zero? Known without reading."""
+
+    def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
+        """All values of one profile, or those of some metrics."""
 
     def context(self, context: int) -> SparseBlock:
         """The values of one context in all measured profiles; stored summaries are left out."""
@@ -124,7 +131,10 @@ class NoValues:
     def n_stored(self) -> int | None:
         return 0
 
-    def profile(self, profile: int) -> SparseBlock:
+    def summarises(self, metric: int) -> bool:
+        return False
+
+    def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         return SparseBlock.empty()
 
     def context(self, context: int) -> SparseBlock:
@@ -148,8 +158,11 @@ class ArrayValues:
     def n_stored(self) -> int | None:
         return len(self._rows)
 
-    def profile(self, profile: int) -> SparseBlock:
-        return self._rows.take(slice(self._bounds[profile], self._bounds[profile + 1]))
+    def summarises(self, metric: int) -> bool:
+        return bool((self._summary[self._rows.profile] & (self._rows.metric == metric)).any())
+
+    def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
+        return self._rows.take(slice(self._bounds[profile], self._bounds[profile + 1])).of_metrics(metrics)
 
     def context(self, context: int) -> SparseBlock:
         ids = self._rows.context[self._by_context]
@@ -159,9 +172,7 @@ class ArrayValues:
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = range(len(self._bounds) - 1) if profiles is None else profiles.tolist()
         for profile in chosen:
-            block = self.profile(profile)
-            if metrics is not None:
-                block = block.take(np.isin(block.metric, metrics))
+            block = self.profile(profile, metrics)
             if len(block):
                 yield block
 
@@ -202,8 +213,7 @@ class Values:
 
     def dense(self, profile: int, metric: int) -> Array:
         """One metric of one profile over all contexts; absent is neutral."""
-        block = self.profile(profile)
-        return self._spread(block.take(block.metric == metric), metric)
+        return self._spread(self.backend.profile(profile, np.array([metric])), metric)
 
     def totals(self, metric: int, profiles: Ints | None = None) -> Array:
         """One metric over all contexts, combined over the measured profiles or those given.
@@ -212,9 +222,7 @@ class Values:
         """
         if profiles is None and (summary := self._summary_of(metric)) is not None:
             try:
-                stored = self.profile(summary)
-                if (stored.metric == metric).any():  # else the summary says nothing of it
-                    return self._spread(stored.take(stored.metric == metric), metric)
+                return self.dense(summary, metric)
             except CorruptFile as error:  # the profiles themselves still answer
                 if str(error) not in map(str, self.problems):
                     self.problems.append(error)
@@ -256,9 +264,10 @@ class Values:
     def _summary_of(self, metric: int) -> int | None:
         """The stored summary profile, if there is exactly one, it covers all runs and carries this metric's sum."""
         found = self.profiles.summaries
-        row = self.metrics[metric]
-        single_run = len(np.unique(self.profiles.run)) <= 1
-        return int(found[0]) if len(found) == 1 and single_run and row.aggregation.value == "sum" else None
+        if len(found) != 1 or len(np.unique(self.profiles.run)) > 1:
+            return None
+        is_sum = self.metrics[metric].aggregation == Aggregation.SUM
+        return int(found[0]) if is_sum and self.backend.summarises(metric) else None
 
     def _wide(self, metric: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The type in which values of a metric are combined: small types would overflow, and only doubles have the

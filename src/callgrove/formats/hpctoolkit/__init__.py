@@ -3,17 +3,34 @@
 prerelease.py          the format: experiment.xml + profile.db + cct.db + trace.db, big-endian
 prerelease_records.py  its byte layouts
 prerelease_files.py    its binary files: where each block lies
-experiment_xml.py      the tables and the tree of experiment.xml
+experiment_xml.py      the tables of experiment.xml
+xml_tree.py            its tree, as contexts of the model
 release.py             the format: meta.db + profile.db + cct.db + trace.db, little-endian
 release_records.py     its byte layouts
 release_files.py       its binary files: where each block lies
-meta_db.py             the tables and the tree of meta.db
-metric_columns.py      the columns of metrics/default.yaml
-yaml_subset.py         the part of YAML that this file uses
+meta_db.py             the tables of meta.db
+meta_tree.py           the tree of meta.db
+release_contexts.py    both as contexts of the model
+release_words.py       its numbers in the model's words, for reader and writer
+release_writer.py      writes it, chunk by chunk; moves it into place
+release_plan.py        where each context and metric of an experiment goes
+release_rows.py        values as rows of the file, with what it wants beside them
+release_losses.py      what it cannot hold
+meta_db_writer.py      meta.db
+profile_writer.py      profile.db
+context_major.py       cct.db and the summary, made from profile.db in bounded memory
+trace_writer.py        trace.db
+block_writer.py        value blocks, packed many at a time
+columns_writer.py      metrics/default.yaml
+columns.py             the columns of metrics/default.yaml, resolved to metric ids
+metric_columns.py      what that file says
+yaml_subset.py         the part of YAML that it uses
+yaml_tokens.py         the lines and scalars of it
 database.py            what both share: which parts are there, and the experiment made of them
 sparse.py              value blocks of profile.db and cct.db
 values.py              values by profile or by context, read when asked for
 samples.py             trace lines
 consistency.py         what `check` verifies
+summaries.py           the stored summary against the threads
 fields.py              what `dump` prints
 """

@@ -8,40 +8,45 @@ traces                      time order, known contexts, the announced first and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples
+from callgrove.formats.hpctoolkit.sparse import SparseBlocks
+from callgrove.formats.hpctoolkit.summaries import TOLERANCE, combined, problems_of_summaries
 from callgrove.formats.hpctoolkit.values import DatabaseValues
-from callgrove.formats.interface import Problem
-from callgrove.model.arrays import Array, Bools, Floats, Ints, Offsets
-from callgrove.model.contexts import ContextKind
+from callgrove.formats.interface import Problem, Progress, silent
+from callgrove.model.arrays import Floats, Offsets
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope
+from callgrove.model.scopes import recipe
 from callgrove.model.values import SparseBlock
 
 __all__ = ["problems"]
 
-TOLERANCE = 1e-9  # relative, for sums that may have been added in another order
 
-
-def problems(experiment: Experiment, source: Source) -> Iterator[Problem]:
+def problems(experiment: Experiment, source: Source, progress: Progress = silent) -> Iterator[Problem]:
     """Everything that is wrong or remarkable."""
     for warning in experiment.warnings:
         yield Problem(warning.severity, str(source.path), "opening", warning.text)
     values = experiment.values.backend
     if isinstance(values, DatabaseValues):
-        yield from _guarded(_blocks, experiment, values)
-        yield from _guarded(_both_orders, experiment, values)
-        yield from _guarded(_summary, experiment, values)
-        yield from _guarded(_roots, experiment, values)
+        checks: tuple[Check, ...] = (_profiles, _contexts, problems_of_summaries, _roots)
+        for number, check in enumerate(checks):
+            progress("checking values", number, len(checks))
+            yield from _guarded(check, experiment, values)
+    progress("checking traces", 0, 1)
     yield from _guarded(_traces, experiment, values)
 
 
-def _guarded(check, experiment: Experiment, values: object) -> Iterator[Problem]:  # type: ignore[no-untyped-def]
+Check = Callable[[Experiment, Any], Iterator[Problem]]
+
+
+def _guarded(check: Check, experiment: Experiment, values: object) -> Iterator[Problem]:
     """One check; damage that stops it is itself a finding."""
     try:
         yield from check(experiment, values)
@@ -49,21 +54,23 @@ def _guarded(check, experiment: Experiment, values: object) -> Iterator[Problem]
         yield Problem(Severity.DAMAGE, experiment.path, check.__name__.strip("_").replace("_", " "), str(error))
 
 
-def _blocks(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Every block of both files can be read, and holds finite numbers."""
-    for blocks in (values.by_profile, values.by_context):
-        if blocks is None:
-            continue
-        for number in np.flatnonzero(~blocks.broken).tolist():
-            try:
-                block = blocks.block(number)
-            except CorruptFile as error:
-                yield Problem(Severity.DAMAGE, str(blocks.file.path), blocks.section(number), str(error))
-                continue
-            if not np.isfinite(block.value).all():
-                yield Problem(
-                    Severity.NOTE, str(blocks.file.path), blocks.section(number), "there are values that are not finite"
-                )
+def _profiles(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
+    """Every block of profile.db can be read, and holds finite numbers."""
+    blocks = values.by_profile
+    for number in [] if blocks is None else np.flatnonzero(~blocks.broken).tolist():
+        assert blocks is not None
+        yield from _block(blocks, number)
+
+
+def _block(blocks: SparseBlocks, number: int) -> Iterator[Problem]:
+    path, section = str(blocks.file.path), blocks.section(number)
+    try:
+        value = blocks.block(number).value
+    except CorruptFile as error:
+        yield Problem(Severity.DAMAGE, path, section, str(error))
+        return
+    if not np.isfinite(value).all():
+        yield Problem(Severity.NOTE, path, section, "there are values that are not finite")
 
 
 def _fingerprint(block: SparseBlock) -> Offsets:
@@ -76,124 +83,79 @@ def _fingerprint(block: SparseBlock) -> Offsets:
     return mixed
 
 
-def _both_orders(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """profile.db and cct.db hold the same values; memory is bounded by the number of contexts."""
-    if values.by_profile is None or values.by_context is None:
+def _contexts(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
+    """Every block of cct.db can be read and holds what profile.db holds; memory is bounded by the contexts."""
+    blocks = values.by_context
+    if blocks is None:
         return
-    n = len(experiment.contexts)
+    n, ids = len(experiment.contexts), experiment.contexts.source_id
     expected, count = np.zeros(n, np.uint64), np.zeros(n, np.int64)
-    for block in values.blocks(experiment.profiles.measured):
+    for block in values.blocks(experiment.profiles.measured) if values.by_profile is not None else ():
         part = block.triples()
         np.add.at(expected, part.context, _fingerprint(part))
         np.add.at(count, part.context, 1)
     different: list[int] = []
-    for context in range(n):
+    listed = np.flatnonzero((ids >= 0) & (ids < len(blocks)))
+    for context in listed[(count[listed] > 0) | (blocks.n_values[ids[listed]] > 0)].tolist():
+        if blocks.broken[ids[context]]:
+            continue  # said when the file was opened
         try:
-            other = values.context(context)
+            stored = values.context(context)
         except CorruptFile:
-            continue  # reported with the blocks
-        same = len(other) == count[context]
-        if not same or np.add.reduce(_fingerprint(other), dtype=np.uint64) != expected[context]:
+            yield from _block(blocks, int(ids[context]))
+            continue
+        same = len(stored) == count[context]
+        if not same or np.add.reduce(_fingerprint(stored), dtype=np.uint64) != expected[context]:
             different.append(context)
-    if different:
+    if different and values.by_profile is not None:
         yield Problem(
             Severity.DAMAGE,
-            str(values.by_context.file.path),
-            f"context {int(experiment.contexts.source_id[different[0]])}",
+            str(blocks.file.path),
+            f"context {int(ids[different[0]])}",
             f"{len(different)} contexts have other values here than in profile.db, which is believed",
         )
 
 
-def _close(a: Floats, b: Floats) -> Bools:
-    out: Bools = np.abs(a - b) <= TOLERANCE * np.maximum(np.abs(a), np.abs(b))
-    return out | (np.isnan(a) & np.isnan(b))
-
-
-def _summary(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """The summary profile against what the threads say."""
-    for summary in experiment.profiles.summaries.tolist():
-        if values.by_profile is None or values.by_profile.broken[summary]:
-            continue
-        stored = values.profile(summary)
-        for row, metric in enumerate(experiment.metrics):
-            part = stored.take(stored.metric == row)
-            have = np.zeros(len(experiment.contexts))
-            have[part.context] = part.value
-            base = row if not metric.statistic else experiment.metrics.find(metric.name, metric.scope)
-            if base is None or not (len(part) or not metric.statistic):
-                continue
-            want, defect = _combined(experiment, base, metric.statistic, have)
-            wrong = np.flatnonzero(~_close(have, want))
-            if metric.scope == Scope.LEXICAL:  # genuine summaries subtract nested loops, genuine threads do not
-                wrong = wrong[experiment.contexts.kind[wrong] != ContextKind.LOOP]
-            if len(wrong):
-                what = f"{metric.name} ({metric.scope.word}{', ' + metric.statistic if metric.statistic else ''})"
-                at, id_ = wrong[0], int(experiment.contexts.source_id[wrong[0]])
-                yield Problem(
-                    Severity.NOTE if defect else Severity.DAMAGE,
-                    str(values.by_profile.file.path),
-                    f"profile {summary}",
-                    f"{what}: {len(wrong)} contexts differ from the threads, e.g. context {id_}: "
-                    f"{have[at]:g} is stored, {want[at]:g} is right"
-                    + (f" ({defect})" if defect else ""),
-                )
-
-
-def _combined(experiment: Experiment, row: int, statistic: str, have: Floats) -> tuple[Floats, str]:
-    """What the threads say, and the known defect of genuine writers in this statistic."""
-    measured = experiment.profiles.measured
-    total, squares, count = (np.zeros(len(experiment.contexts)) for _ in range(3))
-    low, high = np.full(len(total), np.inf), np.full(len(total), -np.inf)
-    for block in experiment.values.blocks(measured, np.array([row])):
-        part = block.triples()
-        np.add.at(total, part.context, part.value)
-        np.add.at(squares, part.context, part.value**2)
-        np.add.at(count, part.context, 1)
-        np.minimum.at(low, part.context, part.value)
-        np.maximum.at(high, part.context, part.value)
-    low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0
-    if statistic == "sum of squares":
-        plain = bool(_close(have, total).all())
-        return squares, "the writer stored plain sums" if plain else ""
-    known: dict[str, tuple[Array, str]] = {
-        "": (total, ""),
-        "count": (count, "the writer counts threads that touch the context in any scope"),
-        "min": (low, "the writer's minima depend on the order of threads"),
-        "max": (high, ""),
-    }
-    return known.get(statistic, (have, ""))
-
-
 def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Inclusive at the roots == the file's own root == computed exclusive over the tree, per profile."""
-    roots = experiment.contexts.roots
-    if not len(roots):
+    """Inclusive at the roots == the file's own root == computed exclusive over the tree."""
+    metrics, tree = experiment.metrics, experiment.contexts
+    if not tree.n_listed:
         return
-    rows = {q: experiment.metrics.find(q, Scope.INCLUSIVE) for q in experiment.metrics.quantities}
-    at_root: dict[int, float] = {}
+    inclusive = {row: q for q in metrics.quantities if (row := metrics.find(q, Scope.INCLUSIVE)) is not None}
+    at_root = _at_root(experiment, values)
+    totals: dict[str, Floats] = {}
+    for row, threads in combined(experiment, sorted(inclusive)):
+        totals[inclusive[row]] = threads.total[tree.roots]
+        if at_root:
+            own = at_root.get(row, np.zeros(0))
+            yield from _unequal(experiment, inclusive[row], totals[inclusive[row]], own, "the file's own root")
+    function = {row: q for q in totals if (row := metrics.find(q, Scope.FUNCTION)) is not None}
+    for row, threads in combined(experiment, sorted(function)):
+        own = recipe(metrics, function[row], Scope.EXCLUSIVE).apply(threads.total, tree)[: tree.n_listed]
+        yield from _unequal(experiment, function[row], totals[function[row]], own, "exclusive over the tree")
+
+
+def _at_root(experiment: Experiment, values: DatabaseValues) -> dict[int, Floats]:
+    """What the file's own root says about each metric, one number per profile."""
+    found: dict[int, list[float]] = {}
     for profile in experiment.profiles.measured.tolist():
         try:
-            found, numbers = values.root(profile)
+            rows, numbers = values.root(profile)
         except CorruptFile:
             continue  # reported with the blocks
-        for row, number in zip(found.tolist(), numbers.tolist(), strict=True):
-            at_root[row] = at_root.get(row, 0.0) + number
-    for quantity, row in rows.items():
-        if row is None:
-            continue
-        inclusive = float(experiment.values.totals(row, experiment.profiles.measured)[roots].sum())
-        sums: list[tuple[str, float]] = [("the file's own root", at_root.get(row, 0.0))] if at_root else []
-        if experiment.metrics.find(quantity, Scope.FUNCTION) is not None:
-            sums.append(("exclusive over the tree", _exclusive(experiment, quantity)))
-        for what, other in sums:
-            if not abs(inclusive - other) <= TOLERANCE * max(abs(inclusive), abs(other)):
-                text = f"{quantity}: inclusive at the roots is {inclusive:g}, {what} is {other:g}"
-                yield Problem(Severity.DAMAGE, experiment.path, "tree", text)
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+            found.setdefault(row, []).append(number)
+    return {row: np.array(numbers) for row, numbers in found.items()}
 
 
-def _exclusive(experiment: Experiment, quantity: str) -> float:
-    measured: Ints = experiment.profiles.measured
-    return float(experiment.totals(quantity, Scope.EXCLUSIVE, measured)[: experiment.contexts.n_listed].sum())
+def _unequal(experiment: Experiment, quantity: str, roots: Floats, other: Floats, what: str) -> Iterator[Problem]:
+    """A problem, unless both add up to the same; rounding is relative to the parts."""
+    with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+        left, right = float(roots.sum()), float(other.sum())
+        scale = float(np.abs(roots).sum() + np.abs(other).sum())
+    if not (abs(left - right) <= TOLERANCE * scale or left == right or (np.isnan(left) and np.isnan(right))):
+        text = f"{quantity}: inclusive at the roots is {left:g}, {what} is {right:g}"
+        yield Problem(Severity.DAMAGE, experiment.path, "tree", text)
 
 
 def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:

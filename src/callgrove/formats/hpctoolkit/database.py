@@ -38,6 +38,13 @@ __all__ = ["Database", "copied_source", "unit_of"]
 
 Read = TypeVar("Read")
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
+WITHOUT = {
+    "experiment.xml": "contexts and metrics are known by number only",
+    "meta.db": "contexts and metrics are known by number only",
+    "profile.db": "profiles are known by number only",
+    "cct.db": "the values of one context are looked up in every profile",
+    "trace.db": "there are no traces",
+}
 
 
 def unit_of(name: str) -> str:
@@ -68,31 +75,27 @@ class Database:
     lines: TraceLines | None = None
     sample_record: np.dtype[Any] | None = None
     time_range: Window | None = None
+    dense_ids: bool = False
 
     @classmethod
     def locate(cls, source: Source, builder: ExperimentBuilder, names: tuple[str, ...], lone: str) -> Database:
         """The files of a folder, or a single file that its content says is the part `lone`."""
         if source.is_folder:
             parts = {name: source.path / name for name in names if source.has(name)}
-            return cls(source.path, parts, builder)
+            database = cls(source.path, parts, builder)
+            for name in names:
+                if name not in parts:
+                    builder.warn(Severity.MISSING, f"{source.path}: there is no {name}: {WITHOUT[name]}")
+            return database
+        rest = "open the folder that it came from to see names and the rest"
+        builder.warn(Severity.MISSING, f"{source.path}: is only the {lone} of a database; {rest}")
         return cls(source.folder, {lone: source.path}, builder)
 
     def damaged(self, error: CallgroveError) -> None:
         self.builder.warn(Severity.DAMAGE, str(error))
 
-    def missing(self, text: str) -> None:
-        self.builder.warn(Severity.MISSING, text)
-
-    def say_what_is_missing(self, *names: str) -> None:
-        """Parts that are not there are normal; the user should know."""
-        effect = {
-            "profile.db": "profiles are known by number only",
-            "cct.db": "values of one context are looked up in every profile",
-            "trace.db": "there are no traces",
-        }
-        for name in names:
-            if name not in self.parts:
-                self.missing(f"{self.folder}: there is no {name}: {effect[name]}")
+    def unfinished(self, file: FileBytes) -> None:
+        self.builder.warn(Severity.DAMAGE, f"{file.path}: the closing word is missing: its writer did not finish")
 
     def name_metrics(self) -> None:
         """Rows `metric#ID` for the ids that occur, where no table names them. All values are looked at."""
@@ -128,7 +131,7 @@ class Database:
             self.damaged(error)
             return None
         if footer_missing(file, name):
-            self.builder.warn(Severity.DAMAGE, f"{file.path}: the closing word is missing: its writer did not finish")
+            self.unfinished(file)
         return result
 
     def read_identifiers(
@@ -197,28 +200,49 @@ class Database:
         return min(highest, 1 << 24) + 1 if highest else 0
 
     def _add_elided(self) -> None:
-        """Contexts that carry values but that the tree does not list."""
+        """Contexts that carry values, or that the database numbers, but that the tree does not list."""
         known = self.builder.source_ids()
-        unlisted = np.setdiff1d(self._valued_ids(), np.append(known, 0))
-        self.builder.add_contexts(
-            parent=[ABSENT] * len(unlisted), kind=[int(ContextKind.ELIDED)] * len(unlisted), source_id=unlisted.tolist()
-        )
+        unlisted = np.setdiff1d(self._unlisted_candidates(), np.append(known, 0))
+        none = np.full(len(unlisted), ABSENT)
+        self.builder.add_contexts(parent=none, kind=none * 0 + ContextKind.ELIDED, source_id=unlisted)
 
-    def _valued_ids(self) -> Ints:
-        """Ids of contexts with values: cct.db lists them; without it, the indices of profile.db do."""
+    def _unlisted_candidates(self) -> Ints:
+        """Ids of contexts with values: cct.db lists them; without it, the indices of profile.db do.
+
+        Where ids are dense, every number is a context: one without values may still be named by a trace.
+        """
         if self.by_context is not None:
-            return np.flatnonzero(self.by_context.n_values > 0)
+            return np.flatnonzero(self.dense_ids | (self.by_context.n_values > 0))
+        traced = self._traced_ids() if not self.builder.n_contexts else np.empty(0, np.int64)
+        return np.union1d(self._indexed_ids(), traced)
+
+    def _indexed_ids(self) -> Ints:
+        """Ids in the indices of profile.db. A summary names them all; without one, every profile is asked."""
         if self.by_profile is None:
             return np.empty(0, np.int64)
-        sound = np.flatnonzero(~self.by_profile.broken)
-        summaries = sound[self.is_summary[sound]]
+        sound = ~self.by_profile.broken
         found: list[Ints] = [np.empty(0, np.int64)]
-        for profile in (summaries if len(summaries) else sound).tolist():
+        for profile in [*np.flatnonzero(sound & self.is_summary), *np.flatnonzero(sound & ~self.is_summary)]:
             try:
                 found.append(self.by_profile.index(profile)[0])
             except CorruptFile as error:
                 self.damaged(error)
+            else:
+                if self.is_summary[profile]:
+                    break
         return np.unique(np.concatenate(found))
+
+    def _traced_ids(self) -> Ints:
+        """Ids that a trace names, where no tree does."""
+        if self.lines is None or self.sample_record is None:
+            return np.empty(0, np.int64)
+        lines = self.lines
+        every = IdMap(np.empty(0, np.int64))
+        none = np.zeros(len(lines.profile), np.int32)
+        samples = DatabaseSamples(
+            FileBytes(self.parts["trace.db"]), self.sample_record, none, none, lines.start, lines.end, every
+        )
+        return np.unique(np.concatenate([np.empty(0, np.int64), *(samples.ids(k) for k in range(len(none)))]))
 
     def _add_traces(self, contexts: IdMap) -> None:
         if self.lines is None or self.sample_record is None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
-from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn
+from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn, offset_of
 
 __all__ = ["ExperimentXml", "XmlMetric", "parse"]
 
@@ -141,7 +141,7 @@ def _trace_db(tables: ExperimentXml, a: Attributes) -> None:
 
 
 def _procedure(tables: ExperimentXml, a: Attributes) -> None:
-    tables.procedures[int(a["i"])] = (a["n"], int(a.get("v", "0"), 0), a.get("f", "0") == "1")
+    tables.procedures[int(a["i"])] = (a["n"], offset_of(a), a.get("f", "0") == "1")
 
 
 def _title(tables: ExperimentXml, a: Attributes) -> None:

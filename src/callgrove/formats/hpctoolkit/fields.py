@@ -18,7 +18,7 @@ from callgrove.errors import CorruptFile, RefusedInput
 from callgrove.formats.hpctoolkit import prerelease_files, release_files
 from callgrove.formats.hpctoolkit import prerelease_records as old
 from callgrove.formats.hpctoolkit import release_records as new
-from callgrove.formats.hpctoolkit.meta_db import CONTEXT, MetaDb
+from callgrove.formats.hpctoolkit.meta_db import MetaDb
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.interface import Field
 
@@ -200,9 +200,10 @@ def _meta_tree(dumper: Dumper, at: int) -> Iterator[Field]:
     head = dumper.file.record(new.CONTEXT_SECTION, at, "Context")
     n, first, stride = int(head["nEntryPoints"]), int(head["pEntryPoints"]), int(head["szEntryPoint"])
     yield from dumper.texts("EntryPoint", new.ENTRY_POINT, n, first, stride, "pPrettyName")
-    for index, where in enumerate(MetaDb(dumper.file).context_offsets()):
+    places = MetaDb(dumper.file).places
+    for index, where in enumerate(places.at[~places.is_entry].tolist()):
         yield from dumper.record("Ctx", new.CONTEXT, where, index)
-        n_flex = CONTEXT.unpack_from(dumper.file.buffer, where)[6]
+        n_flex = int(dumper.file.record(new.CONTEXT, where, "Context")["nFlexWords"])
         words = dumper.file.array("<u8", n_flex, where + new.CONTEXT.itemsize, "Context").tolist()
         for k, word in enumerate(words):
             yield Field(dumper.name, "Ctx", index, where + new.CONTEXT.itemsize + 8 * k, f"flex[{k}]", word)

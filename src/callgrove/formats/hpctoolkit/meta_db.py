@@ -1,19 +1,14 @@
-"""The tables and the tree of a released database's meta.db.
+"""The tables of a released database's meta.db; its tree is read by `meta_tree`.
 
     General, IdNames        title; names of identifier kinds
     Metrics                 metrics, each with the ids of its scopes and of its summary statistics
     Modules, Files, Functions
-    Context                 entry points, each with an array of children; contexts have variable length:
-                            32 bytes, then flex words [pFunction] [pFile, line] [pModule, offset]
 
-Children are reached by pointers, so nothing promises that they end: the number of contexts that fit into the file
-bounds the walk. Genuine writers store the text `TODO database description`: it is not shown.
+Genuine writers store the text `TODO database description`: it is not shown.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,13 +17,20 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit import release_records as rec
+from callgrove.formats.hpctoolkit.meta_tree import (
+    LAST_LINE,
+    PointerTable,
+    RawContexts,
+    TreePlaces,
+    decode,
+    entry_points,
+    walk,
+)
 from callgrove.formats.hpctoolkit.release_files import header
-from callgrove.formats.hpctoolkit.release_words import COPIED_FLAG, HAS_FUNCTION, HAS_PLACE, HAS_POINT
-from callgrove.model.arrays import ABSENT, Array
+from callgrove.formats.hpctoolkit.release_words import COPIED_FLAG
+from callgrove.model.arrays import ABSENT, Array, Ints
 
-__all__ = ["MetaDb", "RawContext", "RawFunction", "RawMetric", "RawScope", "RawSummary"]
-
-CONTEXT = struct.Struct("<QQIBBBBH")  # rec.CONTEXT, unpacked faster than a record; a test compares the two
+__all__ = ["MetaDb", "RawFunction", "RawMetric", "RawScope", "RawSummary"]
 
 
 @dataclass(frozen=True)
@@ -69,22 +71,6 @@ class RawFunction:
     line: int
 
 
-@dataclass(frozen=True)
-class RawContext:
-    """One context as stored; -1 is absent. `parent` counts contexts in the order in which they are given."""
-
-    id: int
-    parent: int
-    entry: str  # the name, for entry points
-    relation: int
-    lexical_type: int
-    function: int
-    file: int
-    line: int
-    module: int
-    offset: int
-
-
 class MetaDb:
     """One meta.db, parsed table by table."""
 
@@ -92,7 +78,6 @@ class MetaDb:
         self.file = file
         self.version, self._sections = header(file, "meta")
         self._strings: dict[int, str] = {0: ""}
-        self._visited = 0  # contexts walked over; bounded by what fits into the file
 
     def _section(self, dtype: np.dtype[np.void], name: str) -> np.void:
         return self.file.record(dtype, self._sections[name][0], name)
@@ -161,7 +146,7 @@ class MetaDb:
                 self._number(self._modules, module, "Functions"),
                 offset,
                 self._number(self._files, file, "Functions"),
-                line,
+                line if line <= LAST_LINE else ABSENT,
             )
             for name, module, offset, file, line in rows
         )
@@ -208,84 +193,30 @@ class MetaDb:
         record = self.file.record(rec.SCOPE, pointer, "Metrics")
         return RawScope(self._text(int(record["pScopeName"]), "Metrics"), int(record["type"]))
 
-    def contexts(self) -> Iterator[RawContext]:
+    def contexts(self) -> RawContexts:
         """Every context in preorder: entry points and what lies below them."""
-        buffer, flex_of = self.file.buffer, self._flex
-        given = 0
-        for entry in self._entry_points():
-            name = self._text(int(entry["pPrettyName"]), "Context") or f"entry point {int(entry['entryPoint'])}"
-            yield RawContext(int(entry["ctxId"]), ABSENT, name, 1, 0, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT)
-            numbers = {0: given}  # where a context stands -> how many came before it
-            given += 1
-            for at, parent in self._below(int(entry["pChildren"]), int(entry["szChildren"])):
-                _, _, id_, flags, relation, lexical_type, n_flex, _ = CONTEXT.unpack_from(buffer, at)
-                place = flex_of(at + rec.CONTEXT.itemsize, flags, n_flex)
-                yield RawContext(id_, numbers[parent], "", relation, lexical_type, *place)
-                numbers[at] = given
-                given += 1
-
-    def context_offsets(self) -> Iterator[int]:
-        """Where every context below an entry point stands, in preorder."""
-        for entry in self._entry_points():
-            for at, _ in self._below(int(entry["pChildren"]), int(entry["szChildren"])):
-                yield at
-
-    def _entry_points(self) -> Array:
-        section = self._section(rec.CONTEXT_SECTION, "Context")
-        n, stride = int(section["nEntryPoints"]), int(section["szEntryPoint"])
-        if not n:
-            return np.empty(0, rec.ENTRY_POINT)
-        return self.file.strided(rec.ENTRY_POINT, stride, n, int(section["pEntryPoints"]), "Context")
-
-    def _below(self, first: int, size: int) -> Iterator[tuple[int, int]]:
-        """(offset, offset of the parent) of the contexts in an array of children and in all arrays below; the parent
-        of the array itself is 0. An explicit stack: trees are deep."""
-        buffer, most = self.file.buffer, self.file.size // rec.CONTEXT.itemsize
-        stack: list[tuple[int, int, int]] = []
-        if size:
-            self.file.check(first, size, "Context")
-            stack.append((first, first + size, 0))
-        while stack:
-            at, end, parent = stack.pop()
-            if at + rec.CONTEXT.itemsize > end or self._visited > most:
-                self._refuse_tree(at, end)
-            self._visited += 1
-            below_size, below, _, _, _, _, n_flex, _ = CONTEXT.unpack_from(buffer, at)
-            following = at + rec.CONTEXT.itemsize + 8 * n_flex
-            if following > end:
-                self._refuse_tree(at, end)
-            if following < end:
-                stack.append((following, end, parent))
-            if below_size:
-                self.file.check(below, below_size, "Context")
-                stack.append((below, below + below_size, at))
-            yield at, parent
+        tables = (
+            PointerTable(name, at, stride, len(rows))
+            for name, (at, stride, rows) in (
+                ("Functions", self._functions),
+                ("Files", self._files),
+                ("Modules", self._modules),
+            )
+        )
+        return decode(self.file, self.places, *tables)
 
     @cached_property
-    def _flex(self) -> Callable[[int, int, int], tuple[int, int, int, int, int]]:
-        """Decoder of flex words: (function, file, line, module, offset)."""
-        buffer, words = self.file.buffer, [struct.Struct(f"<{n}Q") for n in range(256)]
+    def places(self) -> TreePlaces:
+        """Where every context stands."""
+        return walk(self.file, *self._entry_points)
 
-        def decode(at: int, flags: int, n: int) -> tuple[int, int, int, int, int]:
-            function = file = line = module = offset = ABSENT
-            values = words[n].unpack_from(buffer, at)
-            needed = (flags & HAS_FUNCTION) + (flags & HAS_PLACE) + ((flags & HAS_POINT) >> 1)
-            if needed > n:
-                raise CorruptFile(self.file.path, "Context", offset=at, expected=f"{needed} flex words", found=str(n))
-            k = 0
-            if flags & HAS_FUNCTION:
-                function, k = self._number(self._functions, values[0], "Context"), 1
-            if flags & HAS_PLACE:
-                file, line, k = self._number(self._files, values[k], "Context"), values[k + 1] & 0xFFFFFFFF, k + 2
-            if flags & HAS_POINT:
-                module, offset = self._number(self._modules, values[k], "Context"), values[k + 1]
-            return function, file, line, module, offset
+    @cached_property
+    def entry_names(self) -> tuple[str, ...]:
+        """What the entry points are called."""
+        rows = self._entry_points[0]
+        names = (self._text(pointer, "Context") for pointer in rows["pPrettyName"].tolist())
+        return tuple(n or f"entry point {k}" for n, k in zip(names, rows["entryPoint"].tolist(), strict=True))
 
-        return decode
-
-    def _refuse_tree(self, at: int, end: int) -> None:
-        endless = self._visited > self.file.size // rec.CONTEXT.itemsize
-        found = "children that contain their parents" if endless else f"one that ends at byte {end} inside a context"
-        raise CorruptFile(
-            self.file.path, "Context", offset=at, expected="arrays of whole contexts, each reached once", found=found
-        )
+    @cached_property
+    def _entry_points(self) -> tuple[Array, Ints]:
+        return entry_points(self.file, self._sections["Context"][0])

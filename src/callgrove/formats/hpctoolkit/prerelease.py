@@ -69,8 +69,6 @@ class PrereleaseFormat:
         if XML in database.parts:
             tables = _read_xml(database, options)
             id_names = names_by_number(tables.id_names, DEFAULT_ID_NAMES)
-        else:
-            database.missing(f"{source.path}: there is no {XML}: contexts and metrics are known by number only")
         _add_values(database, id_names)
         _add_traces(database)
         if XML not in database.parts:
@@ -79,7 +77,7 @@ class PrereleaseFormat:
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Everything that `consistency` verifies."""
-        return consistency.problems(self.read(source, options), source)
+        return consistency.problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every field of every part."""
@@ -216,16 +214,15 @@ def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
     contexts = database.part("cct.db", prerelease_files.read_cct, prerelease_files.footer_missing)
     if contexts is not None:
         _, database.by_context, ids = contexts
+        database.dense_ids = True
         if not np.array_equal(ids, np.arange(len(ids))):
             wrong = int(np.flatnonzero(ids != np.arange(len(ids)))[0])
             text = f"ContextInfo: record {wrong} is of context {int(ids[wrong])}; the file is left out"
             database.builder.warn(Severity.DAMAGE, f"{database.parts['cct.db']}: {text}")
             database.by_context = None
-    database.say_what_is_missing("profile.db", "cct.db")
 
 
 def _add_traces(database: Database) -> None:
     lines = database.part("trace.db", prerelease_files.read_traces, prerelease_files.footer_missing)
     if lines is not None:
         database.lines, database.sample_record = lines, rec.SAMPLE
-    database.say_what_is_missing("trace.db")

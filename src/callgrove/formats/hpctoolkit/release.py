@@ -1,13 +1,14 @@
 """Released HPCToolkit databases: meta.db + profile.db + cct.db [+ trace.db] [+ metrics/default.yaml] [+ src/].
 
-Specification: HPCToolkit's FORMATS.md of the 4.0 release. Deviations of genuine files that are honoured here:
-the summary's sum of squares holds plain sums; a minimum may be wrong; `lex_aware` of threads is plain function at loops;
+Specification: HPCToolkit's FORMATS.md of the 4.0 release. Deviations of genuine files that are honoured here: the
+summary's sum of squares holds plain sums; a minimum may be wrong; `lex_aware` of threads is plain function at loops;
 instructions below lines are left out of the tree but keep their values; siblings need not be distinct.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.sources import Source
@@ -15,13 +16,13 @@ from callgrove.errors import CallgroveError
 from callgrove.formats.hpctoolkit import consistency, fields, release_files
 from callgrove.formats.hpctoolkit import release_records as rec
 from callgrove.formats.hpctoolkit.columns import add_columns
-from callgrove.formats.hpctoolkit.database import Database, copied_source, unit_of
-from callgrove.formats.hpctoolkit.meta_db import MetaDb, RawContext, RawMetric, RawScope, RawSummary
-from callgrove.formats.hpctoolkit.release_words import LEXICAL_TYPES, SCOPES, UNKNOWN_FUNCTION
-from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
-from callgrove.model.arrays import ABSENT
+from callgrove.formats.hpctoolkit.database import Database, unit_of
+from callgrove.formats.hpctoolkit.meta_db import MetaDb, RawMetric, RawScope, RawSummary
+from callgrove.formats.hpctoolkit.release_contexts import add_contexts
+from callgrove.formats.hpctoolkit.release_words import SCOPES
+from callgrove.formats.hpctoolkit.release_writer import ReleaseWriter
+from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import DEFAULT_ID_NAMES
@@ -36,7 +37,7 @@ COMBINE = (Aggregation.SUM, Aggregation.MINIMUM, Aggregation.MAXIMUM)
 
 
 class ReleaseFormat:
-    """Reads released databases, whole or in parts."""
+    """Reads released databases, whole or in parts, and writes them."""
 
     name = "hpctoolkit-release"
     title = "HPCToolkit database, released 4.x"
@@ -61,26 +62,30 @@ class ReleaseFormat:
         if "meta.db" in database.parts:
             meta = MetaDb(FileBytes(database.parts["meta.db"]))
             if release_files.footer_missing(meta.file, "meta.db"):
-                builder.warn(Severity.DAMAGE, f"{meta.file.path}: the closing word is missing: its writer did not finish")
+                builder.warn(
+                    Severity.DAMAGE, f"{meta.file.path}: the closing word is missing: its writer did not finish"
+                )
             builder.version, builder.title = meta.version, meta.title or builder.title
             if meta.description:
                 builder.attributes["description"] = meta.description
             id_names = meta.id_names
             options.progress("reading meta.db", 0, meta.file.size)
             _add_metrics(database, meta.metrics)
-            _add_contexts(database, meta)
+            add_contexts(builder, meta)
             _add_columns(database, meta)
-        else:
-            database.missing(f"{source.path}: there is no meta.db: contexts and metrics are known by number only")
         _add_values(database, id_names)
         _add_traces(database)
         if "meta.db" not in database.parts:
             database.name_metrics()
         return database.finish()
 
+    def open_writer(self, target: Path, options: WriteOptions) -> Writer:
+        """A database that appears at `target`, a folder, when the writer is closed."""
+        return ReleaseWriter(target, options)
+
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Everything that `consistency` verifies."""
-        return consistency.problems(self.read(source, options), source)
+        return consistency.problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every field of every part."""
@@ -133,68 +138,6 @@ def _statistic(summary: RawSummary) -> str:
     return STATISTICS.get((summary.formula, summary.combine), f"{summary.combine}: {summary.formula}")
 
 
-def _add_contexts(database: Database, meta: MetaDb) -> None:
-    builder = database.builder
-    modules = [builder.module(path) for path in meta.modules]
-    files = [builder.file(*(copied_source(path) if copied else (path, ""))) for path, copied in meta.files]
-    functions = [
-        builder.region(
-            ContextKind.PLACEHOLDER if f.module < 0 and f.name.startswith("<") else ContextKind.FUNCTION,
-            f.name,
-            file=files[f.file] if f.file >= 0 else ABSENT,
-            line=f.line if f.file >= 0 else ABSENT,
-            module=modules[f.module] if f.module >= 0 else ABSENT,
-            offset=f.offset if f.module >= 0 else None,
-        )
-        for f in meta.functions
-    ]
-    placeholders = {f for f, raw in zip(functions, meta.functions, strict=True) if raw.module < 0 and raw.name.startswith("<")}
-    seen: set[int] = set()
-    columns: dict[str, list[int]] = {"parent": [], "kind": [], "relation": [], "region": [], "source_id": []}
-    for raw in meta.contexts():
-        kind = _kind(raw, functions, placeholders)
-        relation = Relation(raw.relation) if raw.relation in (0, 1, 2) else Relation.CALL
-        row = (raw.parent, kind, relation, _region(builder, raw, kind, functions, files, modules), raw.id)
-        for column, value in zip(columns.values(), row, strict=True):
-            column.append(value)
-        if raw.id in seen or raw.id == 0:
-            builder.warn(Severity.DAMAGE, f"{meta.file.path}: Context: context id {raw.id} is used twice")
-        seen.add(raw.id)
-    builder.add_contexts(**columns)
-
-
-def _kind(raw: RawContext, functions: list[int], placeholders: set[int]) -> ContextKind:
-    if raw.entry:
-        return ContextKind.ENTRY
-    if raw.lexical_type >= len(LEXICAL_TYPES):
-        return ContextKind.UNKNOWN
-    kind = LEXICAL_TYPES[raw.lexical_type]
-    if kind != ContextKind.FUNCTION:
-        return kind
-    if raw.function < 0:
-        return ContextKind.UNKNOWN
-    if functions[raw.function] in placeholders:
-        return ContextKind.PLACEHOLDER
-    return ContextKind.INLINED if raw.relation == Relation.INLINED else ContextKind.FUNCTION
-
-
-def _region(
-    builder: ExperimentBuilder, raw: RawContext, kind: ContextKind, functions: list[int], files: list[int], modules: list[int]
-) -> int:
-    if raw.function >= 0 and raw.file < 0 and raw.module < 0:
-        return functions[raw.function]
-    unnamed = UNKNOWN_FUNCTION if raw.lexical_type == 0 and not raw.entry else ""
-    name = raw.entry or (builder.region_name(functions[raw.function]) if raw.function >= 0 else unnamed)
-    return builder.region(
-        ContextKind.FUNCTION if kind == ContextKind.INLINED else kind,
-        name,
-        file=files[raw.file] if raw.file >= 0 else ABSENT,
-        line=raw.line if raw.file >= 0 else ABSENT,
-        module=modules[raw.module] if raw.module >= 0 else ABSENT,
-        offset=raw.offset if raw.module >= 0 else None,
-    )
-
-
 def _add_columns(database: Database, meta: MetaDb) -> None:
     """What metrics/default.yaml wants shown. A broken one costs the columns, nothing else."""
     path = database.folder / COLUMNS_FILE
@@ -214,7 +157,6 @@ def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
     contexts = database.part("cct.db", release_files.read_cct, release_files.footer_missing)
     if contexts is not None:
         database.by_context = contexts[1]
-    database.say_what_is_missing("profile.db", "cct.db")
 
 
 def _add_traces(database: Database) -> None:
@@ -222,6 +164,3 @@ def _add_traces(database: Database) -> None:
     if traces is not None:
         database.lines, database.time_range = traces
         database.sample_record = rec.SAMPLE
-    database.say_what_is_missing("trace.db")
-
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from callgrove.binary.filebytes import FileBytes
@@ -13,7 +15,7 @@ from callgrove.formats.hpctoolkit.sparse import BlockLayout, SparseBlocks
 from callgrove.model.arrays import Array, Bools
 from callgrove.model.profiles import Identifier, Interpretation
 
-__all__ = ["footer_missing", "header", "identifier_tuple", "read_cct", "read_profiles", "read_traces"]
+__all__ = ["footer_missing", "header", "header_bytes", "identifier_tuple", "read_cct", "read_profiles", "read_traces"]
 
 PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX)
 CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX)
@@ -38,6 +40,15 @@ def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]
     names = rec.SECTIONS[kind]
     table = file.array(rec.SECTION, len(names), rec.HEADER.itemsize, "header")
     return version, {n: (int(s["ptr"]), int(s["size"])) for n, s in zip(names, table, strict=True)}
+
+
+def header_bytes(kind: str, sections: Mapping[str, tuple[int, int]]) -> bytes:
+    """The header of a file, version 4.0, with its sections as name -> (offset, size)."""
+    head, table = np.zeros(1, rec.HEADER), np.zeros(len(sections), rec.SECTION)
+    head[0] = (rec.MAGIC, kind.encode(), 4, 0)
+    for record, name in zip(table, rec.SECTIONS[kind], strict=True):
+        record["ptr"], record["size"] = sections[name]
+    return head.tobytes() + table.tobytes()
 
 
 def footer_missing(file: FileBytes, name: str) -> bool:

@@ -1,10 +1,10 @@
 """The numbers of released databases in the model's words; reader and writer share them.
 
-    scope            type            propagation bit
-    point            1 point         -                  the very context
-    function         3 transitive    0                  set at contexts that are nested lexically
-    lex_aware        0 custom        -
-    execution        2 execution     -                  everything below
+scope            type            propagation bit
+point            1 point         -                  the very context
+function         3 transitive    0                  set at contexts that are nested lexically
+lex_aware        0 custom        -
+execution        2 execution     -                  everything below
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.idmap import IdMap
 from callgrove.errors import CallgroveError, CorruptFile
-from callgrove.model.arrays import Bools, Ids, Ints, Offsets
+from callgrove.model.arrays import Array, Bools, Ids, Ints, Offsets
 from callgrove.model.traces import Samples, Window
 
 __all__ = ["DatabaseSamples", "TraceLines"]
@@ -65,10 +65,16 @@ class DatabaseSamples:
         return first.astype(np.int64), whole
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        n, at = int(self.count[line]), int(self._start[line])
-        records = self._file.array(self._record, n, at if n else 0, f"trace line {line}")
-        time = records["time"].astype(np.int64)
+        records = self._records(line)
         ids = records["ctx"].astype(np.int64)
         context = self._contexts[ids]
         self.unknown += int(((context < 0) & (ids != 0)).sum())
-        return Samples(time, context).within(window)
+        return Samples(records["time"].astype(np.int64), context).within(window)
+
+    def ids(self, line: int) -> Ints:
+        """The context ids of one line, each once."""
+        return np.unique(self._records(line)["ctx"].astype(np.int64))
+
+    def _records(self, line: int) -> Array:
+        n, at = int(self.count[line]), int(self._start[line])
+        return self._file.array(self._record, n, at if n else 0, f"trace line {line}")

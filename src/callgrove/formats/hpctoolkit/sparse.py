@@ -10,6 +10,7 @@ points to both. Which of it is where is decided once, as arrays over all blocks;
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,8 @@ from callgrove.errors import CorruptFile
 from callgrove.model.arrays import Array, Bools, Ints, Offsets
 
 __all__ = ["BlockLayout", "RawBlock", "SparseBlocks"]
+
+MOST_MAPPED = 32 << 20  # bytes of blocks that stay mapped behind a pass over the file
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class SparseBlocks:
     n_index: Offsets
     index_at: Offsets
     broken: Bools = field(init=False)
+    _mapped: int = field(default=0, init=False)  # bytes, since pages were given back
 
     def __post_init__(self) -> None:
         self.broken = self._outside(self.n_values, self.values_at, self.layout.value.itemsize)
@@ -98,23 +102,36 @@ class SparseBlocks:
         at = int(self.index_at[number])
         pairs = self.file.array(self.layout.index, n + extra, at, self.section(number))
         ids = pairs["id"][:n].astype(np.int64)
-        starts = pairs["start"][:n]
+        bounds = np.empty(n + 1, np.int64)
+        bounds[:n] = pairs["start"][:n]  # beyond 2**63 it becomes negative, which is out of order
+        bounds[n] = min(n_values, self.file.size)  # an absurd count fails where the values are read
         if extra:
             end = (int(pairs["id"][n]), int(pairs["start"][n]))
             want = (self.layout.end_marker, n_values)
             self._demand(end == want, number, f"the end pair {want}", f"{end}", at + n * self.layout.index.itemsize)
-        self._demand(bool((np.diff(ids) > 0).all()), number, "ascending ids", "ids out of order", at)
-        inside = int(starts[0]) == 0 and int(starts.max()) <= n_values
-        bounds = np.append(starts.astype(np.int64), n_values)
-        in_order = inside and bool((np.diff(bounds) >= 0).all())
+        self._demand(bool((ids[1:] > ids[:-1]).all()), number, "ascending ids", "ids out of order", at)
+        in_order = int(bounds[0]) == 0 and bool((bounds[1:] >= bounds[:-1]).all())
         self._demand(in_order, number, "ranges that cover its values in order", "ranges that do not", at)
         return ids, bounds
 
     def block(self, number: int) -> RawBlock:
         """One whole block."""
+        n_values, n_index = int(self.n_values[number]), int(self.n_index[number])
+        self._mapped += n_values * self.layout.value.itemsize + n_index * self.layout.index.itemsize
+        if self._mapped > MOST_MAPPED:
+            self._forget()
         ids, bounds = self.index(number)
-        values = self._values(number, 0, int(self.n_values[number]))
+        values = self._values(number, 0, n_values)
         return RawBlock(ids, bounds, values["id"], values["value"])
+
+    def _forget(self) -> None:
+        """Give back the pages that reading has mapped, so that a pass over a large file does not fill memory.
+
+        They stay in the system's cache; views of them stay valid.
+        """
+        self._mapped = 0
+        if isinstance(self.file.buffer, mmap.mmap):
+            self.file.buffer.madvise(mmap.MADV_DONTNEED)
 
     def lookup(self, number: int, id_: int) -> RawBlock:
         """One entry of a block, found by binary search; nothing else of its values is read."""

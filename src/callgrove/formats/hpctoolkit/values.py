@@ -35,9 +35,8 @@ class MetricTable:
         found: Ids = self._rows[ids]
         return found
 
-    def ids_of(self, rows: Ints) -> Ints:
-        """The ids that mean one of these rows."""
-        return np.flatnonzero(np.isin(self._rows, rows) & (self._rows >= 0))
+    def __contains__(self, row: int) -> bool:
+        return bool((self._rows == row).any())
 
 
 class DatabaseValues:
@@ -68,22 +67,25 @@ class DatabaseValues:
         blocks = self.by_profile or self.by_context
         return None if blocks is None else int(blocks.n_values[~blocks.broken].sum())
 
-    def profile(self, profile: int) -> SparseBlock:
+    def summarises(self, metric: int) -> bool:
+        return self.by_profile is not None and metric in self._summary_metrics
+
+    def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         if self.by_profile is None:
-            return SparseBlock.joined(
-                [b.take(b.profile == profile) for b in self._from_contexts() if profile in b.profile]
-            )
+            parts = [b.take(b.profile == profile) for b in self._from_contexts() if profile in b.profile]
+            return SparseBlock.joined(parts).of_metrics(metrics)
         block = self.by_profile.block(profile)
         if len(block.ids) and block.ids[0] == 0:
             block = block.without_first()
-        return self._of_profile(profile, block)
+        return self._of_profile(profile, block).of_metrics(metrics)
 
     def root(self, profile: int) -> tuple[Ids, Array]:
         """Metric rows and values of the file's root in one profile."""
         if self.by_profile is None:
             return np.empty(0, np.int32), np.empty(0)
         block = self.by_profile.lookup(profile, 0)
-        return self._metric_rows(profile, block.minor), block.value.astype(np.float64)
+        table = self._summary_metrics if self._is_summary[profile] else self._metrics
+        return table[block.minor], block.value.astype(np.float64)
 
     def context(self, context: int) -> SparseBlock:
         id_ = int(self._context_ids[context])
@@ -101,11 +103,9 @@ class DatabaseValues:
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for block in self._from_profiles(profiles) if self.by_profile is not None else self._from_contexts():
-            part = block
+            part = block.of_metrics(metrics)
             if self.by_profile is None and profiles is not None:
                 part = part.take(np.isin(part.profile, profiles))
-            if metrics is not None:
-                part = part.take(np.isin(part.metric, metrics))
             if len(part):
                 yield part
 
@@ -140,38 +140,35 @@ class DatabaseValues:
 
     def _of_profile(self, profile: int, block: RawBlock) -> SparseBlock:
         contexts = self._contexts[block.ids]
-        if len(contexts) and int(contexts.min()) < 0:
-            unknown = int(block.ids[np.flatnonzero(contexts < 0)[0]])
-            self._refuse(f"profile {profile}", "context ids of the tree or of cct.db", f"context id {unknown}")
-        metric = self._metric_rows(profile, block.minor)
-        return SparseBlock(
-            np.full(len(metric), profile, np.int32), block.major(contexts), metric, block.value.astype(np.float64)
-        )
-
-    def _metric_rows(self, profile: int, ids: Array) -> Ids:
-        rows = (self._summary_metrics if self._is_summary[profile] else self._metrics)[ids]
-        if len(rows) and int(rows.min()) < 0:
-            unknown = int(ids[np.flatnonzero(rows < 0)[0]])
-            self._refuse(f"profile {profile}", "metric ids of the metric table", f"metric id {unknown}")
-        return rows
-
-    def _of_context(self, context: int, block: RawBlock) -> SparseBlock:
-        section = f"context {int(self._context_ids[context])}"
-        rows = self._metrics[block.ids]
-        if len(rows) and int(rows.min()) < 0:
-            self._refuse(section, "metric ids of the metric table", f"metric id {int(block.ids[rows.argmin()])}")
-        profile = block.minor.astype(np.int64)
-        if len(profile) and int(profile.max()) >= len(self._is_summary):
-            self._refuse(section, f"profiles below {len(self._is_summary)}", f"profile {int(profile.max())}")
-        out = SparseBlock(
-            profile.astype(np.int32),
-            np.full(len(profile), context, np.int32),
-            block.major(rows),
+        found = SparseBlock(
+            np.full(len(block.value), profile, np.int32),
+            block.major(contexts),
+            (self._summary_metrics if self._is_summary[profile] else self._metrics)[block.minor],
             block.value.astype(np.float64),
         )
-        return out.take(~self._is_summary[out.profile]) if self._is_summary.any() else out
+        return self._known(found, f"profile {profile}", self.by_profile)
 
-    def _refuse(self, section: str, expected: str, found: str) -> None:
-        blocks = self.by_profile or self.by_context
-        assert blocks is not None
-        raise CorruptFile(blocks.file.path, section, expected=expected, found=found)
+    def _of_context(self, context: int, block: RawBlock) -> SparseBlock:
+        profile = block.minor.astype(np.int64)
+        inside = profile < len(self._is_summary)
+        found = SparseBlock(
+            np.where(inside, profile, -1).astype(np.int32),
+            np.full(len(profile), context, np.int32),
+            block.major(self._metrics[block.ids]),
+            block.value.astype(np.float64),
+        )
+        found = self._known(found, f"context {int(self._context_ids[context])}", self.by_context)
+        return found.take(~self._is_summary[found.profile]) if self._is_summary.any() else found
+
+    def _known(self, block: SparseBlock, section: str, blocks: SparseBlocks | None) -> SparseBlock:
+        """The values whose profile, context and metric some table names; the others are a problem, not a value."""
+        for what, ids in (("profile", block.profile), ("context", block.context), ("metric", block.metric)):
+            if len(ids) and int(ids.min()) < 0:
+                kept = (block.profile >= 0) & (block.context >= 0) & (block.metric >= 0)
+                found = f"{int((~kept).sum())} values with an unknown {what} id, which are left out"
+                assert blocks is not None
+                self._met(
+                    CorruptFile(blocks.file.path, section, expected=f"{what} ids that a table names", found=found)
+                )
+                return block.take(kept)
+        return block

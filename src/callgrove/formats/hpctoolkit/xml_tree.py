@@ -15,7 +15,7 @@ from callgrove.model.arrays import ABSENT
 from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 
-__all__ = ["Attributes", "TreeHandler", "Warn"]
+__all__ = ["Attributes", "TreeHandler", "Warn", "offset_of"]
 
 Attributes = Mapping[str, str]
 Warn = Callable[[str], None]
@@ -24,6 +24,22 @@ Procedure = tuple[str, int, bool]
 UNKNOWN_FILE = "<unknown file>"
 NOT_MODULES = ("<unknown module>", "<no module>")
 MISSING = "<missing>"
+LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
+ID_END = 2**32  # ids are 32 bits wide in the binary files
+OFFSET_END = 2**64
+
+
+def offset_of(attributes: Attributes) -> int:
+    """The offset in a load module, 0 where there is none."""
+    return _within(attributes.get("v", "0"), -1, OFFSET_END)
+
+
+def _within(text: str, lower: int, upper: int) -> int:
+    """A number, decimal or hexadecimal, between two others; too large ones are as wrong as words."""
+    number = int(text, 0 if text.startswith("0x") else 10)
+    if not lower < number < upper:
+        raise ValueError(f"{number}, which no such number can be")
+    return number
 
 
 @dataclass
@@ -69,11 +85,14 @@ class TreeHandler:
 
     def start(self, tag: str, attributes: Attributes) -> None:
         above = self._stack[-1]
-        id_ = int(attributes["i"])
+        id_ = _within(attributes["i"], -ID_END, ID_END)
+        if id_ in self._seen and id_ > 0:
+            if not self._repeats(above, id_):
+                self._complain("twice", f"context id {id_} is used twice")
+            elif tag in ("C", "S"):
+                id_ = -id_
         if above.pending is not None:
             self._settle(above, completed_by=id_ if tag in ("C", "S") else 0)
-        if (id_ in self._seen) and id_ > 0:
-            self._complain("twice", f"context id {id_} is used twice")
         self._seen.add(id_)
         self._stack.append(getattr(self, f"_{tag.lower()}")(above, id_, attributes))
 
@@ -82,7 +101,7 @@ class TreeHandler:
         if frame.pending is not None:
             self._settle(frame)
         for place, call in frame.calls:
-            if place in frame.lines:
+            if place in frame.lines and self._columns["kind"][call] == ContextKind.CALL:
                 self._columns["within"][call] = frame.lines[place]
 
     def finish(self) -> None:
@@ -105,12 +124,12 @@ class TreeHandler:
             same = self._is(above, -id_)
             return Frame("C", above.context, above.module, 0 if same else -id_, file, line)
         region = self._builder.region(
-            ContextKind.CALL, file=file, line=line, module=above.module, offset=int(a.get("v", "0"), 0)
+            ContextKind.CALL, file=file, line=line, module=above.module, offset=offset_of(a)
         )
         context = self._add(above.context, ContextKind.CALL, Relation.LEXICAL, region, id_)
         if file >= 0:
             above.calls.append(((file, line), context))
-        return Frame("C", context, above.module)
+        return Frame("C", context, above.module, 0, file, line)
 
     def _s(self, above: Frame, id_: int, a: Attributes) -> Frame:
         if id_ < 0:
@@ -121,14 +140,14 @@ class TreeHandler:
             context = self._add(above.context, ContextKind.LINE, Relation.LEXICAL, region, id_)
             above.lines.setdefault((file, line), context)
         else:
-            offset = int(a.get("v", "0"), 0)
+            offset = offset_of(a)
             region = self._builder.region(ContextKind.INSTRUCTION, module=above.module, offset=offset)
             context = self._add(above.context, ContextKind.INSTRUCTION, Relation.LEXICAL, region, id_)
         return Frame("S", context, above.module)
 
     def _l(self, above: Frame, id_: int, a: Attributes) -> Frame:
         file, line = self._place(a)
-        offset = int(a.get("v", "0"), 0)
+        offset = offset_of(a)
         known = offset != 0
         region = self._builder.region(
             ContextKind.LOOP,
@@ -150,7 +169,7 @@ class TreeHandler:
         name, entry, artificial = self._lookup(self._procedures, a["n"], "procedure", (MISSING, 0, False))
         module = self._lookup(self._modules, a.get("lm", "0"), "load module", ABSENT)
         file, line = self._place(a)
-        offset = int(a.get("v", "0"), 0) or entry
+        offset = offset_of(a) or entry
         kind = ContextKind.FUNCTION
         if artificial:
             kind = ContextKind.PLACEHOLDER if module < 0 else kind
@@ -162,15 +181,27 @@ class TreeHandler:
         frame.module = module
         relation, call_file, call_line = self._relation(frame, above, id_)
         shown = ContextKind.INLINED if relation == Relation.INLINED and kind == ContextKind.FUNCTION else kind
-        frame.context = self._add(above.context, shown, relation, region, id_, call_file, call_line)
+        if self._repeats(above, id_):
+            frame.context = above.context
+            row = (self._rows[0][above.context], shown, relation, region, NO_WITHIN, call_file, call_line, abs(id_))
+            for column, value in zip(self._rows, row, strict=True):
+                column[above.context] = value
+        else:
+            frame.context = self._add(above.context, shown, relation, region, id_, call_file, call_line)
 
     def _relation(self, frame: Frame, above: Frame, id_: int) -> tuple[Relation, int, int]:
-        if above.announces == id_:
+        if above.announces == id_ or self._repeats(above, id_):
             known = above.call_file >= 0
             return (Relation.INLINED if known else Relation.LEXICAL), above.call_file, above.call_line
         if frame.tag == "Pr":
             return Relation.INLINED, ABSENT, ABSENT
         return Relation.CALL, ABSENT, ABSENT
+
+    def _repeats(self, above: Frame, id_: int) -> bool:
+        """Is a tag one more of the context that encloses it? Writers before October 2021 used +X for both."""
+        if above.pending is not None:
+            return int(above.pending["i"]) == id_
+        return above.tag in ("PF", "Pr", "C") and self._is(above, id_)
 
     def _is(self, frame: Frame, id_: int) -> bool:
         return frame.context >= 0 and self._columns["source_id"][frame.context] == id_
@@ -193,7 +224,8 @@ class TreeHandler:
 
     def _place(self, a: Attributes) -> tuple[int, int]:
         file = self._lookup(self._files, a.get("f", "0"), "file", ABSENT) if "f" in a else ABSENT
-        return (file, int(a.get("l", "0"))) if file >= 0 else (ABSENT, ABSENT)
+        line = int(a.get("l", "0"))
+        return (file, line if 0 <= line <= LAST_LINE else ABSENT) if file >= 0 else (ABSENT, ABSENT)
 
     def _lookup(self, table: Mapping[int, Found], id_: str, what: str, otherwise: Found) -> Found:
         number = int(id_)
