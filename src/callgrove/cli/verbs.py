@@ -20,6 +20,7 @@ VERBS = (
     Verb("tree", "the call tree with its cost, top-down or bottom-up", "callgrove.cli.tree"),
     Verb("hot", "the hot path: from the root along the costliest calls", "callgrove.cli.hot"),
     Verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "callgrove.cli.export"),
+    Verb("convert", "write an experiment in another format", "callgrove.cli.convert"),
     Verb("dump", "the raw structure of a file as text", "callgrove.cli.dump"),
     Verb("check", "validate, and list every damage", "callgrove.cli.check"),
     Verb("demo", "make a small experiment of every kind and walk through it", "callgrove.cli.demo"),
