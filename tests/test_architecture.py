@@ -27,6 +27,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "_version": set(),
     "binary": set(),
     "model": set(),
+    "examples": {"model"},
     "analysis": {"model"},
     "modeling": {"model"},
     "formats": {"binary", "model"},
@@ -34,14 +35,14 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "prof": {"analysis", "modeling", "formats"},
     "render": {"analysis", "modeling"},
     "viewer": {"render", "prof", "execute"},
-    "callgrove": {"viewer"},
+    "callgrove": {"viewer", "examples"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
 }
 OPEN_TO_ALL = {"errors", "_version"}
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
-SHARED_BY_FORMATS = {"", "interface", "registry"}
+SHARED_BY_FORMATS = {"", "interface", "registry", "transfer"}
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,10 @@ def test_a_summary_answers_for_totals_but_not_for_selections() -> None:
 
 def test_a_damaged_summary_is_recorded_and_the_profiles_answer() -> None:
     class Damaged(OneBlock):
-        def profile(self, profile: int) -> SparseBlock:
+        def summarises(self, metric: int) -> bool:
+            return True
+
+        def profile(self, profile: int, metrics: Any = None) -> SparseBlock:
             raise CorruptFile("profile.db", "summary", expected="values", found="none")
 
     builder = flat(1, 2, exclusive("m"), summary=True)
