@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_METRICS = 8
 MOST_WARNINGS = 12
+ADJECTIVES = ("inlined", "elided", "unknown", "other")  # kinds that have no plural
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +86,7 @@ def _facts(facts: Overview) -> Iterator[tuple[str, str]]:
         span = f" over {duration_ns(facts.time_range[1] - facts.time_range[0])}" if facts.time_range else ""
         yield "traces", ", ".join(events) + span
     if facts.n_sources:
-        yield "sources", f"{facts.n_sources} copied file{'s' if facts.n_sources > 1 else ''}"
+        yield "sources", f"{facts.n_sources} copied {_plural('file', facts.n_sources)}"
     if facts.hottest is not None:
         h = facts.hottest
         write = amount(h.unit)
@@ -97,7 +98,13 @@ def _facts(facts: Overview) -> Iterator[tuple[str, str]]:
 
 
 def _counts(numbers: dict[str, int]) -> list[str]:
-    return [f"{n:,} {word}" for word, n in numbers.items()]
+    return [f"{n:,} {_plural(word, n)}" for word, n in numbers.items()]
+
+
+def _plural(word: str, n: int) -> str:
+    if n == 1 or word in ADJECTIVES:
+        return word
+    return f"{word.removesuffix('y')}ies" if word.endswith("y") else f"{word}s"
 
 
 def _next(facts: Overview, path: str) -> Iterator[str]:
