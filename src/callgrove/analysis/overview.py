@@ -59,7 +59,8 @@ def overview(experiment: Experiment) -> Overview:
     """The facts about one experiment."""
     e = experiment
     tree = e.contexts
-    visible = tuple(q for q in e.metrics.quantities if e.metrics.first(q).visible)
+    hottest = _hottest(e)
+    shown = sorted(e.metrics.shown, key=lambda name: hottest is None or name != hottest.metric)
     return Overview(
         title=e.title,
         path=e.path,
@@ -71,14 +72,14 @@ def overview(experiment: Experiment) -> Overview:
         n_ranks=_distinct(e, "rank"),
         contexts=_counted(ContextKind(k).word for k in tree.kind.tolist()),
         depth=int(tree.depth[: tree.n_listed].max()) + 1 if tree.n_listed else 0,
-        metrics=visible,
-        n_hidden_metrics=len(e.metrics.quantities) - len(visible),
+        metrics=tuple(shown),
+        n_hidden_metrics=len(e.metrics.quantities) - len(shown),
         n_values=e.values.n_stored(),
         n_samples=e.traces.n_samples,
         n_spans=e.traces.n_spans,
         time_range=e.traces.time_range,
         n_sources=len(e.sources),
-        hottest=_hottest(e),
+        hottest=hottest,
         warnings=e.warnings,
     )
 

@@ -171,16 +171,19 @@ class Metrics:
             raise UsageError(f"there is no metric {asked!r}; there are {known or 'none'}")
         raise UsageError(f"{asked!r} fits several metrics: {', '.join(close[:12])}; name one of them")
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Visible quantities (all, where none is), in the order of the file's columns, times first."""
+        order = {name: number for number, name in reversed(list(enumerate(c.name for c in self.columns)))}
+        names = sorted(self.quantities, key=lambda name: order.get(name, len(order)))
+        visible = [name for name in names if self.first(name).visible] or names
+        return tuple(sorted(visible, key=lambda name: not self.first(name).is_time))
+
     def default(self, has_cost: Callable[[str], bool] | None = None) -> str:
-        """The first visible time, else the first visible one, in the order of the file's columns; those without any
-        cost come last."""
-        listed = [c.name for c in self.columns]
-        names = sorted(self.quantities, key=lambda n: listed.index(n) if n in listed else len(listed))
-        if not names:
+        """The first of those shown that has any cost: a time if there is one."""
+        if not self.shown:
             raise UsageError("the experiment has no metric")
-        shown = [n for n in names if self.first(n).visible] or names
-        ranked = [n for n in shown if self.first(n).is_time] + [n for n in shown if not self.first(n).is_time]
-        return next((n for n in ranked if has_cost(n)), ranked[0]) if has_cost else ranked[0]
+        return next((name for name in self.shown if has_cost is None or has_cost(name)), self.shown[0])
 
 
 TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9, "nsec": 1e-9}
