@@ -1,0 +1,1 @@
+"""One module per bench; each has `run(conditions) -> Iterator[Finding]`."""

@@ -1,0 +1,101 @@
+"""Findings, as a table and as a page."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Finding", "as_markdown", "as_text", "surroundings"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number, and what it has to be. Ratios have the unit `x`. NaN: not measured here, and `note` says why."""
+
+    bench: str
+    what: str
+    value: float
+    unit: str = "x"
+    at_most: float | None = None
+    at_least: float | None = None
+    note: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Does the number keep to its limit? What was not measured breaks none."""
+        too_high = self.at_most is not None and self.value > self.at_most
+        too_low = self.at_least is not None and self.value < self.at_least
+        return not too_high and not too_low
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """bench, what, measured, limit, note."""
+        limit = "" if self.at_most is None else f"at most {self.at_most:,}"
+        limit = limit if self.at_least is None else f"at least {self.at_least:,}"
+        note = self.note if self.is_kept else f"MISSED {self.note}".rstrip()
+        return self.bench, self.what, _amount(self.value, self.unit), limit, note
+
+
+HEADS = ("bench", "what", "measured", "limit", "note")
+
+
+def _amount(value: float, unit: str) -> str:
+    if np.isnan(value):
+        return "-"
+    digits = f"{value:.2f}" if unit == "x" and abs(value) < 10 else f"{value:,.0f}"
+    return f"{digits} {unit}".rstrip()
+
+
+def as_text(findings: Sequence[Finding]) -> str:
+    """A table for a terminal."""
+    rows = [HEADS, *(finding.cells for finding in findings)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines)
+
+
+def surroundings() -> dict[str, str]:
+    """What a ratio may depend on."""
+    return {
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "cores": str(os.cpu_count()),
+        "processor": platform.machine(),
+        "system": platform.system(),
+    }
+
+
+PAGE = """\
+# What the benches measured
+
+Written by `python -m bench --write`. All numbers are ratios or counts of one run on one machine ({surroundings}).
+Times are the best of {n_repeats} repeats, taken in turn. The largest database has {shape}.
+
+{table}
+
+## How to read it
+
+- `values`: all values of a database as columns profile, context, metric, value. The floor is `np.fromfile` of the value
+  and index records of the same profile.db, block by block, split into native columns: it does not join the two, knows
+  no tree and checks nothing. That both give the same numbers is checked before anything is timed. In sparse rows a
+  context has the metrics that are not zero; in full rows it has all of them.
+- `memory`: the most resident memory of a fresh process that opens the database and takes the columns, everything
+  included (interpreter, tree, mapped pages of the files), against the bytes of the columns.
+- `growth`: time per value over databases with ever more profiles, and time per context to open ever larger trees, each
+  against the smallest. 1 is linear, less is better.
+- `info`: bytes that `callgrove info` asks for; and what one profile or one context costs.
+- `hatchet`: `GraphFrame.from_hpctoolkit_latest` in its per-profile mode (see peers.md), against opening the same
+  database and taking all of its columns. Hatchet returns two of the three scopes; all of its values are compared.
+"""
+
+
+def as_markdown(findings: Sequence[Finding], n_repeats: int, shape: str) -> str:
+    """RESULTS.md."""
+    rows = [HEADS, tuple("---" for _ in HEADS), *(finding.cells for finding in findings)]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    around = ", ".join(f"{name} {value}" for name, value in surroundings().items())
+    return PAGE.format(surroundings=around, n_repeats=n_repeats, shape=shape, table=table)

@@ -1,0 +1,36 @@
+"""Times that can be compared although the machine is shared: repeats in turn, and the best of each.
+
+What else runs on the machine only ever adds time, so the least is the closest to what the work itself takes; taking
+turns lets every candidate meet the same disturbances.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
+
+__all__ = ["Work", "best_seconds"]
+
+Name = TypeVar("Name", bound=Hashable)
+Work = Callable[[], object]
+
+
+def best_seconds(works: Mapping[Name, Callable[[], Work]], n_repeats: int) -> dict[Name, float]:
+    """The least time of each work, after one round that warms the system's cache of files.
+
+    Every turn prepares the work anew, which is not timed: a file that was just opened has no page mapped.
+    """
+    best = dict.fromkeys(works, float("inf"))
+    for turn in range(n_repeats + 1):
+        for name, prepare in works.items():
+            work = prepare()
+            gc.collect()
+            start = time.perf_counter()
+            result = work()
+            seconds = time.perf_counter() - start
+            del work, result
+            if turn:
+                best[name] = min(best[name], seconds)
+    return best
