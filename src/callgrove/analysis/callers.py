@@ -14,7 +14,9 @@ import numpy as np
 from callgrove.analysis.costs import Costs
 from callgrove.analysis.groups import functions_of, group, outermost
 from callgrove.analysis.rows import described
+from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.metrics import Aggregation
 from callgrove.model.table import Column, Table
 
 __all__ = ["bottom_up"]
@@ -35,12 +37,16 @@ class Row:
         return self.exclusive.sum(), self.inclusive.sum()
 
 
+@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
 def bottom_up(costs: Costs, limit: int | None = None) -> Table:
     """Functions by exclusive cost, each with its callers below it; percent is of exclusive cost.
 
     A caller's cost is the part of the function's cost that was reached through it. At depth 0 the exclusive column
     adds up to the total. The metric must be additive.
     """
+    if costs.metric.aggregation != Aggregation.SUM:
+        word = costs.metric.aggregation.name.lower()
+        raise UsageError(f"{costs.metric.name} is a {word}, no sum: it cannot be divided among callers")
     tree = costs.tree
     owner, groups = functions_of(tree), group(tree, "function")
     own = np.zeros(tree.n_listed, costs.exclusive.dtype)
@@ -58,9 +64,7 @@ def bottom_up(costs: Costs, limit: int | None = None) -> Table:
             Column("context", [-1] * len(rows), -1),
             Column("depth", [r.depth for r in rows]),
             *described(tree, [int(groups.first[r.group]) for r in rows]),
-            Column("exclusive", columns[0]),
-            Column("inclusive", columns[1]),
-            Column("percent", costs.percent(columns[0])),
+            *costs.columns(columns[0], columns[1], columns[0]),
         ),
         left=left,
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
+import numpy as np
+
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Ints
+from callgrove.model.arrays import Array, Bools, Floats, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
+from callgrove.model.table import Column
 
 __all__ = ["Costs", "costs", "select"]
 
@@ -31,7 +34,29 @@ class Costs:
 
     def percent(self, values: Array) -> Array:
         """Shares of the total, in percent; nothing is a share of zero."""
-        return values * (100.0 / self.total) if self.total else values * 0.0
+        if not self.total:
+            return np.zeros(len(values))
+        with np.errstate(over="ignore", invalid="ignore"):  # a damaged input may hold any number
+            return values * (100.0 / self.total) + 0.0  # -0.0 becomes 0.0
+
+    def has(self, values: Array) -> Bools:
+        """Which of some costs are there: not zero, or for a minimum or maximum, not absent."""
+        found: Bools = values != self.metric.aggregation.neutral
+        return found
+
+    def rank(self, values: Array) -> Floats:
+        """Costs to sort by; those that are absent are the lowest."""
+        ranks: Floats = values.astype(np.float64)
+        return np.where(self.has(values), ranks, -np.inf) if self.metric.aggregation.neutral else ranks
+
+    def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
+        """What every view shows of some rows; percent is of `share`. An absent minimum or maximum is an empty cell."""
+        percent, neutral = self.percent(share), self.metric.aggregation.neutral
+        if not neutral:
+            return Column("exclusive", exclusive), Column("inclusive", inclusive), Column("percent", percent)
+        percent = np.where(self.has(share), percent, np.nan)
+        pair = Column("exclusive", exclusive, neutral), Column("inclusive", inclusive, neutral)
+        return *pair, Column("percent", percent, np.nan)
 
 
 def select(experiment: Experiment, ranks: Container[int] | None, threads: Container[int] | None) -> Ints | None:

@@ -20,8 +20,8 @@ def top(costs: Costs, by: str = "function", limit: int | None = None) -> Table:
     """
     groups = group(costs.tree, by)
     exclusive, inclusive = groups.exclusive(costs), groups.inclusive(costs)
-    costly = np.flatnonzero((exclusive != 0) | (inclusive != 0))
-    order = costly[np.lexsort((costly, -inclusive[costly], -exclusive[costly]))]
+    costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
+    order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
     shown = order if limit is None else order[:limit]
     columns = described(costs.tree, groups.first[shown].tolist())
     if by in ("file", "module"):
@@ -29,9 +29,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None) -> Table:
     return Table(
         (
             *columns,
-            Column("exclusive", exclusive[shown]),
-            Column("inclusive", inclusive[shown]),
-            Column("percent", costs.percent(exclusive[shown])),
+            *costs.columns(exclusive[shown], inclusive[shown], exclusive[shown]),
         ),
         left=len(order) - len(shown),
     )

@@ -60,7 +60,7 @@ class Groups:
     def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
         aggregation = costs.metric.aggregation
         out = np.full(len(self), aggregation.neutral, values.dtype if not aggregation.neutral else np.float64)
-        aggregation.ufunc.at(out, self.of[contexts], values[contexts])
+        aggregation.combine_at(out, self.of[contexts], values[contexts])
         return out
 
 

@@ -16,7 +16,7 @@ def hot_path(costs: Costs, share: float = 0.5) -> Table:
     """Contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the total."""
     folded = fold_lines(costs)
     below: dict[int, list[int]] = {}
-    for context in np.flatnonzero(folded.shown).tolist():
+    for context in np.flatnonzero(folded.shown & costs.has(folded.inclusive)).tolist():
         below.setdefault(int(folded.parent[context]), []).append(context)
     path: list[int] = []
     children = below.get(-1, [])
@@ -34,8 +34,6 @@ def hot_path(costs: Costs, share: float = 0.5) -> Table:
             Column("context", chosen),
             Column("depth", folded.depth[chosen]),
             *described(costs.tree, path),
-            Column("exclusive", folded.exclusive[chosen]),
-            Column("inclusive", folded.inclusive[chosen]),
-            Column("percent", costs.percent(folded.inclusive[chosen])),
+            *costs.columns(folded.exclusive[chosen], folded.inclusive[chosen], folded.inclusive[chosen]),
         )
     )

@@ -29,7 +29,8 @@ from callgrove.model.values import SparseBlock
 
 __all__ = ["TABLES", "Selection", "export", "metric_rows"]
 
-CHUNK = 1 << 16
+CHUNK = 1 << 16  # rows
+MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may take 50 kB
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,11 @@ def _identifiers(experiment: Experiment, profile: int) -> str | None:
 
 def _contexts(experiment: Experiment, selection: Selection) -> Iterator[Table]:
     tree = experiment.contexts
-    paths = _paths(tree)
-    for first in range(0, max(len(tree), 1), CHUNK):
-        part = slice(first, min(first + CHUNK, len(tree)))
+    files, lines, modules, offsets = (tree.column(name) for name in ("file", "line", "module", "offset"))
+    for first, paths in _path_chunks(tree):
+        part = slice(first, first + len(paths))
         contexts = range(part.start, part.stop)
-        file, module = tree.column("file")[part].tolist(), tree.column("module")[part].tolist()
+        file, module = files[part].tolist(), modules[part].tolist()
         yield Table(
             (
                 Column("context", np.arange(part.start, part.stop)),
@@ -139,28 +140,44 @@ def _contexts(experiment: Experiment, selection: Selection) -> Iterator[Table]:
                 Column("kind", [ContextKind(k).word for k in tree.kind[part].tolist()]),
                 Column("name", [tree.label(c) for c in contexts]),
                 Column("file", [tree.regions.files.paths[f] if f >= 0 else None for f in file]),
-                Column("line", tree.column("line")[part], ABSENT),
+                Column("line", lines[part], ABSENT),
                 Column("module", [tree.regions.modules[m] if m >= 0 else None for m in module]),
-                Column("offset", tree.column("offset")[part], int(NO_OFFSET)),
-                Column("path", [next(paths) for _ in contexts]),
+                Column("offset", offsets[part], int(NO_OFFSET)),
+                Column("path", paths),
                 Column("relation", [Relation(r).word for r in tree.relation[part].tolist()]),
                 Column("call_line", tree.call_line[part], ABSENT),
             )
         )
 
 
+def _path_chunks(tree: ContextTree) -> Iterator[tuple[int, list[str]]]:
+    """The paths of all contexts in chunks, each with the number of its first context; there is at least one chunk."""
+    first, found, size = 0, list[str](), 0
+    for path in _paths(tree):
+        found.append(path)
+        size += len(path)
+        if len(found) == CHUNK or size > MOST_TEXT:
+            yield first, found
+            first, found, size = first + len(found), [], 0
+    if found or not first:
+        yield first, found
+
+
 def _paths(tree: ContextTree) -> Iterator[str]:
-    """The path of every context in order; each extends its parent's as long as paths are short."""
-    chain: list[tuple[int, str]] = []  # (end of the subtree, path) of the open contexts
+    """The path of every context in order, as `ContextTree.path` gives it; the open contexts are kept, so that a deep
+    tree costs no more than a flat one."""
+    half = LONGEST_PATH // 2
+    chain: list[tuple[int, str, str]] = []  # (end of the subtree, label, path) of the open contexts
     for context, end in enumerate(tree.subtree_end.tolist()):
         while chain and chain[-1][0] <= context:
             chain.pop()
+        label = tree.label(context)
         if len(chain) < LONGEST_PATH:
-            label = tree.label(context)
-            path = f"{chain[-1][1]}->{label}" if chain else label
+            path = f"{chain[-1][2]}->{label}" if chain else label
         else:
-            path = tree.path(context)
-        chain.append((end, path))
+            tail = [above for _, above, _ in chain[1 - half :]]
+            path = "->".join([chain[half - 1][2], "...", *tail, label])
+        chain.append((end, label, path if len(chain) < LONGEST_PATH else ""))
         yield path
 
 
@@ -212,11 +229,12 @@ def _computed(experiment: Experiment, selection: Selection) -> Iterator[SparseBl
     computed = metric_rows(experiment)[1]
     rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
     profiles = experiment.profiles.measured if selection.profiles is None else selection.profiles
-    for profile in profiles.tolist():
-        for block in experiment.values.blocks(np.array([profile])):
-            stored = block.triples()
-            for way, row in zip(ways, rows, strict=True):
-                yield _one(experiment, stored.take(stored.metric == way.stored), way, profile, row)
+    wanted = np.array([way.stored for way in ways])
+    for profile in profiles.tolist():  # which may come in several blocks, while its scopes need all of it
+        parts = [block.triples() for block in experiment.values.blocks(np.array([profile]), wanted)]
+        for way, row in zip(ways, rows, strict=True):
+            stored = SparseBlock.joined([b for p in parts if len(b := p.take(p.metric == way.stored))])
+            yield _one(experiment, stored, way, profile, row)
 
 
 def _one(experiment: Experiment, stored: SparseBlock, way: Recipe, profile: int, row: int) -> SparseBlock:

@@ -45,7 +45,7 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
         depth.append((depth[up] if up >= 0 else -1) + visible)
     aggregation = costs.metric.aggregation
     exclusive = np.full(n, aggregation.neutral, costs.exclusive.dtype if not aggregation.neutral else np.float64)
-    aggregation.ufunc.at(exclusive, owner, costs.exclusive)
+    aggregation.combine_at(exclusive, owner, costs.exclusive)
     return Folded(shown, parent, np.array(depth, np.int32), exclusive, costs.inclusive)
 
 
@@ -56,7 +56,7 @@ def top_down(costs: Costs, source: bool = False, limit: int | None = None) -> Ta
     lies above them.
     """
     folded = fold_lines(costs, source)
-    costly = np.flatnonzero(folded.shown & ((folded.exclusive != 0) | (folded.inclusive != 0)))
+    costly = np.flatnonzero(folded.shown & (costs.has(folded.exclusive) | costs.has(folded.inclusive)))
     chosen = costly if limit is None or len(costly) <= limit else _heaviest(folded, costly, limit)
     order = _walk(folded, chosen)
     return Table(
@@ -64,9 +64,7 @@ def top_down(costs: Costs, source: bool = False, limit: int | None = None) -> Ta
             Column("context", order),
             Column("depth", folded.depth[order]),
             *described(costs.tree, order.tolist()),
-            Column("exclusive", folded.exclusive[order]),
-            Column("inclusive", folded.inclusive[order]),
-            Column("percent", costs.percent(folded.inclusive[order])),
+            *costs.columns(folded.exclusive[order], folded.inclusive[order], folded.inclusive[order]),
             *_source_text(costs, order, source),
         ),
         left=len(costly) - len(chosen),
@@ -76,7 +74,7 @@ def top_down(costs: Costs, source: bool = False, limit: int | None = None) -> Ta
 def _heaviest(folded: Folded, costly: Ints, limit: int) -> Ints:
     """The `limit` contexts with the highest inclusive cost, each with everything above it."""
     kept: set[int] = set()
-    for context in costly[np.lexsort((costly, -np.abs(folded.inclusive[costly])))].tolist():
+    for context in costly[np.lexsort((costly, -np.abs(folded.inclusive[costly].astype(np.float64))))].tolist():
         chain = []
         while context >= 0 and context not in kept:
             chain.append(context)

@@ -71,6 +71,17 @@ class FileBytes:
             return np.empty(0, dtype)
         return np.ndarray((count,), dtype, self._buffer, offset, (stride,))
 
+    def shared(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Ranges that begin inside of an earlier one, of ranges that all lie in the file. They are looked for only
+        where all together are longer than the file: a small one could otherwise be read without end."""
+        starts, lengths = at.astype(np.int64), sizes.astype(np.int64)
+        out = np.zeros(len(starts), np.bool_)
+        if int(lengths.sum()) > self.size:
+            order = np.lexsort((lengths == 0, starts))
+            ends = np.maximum.accumulate((starts + lengths)[order])
+            out[order[1:]] = (starts[order[1:]] < ends[:-1]) & (lengths[order[1:]] > 0)
+        return out
+
     def copy(self, offset: int, size: int, section: str) -> bytes:
         """A copy of `size` bytes."""
         offset, size = int(offset), int(size)

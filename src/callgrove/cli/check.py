@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from callgrove.cli.options import add_table_output, emit
+from callgrove.cli.options import add_from, add_salvage, add_table_output, emit
 
 NAMES = ("severity", "file", "place", "problem")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a file or folder that a profiler wrote")
-    parser.add_argument("--from", dest="from_format", metavar="FORMAT", help="read as this format")
-    parser.add_argument("--salvage", action="store_true", help="read what is intact of a text that breaks off")
+    add_from(parser)
+    add_salvage(parser)
     add_table_output(parser)
 
 
@@ -40,5 +40,6 @@ def run(args: argparse.Namespace) -> int:
     rows = [(p.severity.value, p.file, p.section, p.text) for p in found]
     emit(Table.from_rows(NAMES, rows), args)
     damage = sum(p.severity == Severity.DAMAGE for p in found)
-    note(f"{args.path}: {damage} damaged places" if damage else f"{args.path}: sound ({chosen.title})")
+    places = "1 damaged place" if damage == 1 else f"{damage} damaged places"
+    note(f"{args.path}: {places}" if damage else f"{args.path}: sound ({chosen.title})")
     return InputError.exit_code if damage else 0

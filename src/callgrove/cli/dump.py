@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_table_output, emit
+from callgrove.cli.options import add_from, add_table_output, emit
 from callgrove.errors import CallgroveError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ NAMES = ("file", "offset", "section", "index", "field", "value")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a file, or a folder whose files are dumped one after the other")
-    parser.add_argument("--from", dest="from_format", metavar="FORMAT", help="read as this format")
+    add_from(parser)
     parser.add_argument("--section", metavar="TEXT", default="", help="only sections whose name contains this")
     add_table_output(parser, formats=("table", "csv", "jsonl", "json", "markdown"))
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from itertools import chain
 
 from callgrove.cli.options import add_input, add_selection, add_table_output, emit
-
-if TYPE_CHECKING:
-    from callgrove.model.table import Table
 
 TABLES = ("profiles", "metrics", "contexts", "values", "samples", "spans", "counters", "parameters", "series")
 SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
@@ -17,7 +13,7 @@ SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
-    add_selection(parser)
+    add_selection(parser, metric="only values of this metric (default: of all)")
     parser.add_argument("--table", required=True, choices=TABLES, help="which table")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="of values (default: stored)")
     add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown"))
@@ -35,30 +31,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     quantity = opened.metrics.resolve(args.metric) if args.metric else None
     chosen = Selection(select(opened, args.rank, args.thread), quantity, args.scope)
-    counted = Counted(export(opened, args.table, chosen))
-    if args.table in ("values", "samples"):
-        counted.look_ahead()
-        if not counted.rows:
+    tables = export(opened, args.table, chosen)
+    if args.table in ("values", "samples"):  # an empty table because of damage is an error: it has to be known early
+        first = next(tables)
+        tables = chain([first], tables)
+        if not len(first):
             said_everything(opened, args, printed=False)
-    emit(counted, args)
+    emit(tables, args)
     return said_everything(opened, args)
-
-
-class Counted:
-    """Chunks of a table, with the number of rows that went by."""
-
-    def __init__(self, tables: Iterator[Table]) -> None:
-        self._tables = tables
-        self._first: list[Table] = []
-        self.rows = 0
-
-    def look_ahead(self) -> None:
-        """Take the first chunk, so that an empty table is known before anything is printed."""
-        first = next(self._tables, None)
-        if first is not None:
-            self._first.append(first)
-            self.rows = len(first)
-
-    def __iter__(self) -> Iterator[Table]:
-        yield from self._first
-        yield from self._tables

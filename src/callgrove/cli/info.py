@@ -27,37 +27,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.options import emit
 
     code = 0
+    tables: list[Table] = []
     for number, path in enumerate(args.paths):
         one = argparse.Namespace(**{**vars(args), "path": path, "output": None, "limit": None})
         experiment = open_experiment(one)
-        if number and args.format == "table":
-            print()
-        _show(experiment, one)
+        if args.metrics or args.format != "table":
+            table = _metrics(experiment) if args.metrics else _facts_table(experiment)
+            tables.append(_of_path(table, path) if len(args.paths) > 1 else table)
+        else:
+            print("\n" if number else "", end="")
+            _show(experiment, path)
         code = max(code, said_everything(experiment, one))
+    if tables:  # of all paths one table: two arrays are no JSON
+        emit(tables, argparse.Namespace(format=args.format, output=None, limit=None))
     return code
 
 
-def _show(experiment: Experiment, args: argparse.Namespace) -> None:
+def _show(experiment: Experiment, path: str) -> None:
     from callgrove.analysis.overview import overview
-    from callgrove.cli.options import emit
-    from callgrove.model.table import Table
     from callgrove.render.visible import visible
 
-    if args.metrics:
-        emit(_metrics(experiment), args)
-        return
     facts = overview(experiment)
-    rows = list(_facts(facts))
-    if args.format != "table":
-        emit(Table.from_rows(("fact", "value"), rows), args)
-        return
-    for word, value in rows:
+    for word, value in _facts(facts):
         print(f"{word:<10} {visible(value)}")
     print("next")
-    for command in _next(facts, args.path):
+    for command in _next(facts, path):
         print(f"           {command}")
+
+
+def _facts_table(experiment: Experiment) -> Table:
+    from callgrove.analysis.overview import overview
+    from callgrove.model.table import Table
+
+    return Table.from_rows(("fact", "value"), _facts(overview(experiment)))
+
+
+def _of_path(table: Table, path: str) -> Table:
+    from callgrove.model.table import Column, Table
+
+    return Table((Column("path", [path] * len(table)), *table.columns))
 
 
 def _facts(facts: Overview) -> Iterator[tuple[str, str]]:

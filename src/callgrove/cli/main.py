@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
-from ..errors import UsageError
-from .messages import exit_code_of, settle_stdout
-from .parser import Parser, did_you_mean
-from .verbs import VERBS, Verb
+from callgrove.cli.messages import exit_code_of, settle_stdout
+from callgrove.cli.parser import Parser, did_you_mean
+from callgrove.cli.verbs import VERBS, Verb
+from callgrove.errors import UsageError
 
 __all__ = ["main"]
 
@@ -117,6 +117,6 @@ def _print(text: str) -> int:
 
 
 def _version() -> str:
-    from .._version import __version__
+    from callgrove._version import __version__
 
     return __version__

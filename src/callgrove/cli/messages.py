@@ -10,8 +10,8 @@ import os
 import sys
 import traceback
 
-from ..errors import CallgroveError
-from ..render.visible import visible
+from callgrove.errors import CallgroveError
+from callgrove.render.visible import visible
 
 __all__ = ["exit_code_of", "note", "settle_stdout"]
 

@@ -14,7 +14,7 @@ from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
 
 __all__ = ["open_any", "open_experiment", "said_everything"]
@@ -53,6 +53,10 @@ def said_everything(experiment: Experiment, args: argparse.Namespace, printed: b
         met += [p for p in experiment.traces.samples.problems if str(p) not in known]
     if not printed and (met or experiment.damage):
         raise met[0] if met else InputError(experiment.damage[0].text)
+    if not printed:
+        for warning in experiment.warnings:
+            if warning.severity == Severity.MISSING:  # which may be why
+                note(warning.text)
     _say(map(str, met))
     if met and args.strict:
         raise IncompleteResult(f"{args.path}: printed without what is damaged")

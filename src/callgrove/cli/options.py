@@ -14,9 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .output import emit
+from callgrove.cli.output import emit
 
-__all__ = ["TABLE_FORMATS", "IntSet", "add_input", "add_selection", "add_table_output", "emit"]
+__all__ = [
+    "TABLE_FORMATS",
+    "IntSet",
+    "add_from",
+    "add_input",
+    "add_salvage",
+    "add_selection",
+    "add_table_output",
+    "emit",
+]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 
@@ -71,17 +80,28 @@ def add_input(parser: argparse.ArgumentParser, *, many: bool = False) -> None:
         group.add_argument("paths", metavar="PATH", nargs="+", help="files or folders that a profiler wrote")
     else:
         group.add_argument("path", metavar="PATH", help="a file or folder that a profiler wrote")
-    group.add_argument(
-        "--from", dest="from_format", metavar="FORMAT", help="read as this format ('callgrove formats' lists them)"
-    )
+    add_from(group)
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
-    care.add_argument("--salvage", action="store_true", help="read what is intact of a damaged input")
+    add_salvage(care)
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
+def add_from(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--from", dest="from_format", metavar="FORMAT", help="read as this format ('callgrove formats' lists them)"
+    )
+
+
+def add_salvage(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--salvage", action="store_true", help="keep the complete part of a text that breaks off")
+
+
+def add_selection(
+    parser: argparse.ArgumentParser, metric: str = "the metric (default: the first time, else the first)"
+) -> None:
+    """Which metric and whose values; `metric` says what naming one means."""
     group = parser.add_argument_group("selection")
-    group.add_argument("-m", "--metric", metavar="NAME", help="the metric (default: the first time, else the first)")
+    group.add_argument("-m", "--metric", metavar="NAME", help=metric)
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
     group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
 

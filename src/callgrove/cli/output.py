@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..model.table import UNCOUNTED, Table
-from ..render import PLAIN, Look, render
-from .messages import note
+from callgrove.cli.messages import note
+from callgrove.model.table import UNCOUNTED, Table
+from callgrove.render import PLAIN, Look, render
 
 __all__ = ["emit", "limited", "replacing", "stdout_look"]
 

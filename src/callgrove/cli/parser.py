@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from ..errors import UsageError
+from callgrove.errors import UsageError
 
 __all__ = ["Parser", "did_you_mean"]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..render.visible import visible
+from callgrove.render.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Callable
 
 from callgrove.analysis.costs import Costs
@@ -21,6 +20,8 @@ from callgrove.render.units import percent, si
 __all__ = ["amount", "headline", "shown"]
 
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
+WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
+LOOP_AT = "loop at "
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
@@ -47,16 +48,20 @@ def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
         return table
     cells = {column.name: column.plain() for column in table.columns}
     write = amount(costs.metric.unit)
-    unicode = stdout_look().unicode
+    look = stdout_look()
+    narrow = look.width is not None and look.width < WIDE_ENOUGH and not args.output
     depths = cells.get("depth", [0] * len(table))
     columns = [
         Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
-        Column("exclusive", _right([write(v) for v in cells["exclusive"]])),
-        Column("inclusive", _right([write(v) for v in cells["inclusive"]])),
-        Column("percent", _right([percent(p / 100) for p in cells["percent"]])),
-        Column("share", [bar(p / 100, unicode=unicode) for p in cells["percent"]]),
-        Column("where", [_where(*place) for place in zip(cells["file"], cells["line"], cells["module"], strict=True)]),
+        Column("exclusive", _right(["" if v is None else write(v) for v in cells["exclusive"]])),
+        Column("inclusive", _right(["" if v is None else write(v) for v in cells["inclusive"]])),
+        Column("percent", _right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
     ]
+    if not narrow:
+        columns.append(Column("share", [bar((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
+    if not (narrow and "source" in cells):
+        places = zip(cells["file"], cells["line"], cells["module"], strict=True)
+        columns.append(Column("where", [_where(*place) for place in places]))
     if "source" in cells:
         columns.append(Column("source", cells["source"]))
     return Table(tuple(columns), table.left)
@@ -64,7 +69,10 @@ def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
 
 def _named(name: str, kind: str, depth: int) -> str:
     """The name under its callers; a place is shown without the folders it lies in."""
-    short = re.sub(r"[^ ]*/", "", name) if kind in PLACES else name
+    short = name
+    if kind in PLACES:
+        what = LOOP_AT if name.startswith(LOOP_AT) else ""
+        short = what + name.removeprefix(what).rpartition("/")[2]
     if depth > DEEPEST_INDENT:
         return f"{'  ' * DEEPEST_INDENT}({depth}) {short}"
     return "  " * depth + short

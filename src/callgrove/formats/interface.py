@@ -151,7 +151,12 @@ Chunk = Block | SampleChunk | SpanChunk
 
 
 class Writer(Protocol):
-    """A streaming writer: memory does not grow with the data. The target appears when `close` succeeds."""
+    """A streaming writer: memory does not grow with the data. The target appears when `close` succeeds.
+
+    `takes_spans` says whether it wants spans at all: those of a large trace take long to read.
+    """
+
+    takes_spans: bool
 
     def define(self, tables: Experiment) -> None:
         """Everything but values and traces: these are given by `write`, chunk after chunk."""

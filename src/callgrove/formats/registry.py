@@ -65,7 +65,7 @@ def writer_of(name: str) -> Writes:
     format_ = load(name)
     if not isinstance(format_, Writes):
         able = ", ".join(e.name for e in FORMATS if e.writes)
-        raise UsageError(f"the format {name} can be read, but not written; there are {able}")
+        raise UsageError(f"the format {name} can be read, but not written; these can: {able}")
     return format_
 
 

@@ -18,7 +18,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         writer.define(experiment)
         _values(experiment, writer, progress)
         _samples(experiment, writer, progress)
-        if getattr(writer, "takes_spans", False):
+        if writer.takes_spans:
             _spans(experiment, writer, progress)
         report = writer.close()
     except BaseException:

@@ -26,8 +26,9 @@ import numpy as np
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Offsets
 from callgrove.model.orders import depths, levels
 
-__all__ = ["LONGEST_PATH", "ContextKind", "ContextTree", "Names", "Regions", "Relation", "SourceFiles"]
+__all__ = ["LAST_LINE", "LONGEST_PATH", "ContextKind", "ContextTree", "Names", "Regions", "Relation", "SourceFiles"]
 
+LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
 LONGEST_PATH = 100  # levels that a printed path shows; the middle of a longer one is cut
 
 

@@ -120,17 +120,19 @@ class Experiment:
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """The inclusive cost of all roots of the tree: what percentages are of."""
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
-        aggregation = self.metrics.first(quantity).aggregation
-        return float(aggregation.ufunc.reduce(inclusive)) if len(inclusive) else 0.0
+        return self.metrics.first(quantity).aggregation.combined(inclusive)
 
     @cached_property
     def default_metric(self) -> str:
         """The metric that views show unless told otherwise: the first time with any cost, else the first with any."""
+        if not self.metrics.quantities:
+            raise UsageError(f"{self.path or self.title}: there is no metric, so there is no cost to show")
         return self.metrics.default(self._has_cost)
 
     def _has_cost(self, quantity: str) -> bool:
         try:
-            return bool(np.any(self.totals(quantity, Scope.INCLUSIVE)))
+            neutral = self.metrics.first(quantity).aggregation.neutral
+            return bool(np.any(self.totals(quantity, Scope.INCLUSIVE) != neutral))
         except UsageError:
             return False
 

@@ -155,7 +155,7 @@ def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPat
     listed = np.asarray(values[: len(paths.of_context)], np.float64)
     aggregation = Aggregation.SUM if way.metric.composite is not None else way.metric.aggregation
     out = np.full(len(paths.texts), aggregation.neutral)
-    aggregation.ufunc.at(out, paths.of_context, listed)
+    aggregation.combine_at(out, paths.of_context, listed)
     return np.where(out == aggregation.neutral, 0.0, out)
 
 

@@ -63,6 +63,17 @@ class Aggregation(StrEnum):
         """What an absent value counts as."""
         return {"min": np.inf, "max": -np.inf}.get(self.value, 0.0)
 
+    def combine_at(self, out: Array, places: Array, values: Array) -> None:
+        """Combine values into `out`, each at its place; several may have the same one."""
+        with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+            self.ufunc.at(out, places, values)
+
+    def combined(self, values: Array) -> float:
+        """All values as one; 0 where there is none."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = float(self.ufunc.reduce(values)) if len(values) else self.neutral
+        return found if found != self.neutral else 0.0
+
 
 @dataclass(frozen=True)
 class Composite:

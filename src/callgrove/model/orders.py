@@ -102,8 +102,9 @@ def combine_upwards(values: Array, parent: Ids, by_level: list[Ints], ufunc: np.
     """Each context's value combined with those of everything below it. Level by level: no cancellation, as a
     difference of running sums would have. `values` may be (contexts) or (contexts x profiles)."""
     out = values.copy()
-    for level in reversed(by_level[1:]):
-        ufunc.at(out, parent[level], out[level])
+    with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+        for level in reversed(by_level[1:]):
+            ufunc.at(out, parent[level], out[level])
     return out
 
 
@@ -114,8 +115,9 @@ def subtract_children(values: Array, owner: Ids) -> Array:
     """
     owned = np.flatnonzero(owner >= 0)
     taken = np.zeros_like(values)
-    np.add.at(taken, owner[owned], values[owned])
-    out: Array = values - taken
-    if np.issubdtype(out.dtype, np.floating):
-        out[np.abs(out) <= 1e-12 * np.maximum(np.abs(values), np.abs(taken))] = 0
+    with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+        np.add.at(taken, owner[owned], values[owned])
+        out: Array = values - taken
+        if np.issubdtype(out.dtype, np.floating):
+            out[np.isfinite(out) & (np.abs(out) <= 1e-12 * np.maximum(np.abs(values), np.abs(taken)))] = 0
     return out

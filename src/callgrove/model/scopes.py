@@ -1,7 +1,7 @@
 """Exclusive and inclusive where a file does not store them.
 
     exclusive   stored, else function(c) - sum of function over the contexts lexically within c,
-                else point, else v(c) - sum of v(children) of an inclusive metric
+                else v(c) - sum of v(children) of an inclusive metric, else point (which lacks elided contexts)
     inclusive   stored, else exclusive combined over the subtree
 
 A function-scope metric is never summed over a subtree: it contains what is nested in it already. Computed scopes
@@ -23,7 +23,7 @@ from callgrove.model.orders import combine_upwards, subtract_children
 __all__ = ["Recipe", "recipe"]
 
 SOURCES = {
-    Scope.EXCLUSIVE: (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.POINT, Scope.INCLUSIVE),
+    Scope.EXCLUSIVE: (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.INCLUSIVE, Scope.POINT),
     Scope.INCLUSIVE: (Scope.INCLUSIVE, Scope.EXCLUSIVE, Scope.FUNCTION, Scope.POINT),
 }
 
@@ -67,8 +67,9 @@ class Recipe:
         scope, aggregation = self.metric.scope, self.metric.aggregation
         if scope in (Scope.EXCLUSIVE, Scope.POINT) or aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
             return values
-        if values.dtype.kind in "iu":
-            values = values.astype(np.int64)  # a difference of counters may be negative
+        if values.dtype.kind in "iu":  # a difference of counters may be negative
+            fits = not len(values) or int(values.max()) < 2**63
+            values = values.astype(np.int64 if fits else np.float64)
         return subtract_children(values, tree.within if scope == Scope.FUNCTION else tree.parent)
 
 
@@ -84,5 +85,5 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
         index = metrics.find(quantity, candidate)
         if index is not None:
             return Recipe(index, metrics[index], scope)
-    stored = ", ".join(s.word or "none" for s in metrics.scopes(quantity)) or "nothing"
+    stored = ", ".join(s.word or "a value without scope" for s in metrics.scopes(quantity)) or "nothing"
     raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")

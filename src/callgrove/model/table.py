@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .arrays import Array
+    from callgrove.model.arrays import Array
 
 __all__ = ["UNCOUNTED", "Column", "Table"]
 

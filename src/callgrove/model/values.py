@@ -237,7 +237,7 @@ class Values:
                 out = self._neutral(metric, kind)
             elif out.dtype != kind:  # the runs of one experiment may store a metric in different types
                 out = out.astype(np.promote_types(out.dtype, kind))
-            row.aggregation.ufunc.at(out, part.context, part.value)
+            row.aggregation.combine_at(out, part.context, part.value)
         return self._neutral(metric, np.dtype(np.float64)) if out is None else out
 
     def columns(self, profiles: Ints | None = None) -> SparseBlock:
@@ -290,7 +290,7 @@ class Values:
         if row.aggregation == Aggregation.NONE:
             out[block.context] = block.value
         else:
-            row.aggregation.ufunc.at(out, block.context, block.value)
+            row.aggregation.combine_at(out, block.context, block.value)
         return out
 
     def _composite_totals(self, metric: int, profiles: Ints | None) -> Array:

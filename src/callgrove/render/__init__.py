@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from ..model.table import Table
-from .csv_text import csv_text
-from .json_text import json_text, jsonl_text
-from .markdown import markdown
-from .text_table import PLAIN, Look, text_table
+from callgrove.model.table import Table
+from callgrove.render.csv_text import csv_text
+from callgrove.render.json_text import json_text, jsonl_text
+from callgrove.render.markdown import markdown
+from callgrove.render.text_table import PLAIN, Look, text_table
 
 __all__ = ["PLAIN", "Look", "TableFormat", "render"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..model.table import UNCOUNTED, Column, Table
+from callgrove.model.table import UNCOUNTED, Column, Table
 
 __all__ = ["CellWriters", "cell_texts", "chunks", "is_numeric", "left_out", "reading_float", "reading_writers"]
 

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..model.table import Table
-from .cells import CellWriters, cell_texts, chunks
-from .json_text import json_value
+from callgrove.model.table import Table
+from callgrove.render.cells import CellWriters, cell_texts, chunks
+from callgrove.render.json_text import json_value
 
 __all__ = ["csv_text"]
 

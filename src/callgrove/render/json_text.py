@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import Any
 
-from ..model.table import Table
-from .cells import CellWriters, cell_texts, chunks
+from callgrove.model.table import Table
+from callgrove.render.cells import CellWriters, cell_texts, chunks
 
 __all__ = ["json_text", "json_value", "jsonl_text"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ..model.table import Table
-from .cells import cell_texts, chunks, is_numeric, left_out, reading_writers
-from .visible import visible
+from callgrove.model.table import Table
+from callgrove.render.cells import cell_texts, chunks, is_numeric, left_out, reading_writers
+from callgrove.render.visible import visible
 
 __all__ = ["markdown"]
 

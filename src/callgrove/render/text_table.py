@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..model.table import Table
-from .cells import cell_texts, chunks, is_numeric, left_out, reading_writers
-from .visible import display_width, shorten, visible
+from callgrove.model.table import Table
+from callgrove.render.cells import cell_texts, chunks, is_numeric, left_out, reading_writers
+from callgrove.render.visible import display_width, shorten, visible
 
 __all__ = ["PLAIN", "Look", "text_table"]
 

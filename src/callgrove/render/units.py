@@ -39,7 +39,8 @@ def _power(value: float, unit: str) -> int:
 
 def _rounded(value: float) -> float:
     """The size to three digits: 999.6 counts as 1000, since that is how it would be written."""
-    return abs(float(f"{value:.2e}"))
+    size = abs(float(f"{value:.2e}"))
+    return size if isfinite(size) else abs(value)  # the largest numbers round to infinity
 
 
 def _three_digits(value: float) -> str:

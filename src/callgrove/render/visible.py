@@ -35,9 +35,13 @@ def _char_width(char: str) -> int:
 
 
 def shorten(text: str, width: int, ellipsis: str = "…") -> str:
-    """The text in at most `width` cells, its middle cut out: both ends of a long name tell it apart."""
+    """The text in at most `width` cells, its middle cut out: both ends of a long name tell it apart. An indentation
+    stays, up to half of the width."""
     if display_width(text) <= width:
         return text
+    if text.startswith(" "):
+        indent = min(len(text) - len(text.lstrip(" ")), width // 2)
+        return " " * indent + shorten(text.lstrip(" "), width - indent, ellipsis)
     kept = width - len(ellipsis)
     if kept < 2:
         return _fitting(text, width)

@@ -35,10 +35,7 @@ def problems(experiment: Experiment, source: Source, progress: Progress = silent
         yield Problem(warning.severity, str(source.path), "opening", warning.text)
     values = experiment.values.backend
     if isinstance(values, DatabaseValues):
-        checks: tuple[Check, ...] = (_profiles, _contexts, problems_of_summaries, _roots)
-        for number, check in enumerate(checks):
-            progress("checking values", number, len(checks))
-            yield from _guarded(check, experiment, values)
+        yield from _values(experiment, values, progress)
     progress("checking traces", 0, 1)
     yield from _guarded(_traces, experiment, values)
 
@@ -52,6 +49,20 @@ def _guarded(check: Check, experiment: Experiment, values: object) -> Iterator[P
         yield from check(experiment, values)
     except CallgroveError as error:
         yield Problem(Severity.DAMAGE, experiment.path, check.__name__.strip("_").replace("_", " "), str(error))
+
+
+def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) -> Iterator[Problem]:
+    """All checks of values, and what they stepped over without a word: ids that no table names."""
+    checks: tuple[Check, ...] = (_profiles, _contexts, problems_of_summaries, _roots)
+    said: set[str] = set()
+    for number, check in enumerate(checks):
+        progress("checking values", number, len(checks))
+        for problem in _guarded(check, experiment, values):
+            said.add(problem.text)
+            yield problem
+    for met in values.problems:
+        if str(met) not in said:
+            yield Problem(Severity.DAMAGE, experiment.path, "values", str(met))
 
 
 def _profiles(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.idmap import IdMap
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment, NotRecognised
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable
@@ -38,6 +38,7 @@ __all__ = ["Database", "copied_source", "unit_of"]
 
 Read = TypeVar("Read")
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
+SMALLEST_IDENTIFIER = 16  # bytes
 WITHOUT = {
     "experiment.xml": "contexts and metrics are known by number only",
     "meta.db": "contexts and metrics are known by number only",
@@ -82,6 +83,8 @@ class Database:
         """The files of a folder, or a single file that its content says is the part `lone`."""
         if source.is_folder:
             parts = {name: source.path / name for name in names if source.has(name)}
+            if not parts:
+                raise NotRecognised(f"{source.path}: there is none of {', '.join(names)} in this folder")
             database = cls(source.path, parts, builder)
             for name in names:
                 if name not in parts:
@@ -139,10 +142,18 @@ class Database:
     ) -> None:
         """The identifier tuple of every profile; a broken one is empty."""
         assert self.by_profile is not None
+        file = self.by_profile.file
         tuples: list[list[Identifier]] = []
+        room = file.size // SMALLEST_IDENTIFIER
         for pointer in pointers.tolist():
+            if room < 0:  # tuples that lie in one another: a small file could announce any number of identifiers
+                found = "tuples that lie in one another"
+                self.damaged(CorruptFile(file.path, "id tuples", expected="a tuple for each profile", found=found))
+                tuples += [[] for _ in range(len(pointers) - len(tuples))]
+                break
             try:
-                tuples.append(read(self.by_profile.file, pointer))
+                tuples.append(read(file, pointer))
+                room -= len(tuples[-1])
             except CorruptFile as error:
                 if not tuples or tuples[-1]:
                     self.damaged(error)
@@ -151,6 +162,13 @@ class Database:
 
     def finish(self) -> Experiment:
         """Profiles, elided contexts, values and traces, on top of the tree and the metrics that are built already."""
+        try:
+            return self._finish()
+        except InvalidExperiment as error:
+            found = f"tables that contradict each other: {error.problems[0]}"
+            raise CorruptFile(self.builder.path, "tables", expected="one database", found=found) from error
+
+    def _finish(self) -> Experiment:
         self._add_profiles()
         self._add_elided()
         builder = self.builder
@@ -189,20 +207,24 @@ class Database:
         self.builder.set_identifiers(self.identifiers)
 
     def _profiles_in_contexts(self) -> int:
-        """One more than the highest profile that cct.db mentions, or that has a trace line."""
-        highest = int(self.lines.profile.max()) if self.lines is not None and len(self.lines.profile) else 0
+        """One more than the highest profile that cct.db mentions, or that has a trace line. There are not more than
+        values and lines together: a damaged number must not make millions of profiles."""
+        n_lines = 0 if self.lines is None else len(self.lines.profile)
+        highest, most = int(self.lines.profile.max()) if self.lines is not None and n_lines else 0, n_lines
         if self.by_context is not None:
+            most += int(self.by_context.n_values[~self.by_context.broken].sum())
             for context in np.flatnonzero((self.by_context.n_values > 0) & ~self.by_context.broken).tolist():
                 try:
                     highest = max(highest, int(self.by_context.block(context).minor.max()))
                 except CorruptFile as error:
                     self.damaged(error)
-        return min(highest, 1 << 24) + 1 if highest else 0
+        return min(highest, most) + 1 if highest else 0
 
     def _add_elided(self) -> None:
         """Contexts that carry values, or that the database numbers, but that the tree does not list."""
         known = self.builder.source_ids()
-        unlisted = np.setdiff1d(self._unlisted_candidates(), np.append(known, 0))
+        candidates = self._unlisted_candidates()
+        unlisted = candidates[(candidates != 0) & ~np.isin(candidates, known)]
         none = np.full(len(unlisted), ABSENT)
         self.builder.add_contexts(parent=none, kind=none * 0 + ContextKind.ELIDED, source_id=unlisted)
 
@@ -212,9 +234,16 @@ class Database:
         Where ids are dense, every number is a context: one without values may still be named by a trace.
         """
         if self.by_context is not None:
-            return np.flatnonzero(self.dense_ids | (self.by_context.n_values > 0))
+            listed = np.flatnonzero(self.dense_ids | (self.by_context.n_values > 0))
+            return listed if self._files_agree() else np.union1d(listed, self._indexed_ids())
         traced = self._traced_ids() if not self.builder.n_contexts else np.empty(0, np.int64)
         return np.union1d(self._indexed_ids(), traced)
+
+    def _files_agree(self) -> bool:
+        """Do profile.db and cct.db announce as many values of threads? If not, a damaged one must not hide contexts."""
+        if self.by_profile is None or self.by_context is None:
+            return True
+        return bool(self.by_profile.n_values[~self.is_summary].sum() == self.by_context.n_values.sum())
 
     def _indexed_ids(self) -> Ints:
         """Ids in the indices of profile.db. A summary names them all; without one, every profile is asked."""
@@ -269,4 +298,7 @@ class Database:
         for problem in samples.problems:
             self.damaged(problem)
         has_samples = bool(samples.count.sum())
+        if not has_samples and not samples.problems and self.time_range is not None and self.time_range[1] > 0:
+            expected = f"samples from {self.time_range[0]} to {self.time_range[1]}"
+            self.damaged(CorruptFile(self.parts["trace.db"], "trace lines", expected=expected, found="none"))
         self.builder.set_traces(samples, time_range=self.time_range if has_samples else None)

@@ -26,7 +26,7 @@ from xml.parsers import expat
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
 from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn, offset_of
 
-__all__ = ["ExperimentXml", "XmlMetric", "parse"]
+__all__ = ["ExperimentXml", "XmlMetric", "names_by_number", "parse", "strange_encoding"]
 
 TREE_TAGS = frozenset({"PF", "Pr", "C", "S", "L"})
 
@@ -96,7 +96,18 @@ class _Handler:
 
     def end(self, tag: str) -> None:
         if tag in TREE_TAGS:
-            self.tree.end()
+            try:
+                self.tree.end()
+            except (KeyError, ValueError) as error:
+                raise self.broken(tag, error) from error
+
+    def finish(self) -> ExperimentXml:
+        """The tables, once all is read; tags that are still open end here."""
+        try:
+            self.tree.finish()
+        except (KeyError, ValueError) as error:
+            raise self.broken("SecCallPathProfileData", error) from error
+        return self.tables
 
     def broken(self, tag: str, error: Exception) -> CorruptFile:
         wrong = f"no attribute {error}" if isinstance(error, KeyError) else f"{error}"
@@ -184,10 +195,16 @@ def parse(path: Path, tree: TreeHandler, warn: Warn, salvage: bool = False) -> E
                 remedy="--salvage keeps the complete part" if handler.tree_begun else "",
             ) from None
         warn(f"{path}: line {error.lineno}: {found}; the part before it was kept")
+    except (LookupError, ValueError) as error:
+        raise strange_encoding(path, error) from error
     if not handler.tables.version:
         raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
-    tree.finish()
-    return handler.tables
+    return handler.finish()
+
+
+def strange_encoding(path: Path, error: Exception) -> CorruptFile:
+    """The XML declares an encoding that Python does not know or expat cannot use."""
+    return CorruptFile(path, "XML", line=1, expected="a known encoding", found=str(error))
 
 
 def names_by_number(table: Mapping[int, str], defaults: tuple[str, ...]) -> tuple[str, ...]:

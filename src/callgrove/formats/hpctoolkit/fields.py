@@ -18,6 +18,7 @@ from callgrove.errors import CorruptFile, RefusedInput
 from callgrove.formats.hpctoolkit import prerelease_files, release_files
 from callgrove.formats.hpctoolkit import prerelease_records as old
 from callgrove.formats.hpctoolkit import release_records as new
+from callgrove.formats.hpctoolkit.experiment_xml import strange_encoding
 from callgrove.formats.hpctoolkit.meta_db import MetaDb
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.interface import Field
@@ -41,8 +42,15 @@ class Dumper:
 
     def table(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int = 0) -> Iterator[Field]:
         """The fields of `n` records."""
-        for index in range(n):
-            yield from self.record(section, dtype, offset + index * (stride or dtype.itemsize), index)
+        for index, at in enumerate(self.places(section, dtype, n, offset, stride or dtype.itemsize)):
+            yield from self.record(section, dtype, at, index)
+
+    def places(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int) -> Iterator[int]:
+        """Where `n` records begin. They do not lie in one another: their number would mean nothing then."""
+        if n > 1 and stride < dtype.itemsize:
+            expected = f"records of at least {dtype.itemsize} bytes"
+            raise CorruptFile(self.file.path, section, offset=offset, expected=expected, found=str(stride))
+        yield from range(offset, offset + n * stride, stride) if n > 1 else [offset] * n
 
     def text(self, section: str, pointer: int, name: str, index: int = -1) -> Iterator[Field]:
         """The string that a pointer means."""
@@ -53,8 +61,7 @@ class Dumper:
         self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int, *pointers: str
     ) -> Iterator[Field]:
         """Records, each followed by the strings that it points to."""
-        for index in range(n):
-            at = offset + index * stride
+        for index, at in enumerate(self.places(section, dtype, n, offset, stride)):
             yield from self.record(section, dtype, at, index)
             found = self.file.record(dtype, at, section)
             for pointer in pointers:
@@ -64,6 +71,8 @@ class Dumper:
         """The values and the index of every block."""
         extra = blocks.layout.end_marker is not None
         for number in range(len(blocks)):
+            if blocks.shared[number]:
+                raise blocks.broken_block(number)
             section, n_index = blocks.section(number), int(blocks.n_index[number])
             n_values, at = int(blocks.n_values[number]), int(blocks.values_at[number])
             yield from self.table(f"{section} values", blocks.layout.value, n_values, at)
@@ -94,7 +103,7 @@ def prerelease_fields(file: FileBytes, name: str) -> Iterator[Field]:
     at = head.sections[0][1]
     if name == "profile.db":
         yield from dumper.table("ProfileInfo", old.PROFILE_INFO, head.n_items, at)
-        _, blocks, pointers = prerelease_files.read_profiles(file)
+        blocks, pointers = prerelease_files.read_profiles(file)
         for index, pointer in enumerate(pointers.tolist()):
             length = int(file.array(">u2", 1, pointer, "IdTuple")[0])
             yield Field(name, f"IdTuple {index}", -1, pointer, "len", length)
@@ -102,7 +111,7 @@ def prerelease_fields(file: FileBytes, name: str) -> Iterator[Field]:
         yield from dumper.blocks(blocks)
     elif name == "cct.db":
         yield from dumper.table("ContextInfo", old.CONTEXT_INFO, head.n_items, at)
-        yield from dumper.blocks(prerelease_files.read_cct(file)[1])
+        yield from dumper.blocks(prerelease_files.read_cct(file)[0])
     else:
         yield from dumper.table("TraceHeader", old.TRACE_HEADER, head.n_items, at)
         lines = prerelease_files.read_traces(file)
@@ -130,7 +139,7 @@ def _profiles(dumper: Dumper, sections: dict[str, int]) -> Iterator[Field]:
     head = dumper.file.record(new.PROFILE_INFOS, sections["ProfileInfos"], "ProfileInfos")
     n, stride = int(head["nProfiles"]), int(head["szProfile"])
     yield from dumper.table("Profile", new.PROFILE_INFO, n, int(head["pProfiles"]), stride)
-    _, blocks, pointers, _ = release_files.read_profiles(dumper.file)
+    blocks, pointers, _ = release_files.read_profiles(dumper.file)
     for index, pointer in enumerate(pointers.tolist()):
         if pointer:
             length = int(dumper.file.array("<u2", 1, pointer, "IdTuples")[0])
@@ -143,7 +152,7 @@ def _contexts(dumper: Dumper, sections: dict[str, int]) -> Iterator[Field]:
     yield from dumper.record("CtxInfos", new.CTX_INFOS, sections["CtxInfos"])
     head = dumper.file.record(new.CTX_INFOS, sections["CtxInfos"], "CtxInfos")
     yield from dumper.table("Ctx", new.CTX_INFO, int(head["nCtxs"]), int(head["pCtxs"]), int(head["szCtx"]))
-    yield from dumper.blocks(release_files.read_cct(dumper.file)[1])
+    yield from dumper.blocks(release_files.read_cct(dumper.file))
 
 
 def _traces(dumper: Dumper, sections: dict[str, int]) -> Iterator[Field]:
@@ -155,8 +164,15 @@ def _traces(dumper: Dumper, sections: dict[str, int]) -> Iterator[Field]:
 
 
 def _lines(dumper: Dumper, starts: list[int], ends: list[int], sample: np.dtype[Any]) -> Iterator[Field]:
+    first, last = (
+        np.minimum(np.array(places, np.uint64), dumper.file.size).astype(np.int64) for places in (starts, ends)
+    )
+    shared = dumper.file.shared(first, np.maximum(last - first, 0))
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         n = max(0, end - start) // sample.itemsize
+        if shared[index]:
+            expected, found = f"{n} samples of its own", "samples of another line"
+            raise CorruptFile(dumper.file.path, f"trace line {index}", offset=start, expected=expected, found=found)
         yield from dumper.table(f"trace line {index}", sample, n, start)
 
 
@@ -184,8 +200,9 @@ def _meta_metrics(dumper: Dumper, at: int) -> Iterator[Field]:
     head = dumper.file.record(new.METRICS_SECTION, at, "Metrics")
     n, first, stride = int(head["nScopes"]), int(head["pScopes"]), int(head["szScope"])
     yield from dumper.texts("Scope", new.SCOPE, n, first, stride, "pScopeName")
-    for index in range(int(head["nMetrics"])):
-        where = int(head["pMetrics"]) + index * int(head["szMetric"])
+    n, first, stride = int(head["nMetrics"]), int(head["pMetrics"]), int(head["szMetric"])
+    _ = MetaDb(dumper.file).metrics  # raises where they have more scopes than there are ids
+    for index, where in enumerate(dumper.places("Metric", new.METRIC, n, first, stride)):
         yield from dumper.record("Metric", new.METRIC, where, index)
         metric = dumper.file.record(new.METRIC, where, "Metrics")
         yield from dumper.text("Metric", int(metric["pName"]), "pName", index)
@@ -237,6 +254,8 @@ def xml_fields(path: Path) -> Iterator[Field]:
                 yield from pending
                 found = expat.ErrorString(error.code) or "an error"
                 raise CorruptFile(path, "XML", line=error.lineno, expected="well-formed XML", found=found) from None
+            except (LookupError, ValueError) as error:
+                raise strange_encoding(path, error) from error
             yield from pending
             pending.clear()
             if not piece:

@@ -17,20 +17,15 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit import release_records as rec
-from callgrove.formats.hpctoolkit.meta_tree import (
-    LAST_LINE,
-    PointerTable,
-    RawContexts,
-    TreePlaces,
-    decode,
-    entry_points,
-    walk,
-)
+from callgrove.formats.hpctoolkit.meta_tree import PointerTable, RawContexts, TreePlaces, decode, entry_points, walk
 from callgrove.formats.hpctoolkit.release_files import header
-from callgrove.formats.hpctoolkit.release_words import COPIED_FLAG
+from callgrove.formats.hpctoolkit.release_words import COPIED_FLAG, MOST_METRIC_IDS
 from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.contexts import LAST_LINE
 
 __all__ = ["MetaDb", "RawFunction", "RawMetric", "RawScope", "RawSummary"]
+
+MOST_SHARING = 4  # strings together, in file sizes
 
 
 @dataclass(frozen=True)
@@ -78,14 +73,20 @@ class MetaDb:
         self.file = file
         self.version, self._sections = header(file, "meta")
         self._strings: dict[int, str] = {0: ""}
+        self._room = MOST_SHARING * file.size  # characters that strings may still have
 
     def _section(self, dtype: np.dtype[np.void], name: str) -> np.void:
         return self.file.record(dtype, self._sections[name][0], name)
 
     def _text(self, pointer: int, section: str) -> str:
-        """A string, kept once per pointer; 0 is empty."""
+        """A string, kept once per pointer; 0 is empty. Strings may share their ends, but not without bound: a small
+        file could announce any amount of text."""
         if pointer not in self._strings:
-            self._strings[pointer] = self.file.text(pointer, section)
+            text = self._strings[pointer] = self.file.text(pointer, section)
+            self._room -= len(text)
+            if self._room < 0:
+                wanted, found = "strings of their own", "strings that lie in one another"
+                raise CorruptFile(self.file.path, section, offset=pointer, expected=wanted, found=found)
         return self._strings[pointer]
 
     @cached_property
@@ -167,7 +168,16 @@ class MetaDb:
     def metrics(self) -> tuple[RawMetric, ...]:
         section = self._section(rec.METRICS_SECTION, "Metrics")
         n, stride = int(section["nMetrics"]), int(section["szMetric"])
-        rows = self.file.strided(rec.METRIC, stride, n, int(section["pMetrics"]), "Metrics") if n else ()
+        rows = (
+            self.file.strided(rec.METRIC, stride, n, int(section["pMetrics"]), "Metrics")
+            if n
+            else np.empty(0, rec.METRIC)
+        )
+        for field in ("nScopeInsts", "nSummaries"):
+            n_ids = int(rows[field].sum(dtype=np.int64))  # records may be shared, ids cannot be
+            if n_ids > MOST_METRIC_IDS:
+                wanted = f"at most {MOST_METRIC_IDS} ids of metrics"
+                raise CorruptFile(self.file.path, "Metrics", expected=wanted, found=f"{field} of {n_ids} in all")
         return tuple(self._metric(row, int(section["szScopeInst"]), int(section["szSummary"])) for row in rows)
 
     def _metric(self, row: np.void, instance_stride: int, summary_stride: int) -> RawMetric:

@@ -19,14 +19,15 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit import release_records as rec
+from callgrove.formats.hpctoolkit.release_words import HAS_FUNCTION, HAS_PLACE, HAS_POINT
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints, Offsets
+from callgrove.model.contexts import LAST_LINE
 
-__all__ = ["LAST_LINE", "PointerTable", "RawContexts", "TreePlaces", "decode", "entry_points", "walk"]
+__all__ = ["PointerTable", "RawContexts", "TreePlaces", "decode", "entry_points", "walk"]
 
 CHILDREN = struct.Struct("<QQ7xB")  # szChildren, pChildren, nFlexWords of rec.CONTEXT; a test compares the two
-HAS_FUNCTION, HAS_PLACE, HAS_POINT = 1, 2, 4
 MOST_FLEX_WORDS = 5
-LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
+FLEX_WORDS = np.dtype([("words", "<u8", (MOST_FLEX_WORDS,))])
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,9 @@ def decode(
     """All fields of all contexts, column by column."""
     n = len(places.at)
     inner = np.flatnonzero(~places.is_entry)
-    records = _gather(file, places.at[inner], rec.CONTEXT.itemsize).view(rec.CONTEXT).ravel()
+    records = _gather(file, places.at[inner], rec.CONTEXT)
     flags, n_flex = records["flags"], records["nFlexWords"].astype(np.int64)
-    words = _gather(file, places.at[inner] + rec.CONTEXT.itemsize, 8 * MOST_FLEX_WORDS).view("<u8")
+    words = _gather(file, places.at[inner] + rec.CONTEXT.itemsize, FLEX_WORDS)["words"]
     has = {bit: (flags & bit) != 0 for bit in (HAS_FUNCTION, HAS_PLACE, HAS_POINT)}
     place_at = has[HAS_FUNCTION].astype(np.int64)
     point_at = place_at + 2 * has[HAS_PLACE]
@@ -177,9 +178,7 @@ def decode(
     entries[places.is_entry] = np.arange(n - len(inner))
     ids = np.zeros(n, np.int64)
     ids[inner] = records["ctxId"]
-    ids[places.is_entry] = (
-        _gather(file, places.at[places.is_entry], rec.ENTRY_POINT.itemsize).view(rec.ENTRY_POINT).ravel()["ctxId"]
-    )
+    ids[places.is_entry] = _gather(file, places.at[places.is_entry], rec.ENTRY_POINT)["ctxId"]
     module = spread(modules.numbers(word(HAS_POINT, point_at), file), ABSENT)
     line = (word(HAS_PLACE, place_at + 1) & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return RawContexts(
@@ -196,14 +195,15 @@ def decode(
     )
 
 
-def _gather(file: FileBytes, at: Ints, size: int) -> Array:
-    """`size` bytes at each place, one row each; beyond the end of the file stand zeros."""
-    out = np.zeros((len(at), size), np.uint8)
-    raw = file.array(np.uint8, file.size, 0, "Context")
-    columns = np.arange(size)
-    step = max(1, (1 << 22) // size)  # bounds the matrix of positions
-    for first in range(0, len(at), step):
-        positions = at[first : first + step, None] + columns
-        inside = positions < file.size
-        out[first : first + step] = np.where(inside, raw[np.where(inside, positions, 0)], 0)
+def _gather(file: FileBytes, at: Ints, record: np.dtype[np.void]) -> Array:
+    """The record at each place; beyond the end of the file stand zeros."""
+    out = np.zeros(len(at), record)
+    last = file.size - record.itemsize
+    inside = at <= last
+    if last >= 0:
+        anywhere: Array = np.ndarray((last + 1,), record, file.buffer, 0, (1,))
+        out[inside] = anywhere[at[inside]]
+    for k in np.flatnonzero(~inside).tolist():
+        rest = bytes(file.buffer[int(at[k]) :]).ljust(record.itemsize, b"\0")
+        out[k] = np.frombuffer(rest, record, 1)[0]
     return out

@@ -39,6 +39,14 @@ SLOTS = 3  # ids that one statistic of a metric owns: point, function, inclusive
 SLOT_SCOPES = {1: Scope.FUNCTION, 2: Scope.INCLUSIVE}
 SUFFIXES = {" (E)": Scope.FUNCTION, " (I)": Scope.INCLUSIVE}
 AGGREGATIONS = {"sum": Aggregation.SUM, "min": Aggregation.MINIMUM, "max": Aggregation.MAXIMUM}
+PARTIAL = re.compile(r"(.*):PARTIAL:([0-9]{1,5})", re.DOTALL)
+# What the view of a statistic refers to, in the order of its formula: $s, $s/$n, sqrt($q/$n-($s/$n)^2)
+REFERRED = {
+    "Sum": ("sum",),
+    "Mean": ("sum", "count"),
+    "StdDev": ("sum of squares", "count", "sum"),
+    "CfVar": ("sum of squares", "count", "sum"),
+}
 
 
 class PrereleaseFormat:
@@ -149,19 +157,20 @@ def _add_statistics(database: Database, tables: ExperimentXml, stored: dict[tupl
 
     Genuine files repeat the first id for every k, so the number is taken from the name.
     """
-    partials: dict[tuple[str, Scope], list[tuple[int, XmlMetric]]] = {}
+    partials: dict[tuple[str, Scope], dict[int, XmlMetric]] = {}
     for metric in tables.metrics:
         full, scope = _split(metric.name, metric.id)
-        name, marker, number = full.rpartition(":PARTIAL:")
-        if marker and number.isdigit() and (name, scope) in stored:
-            partials.setdefault((name, scope), []).append((int(number), metric))
+        if (found := PARTIAL.fullmatch(full)) and (found[1], scope) in stored:
+            partials.setdefault((found[1], scope), {})[int(found[2])] = metric
     views = {metric.name: metric.formulas.get("view", "") for metric in tables.metrics}
-    for (name, scope), found in partials.items():
-        first = stored[name, scope]
-        for k, metric in found:
+    for (name, scope), parts in partials.items():
+        first, meaning = stored[name, scope], _meaning(name, scope, views)
+        for k, metric in parts.items():
             id_ = first + SLOTS * k
             aggregation = AGGREGATIONS.get(metric.formulas.get("combine", "sum").partition("(")[0], Aggregation.NONE)
-            statistic = "sum" if len(found) == 1 else _statistic(name, scope, id_, aggregation, views)
+            statistic = "sum" if len(parts) == 1 else meaning.get(id_, f"partial {k}")
+            if aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
+                statistic = aggregation.value
             if statistic == "sum":
                 database.summary_metrics[id_] = database.metrics[first]
             else:
@@ -173,19 +182,16 @@ def _add_statistics(database: Database, tables: ExperimentXml, stored: dict[tupl
             database.summary_metrics.setdefault(id_, row)
 
 
-def _statistic(name: str, scope: Scope, id_: int, aggregation: Aggregation, views: dict[str, str]) -> str:
-    """Which statistic an id of the summary is: the view formulas tell (Sum=$s, Mean=$s/$n, StdDev=sqrt($q/$n...))."""
-    if aggregation != Aggregation.SUM:
-        return str(aggregation.value)
-    suffix = next(s for s, meant in SUFFIXES.items() if meant == scope)
-
-    def variables(statistic: str) -> set[str]:
-        return set(re.findall(r"\$(-?\d+)", views.get(f"{name}:{statistic}{suffix}", "")))
-
-    total = variables("Sum")
-    if str(id_) in total:
-        return "sum"
-    return "count" if str(id_) in variables("Mean") - total else "sum of squares"
+def _meaning(name: str, scope: Scope, views: dict[str, str]) -> dict[int, str]:
+    """Which statistic an id of the summary is, as far as the view formulas of a metric tell."""
+    suffix = next((s for s, meant in SUFFIXES.items() if meant == scope), "")
+    out: dict[int, str] = {}
+    for view, statistics in REFERRED.items():
+        formula = views.get(f"{name}:{view}{suffix}") or views.get(f"{name}:{view}", "")  # one scope: no suffix
+        ids = map(int, re.findall(r"\$(-?[0-9]{1,9})", formula))
+        for id_, statistic in zip(ids, statistics, strict=False):
+            out.setdefault(id_, statistic)
+    return out
 
 
 def _column(metric: XmlMetric) -> Column:
@@ -208,12 +214,12 @@ def _column(metric: XmlMetric) -> Column:
 def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
     profiles = database.part("profile.db", prerelease_files.read_profiles, prerelease_files.footer_missing)
     if profiles is not None:
-        _, database.by_profile, pointers = profiles
+        database.by_profile, pointers = profiles
         database.is_summary = np.arange(len(pointers)) == 0
         database.read_identifiers(pointers, prerelease_files.identifier_tuple, id_names)
     contexts = database.part("cct.db", prerelease_files.read_cct, prerelease_files.footer_missing)
     if contexts is not None:
-        _, database.by_context, ids = contexts
+        database.by_context, ids = contexts
         database.dense_ids = True
         if not np.array_equal(ids, np.arange(len(ids))):
             wrong = int(np.flatnonzero(ids != np.arange(len(ids)))[0])

@@ -40,7 +40,7 @@ def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Heade
     magic = file.copy(0, 16, "header")
     if magic.startswith(b"HPCTOOLKIT"):
         raise RefusedInput(
-            f"{file.path}: is part of a released database, but lies beside parts of a pre-release one; separate the two"
+            f"{file.path}: is part of a released database where one of a pre-release one belongs; separate the two"
         )
     if magic not in magics:
         raise CorruptFile(
@@ -79,7 +79,7 @@ def _items(file: FileBytes, dtype: np.dtype[np.void], n: int, section: tuple[int
     return file.array(dtype, n, offset, name)
 
 
-def read_profiles(file: FileBytes) -> tuple[Header, SparseBlocks, Array]:
+def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array]:
     """The blocks of profile.db and where the identifier tuple of each profile stands."""
     head = header(file, rec.PROFILE_MAGICS, 2)
     infos = _items(file, rec.PROFILE_INFO, head.n_items, head.sections[0], "ProfileInfo")
@@ -88,7 +88,7 @@ def read_profiles(file: FileBytes) -> tuple[Header, SparseBlocks, Array]:
     index_at = at + np.uint64(rec.PROFILE_VALUE.itemsize) * n_values
     n_index = infos["num_nzctxs"].astype(np.uint64)
     blocks = SparseBlocks(file, PROFILE_LAYOUT, "profile", n_values, at, n_index, index_at)
-    return head, blocks, infos["tuplePtr"].astype(np.uint64)
+    return blocks, infos["tuplePtr"].astype(np.uint64)
 
 
 def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
@@ -99,7 +99,7 @@ def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
     return [(kind & low, physical, logical, kind >> KIND_BITS) for kind, physical, logical in elements]
 
 
-def read_cct(file: FileBytes) -> tuple[Header, SparseBlocks, Array]:
+def read_cct(file: FileBytes) -> tuple[SparseBlocks, Array]:
     """The blocks of cct.db by context id, and the ids as stored (they should count from 0)."""
     head = header(file, rec.CCT_MAGICS, 1)
     infos = _items(file, rec.CONTEXT_INFO, head.n_items, head.sections[0], "ContextInfo")
@@ -108,7 +108,7 @@ def read_cct(file: FileBytes) -> tuple[Header, SparseBlocks, Array]:
     index_at = at + np.uint64(rec.CONTEXT_VALUE.itemsize) * n_values
     n_index = infos["num_nzmids"].astype(np.uint64)
     blocks = SparseBlocks(file, CONTEXT_LAYOUT, "context", n_values, at, n_index, index_at)
-    return head, blocks, infos["ctx_id"].astype(np.int64)
+    return blocks, infos["ctx_id"].astype(np.int64)
 
 
 def read_traces(file: FileBytes) -> TraceLines:
@@ -116,7 +116,6 @@ def read_traces(file: FileBytes) -> TraceLines:
     head = header(file, rec.TRACE_MAGICS, 1)
     lines = _items(file, rec.TRACE_HEADER, head.n_items, head.sections[0], "TraceHeader")
     return TraceLines(
-        head.version,
         lines["prof_info_idx"].astype(np.int64),
         lines["type"].astype(np.int64),
         lines["start"].astype(np.uint64),

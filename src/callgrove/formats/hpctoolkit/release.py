@@ -19,7 +19,7 @@ from callgrove.formats.hpctoolkit.columns import add_columns
 from callgrove.formats.hpctoolkit.database import Database, unit_of
 from callgrove.formats.hpctoolkit.meta_db import MetaDb, RawMetric, RawScope, RawSummary
 from callgrove.formats.hpctoolkit.release_contexts import add_contexts
-from callgrove.formats.hpctoolkit.release_words import SCOPES
+from callgrove.formats.hpctoolkit.release_words import COLUMNS_FILE, SCOPES
 from callgrove.formats.hpctoolkit.release_writer import ReleaseWriter
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.model.builder import ExperimentBuilder
@@ -30,7 +30,6 @@ from callgrove.model.profiles import DEFAULT_ID_NAMES
 __all__ = ["FORMAT", "ReleaseFormat"]
 
 PARTS = ("meta.db", "profile.db", "cct.db", "trace.db")
-COLUMNS_FILE = "metrics/default.yaml"
 MAGICS = {rec.MAGIC + kind.encode(): name for name, kind in release_files.KINDS.items()}
 STATISTICS = {("1", 0): "count", ("$$", 0): "sum", ("($$^2)", 0): "sum of squares", ("$$", 1): "min", ("$$", 2): "max"}
 COMBINE = (Aggregation.SUM, Aggregation.MINIMUM, Aggregation.MAXIMUM)
@@ -62,9 +61,7 @@ class ReleaseFormat:
         if "meta.db" in database.parts:
             meta = MetaDb(FileBytes(database.parts["meta.db"]))
             if release_files.footer_missing(meta.file, "meta.db"):
-                builder.warn(
-                    Severity.DAMAGE, f"{meta.file.path}: the closing word is missing: its writer did not finish"
-                )
+                database.unfinished(meta.file)
             builder.version, builder.title = meta.version, meta.title or builder.title
             if meta.description:
                 builder.attributes["description"] = meta.description
@@ -152,11 +149,9 @@ def _add_columns(database: Database, meta: MetaDb) -> None:
 def _add_values(database: Database, id_names: tuple[str, ...]) -> None:
     profiles = database.part("profile.db", release_files.read_profiles, release_files.footer_missing)
     if profiles is not None:
-        _, database.by_profile, pointers, database.is_summary = profiles
+        database.by_profile, pointers, database.is_summary = profiles
         database.read_identifiers(pointers, release_files.identifier_tuple, id_names)
-    contexts = database.part("cct.db", release_files.read_cct, release_files.footer_missing)
-    if contexts is not None:
-        database.by_context = contexts[1]
+    database.by_context = database.part("cct.db", release_files.read_cct, release_files.footer_missing)
 
 
 def _add_traces(database: Database) -> None:

@@ -58,6 +58,7 @@ def _regions(builder: ExperimentBuilder, meta: MetaDb, raw: RawContexts, kind: I
     rest = np.flatnonzero(~plain)
     columns = [c[rest] for c in (kind, raw.entry, raw.function, raw.file, raw.line, raw.module, raw.offset)]
     first, number = _distinct(columns)
+    kinds = tuple(ContextKind)
     made: list[int] = []
     for row in zip(*(c[first].tolist() for c in columns), strict=True):
         of_kind, entry, function, file, line, module, offset = row
@@ -65,7 +66,7 @@ def _regions(builder: ExperimentBuilder, meta: MetaDb, raw: RawContexts, kind: I
         name = meta.entry_names[entry] if entry >= 0 else meta.functions[function].name if function >= 0 else name
         made.append(
             builder.region(
-                ContextKind.FUNCTION if of_kind == ContextKind.INLINED else ContextKind(of_kind),
+                ContextKind.FUNCTION if of_kind == ContextKind.INLINED else kinds[of_kind],
                 name,
                 file=files[file] if file >= 0 else ABSENT,
                 line=line if file >= 0 else ABSENT,

@@ -30,7 +30,7 @@ def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]
     magic = file.copy(0, 14, "header")
     if magic.startswith(b"HPCPROF-"):
         raise RefusedInput(
-            f"{file.path}: is part of a pre-release database, but lies beside parts of a released one; separate the two"
+            f"{file.path}: is part of a pre-release database where one of a released one belongs; separate the two"
         )
     if magic != rec.MAGIC + kind.encode():
         raise CorruptFile(file.path, "header", offset=0, expected=f"{rec.MAGIC + kind.encode()!r}", found=f"{magic!r}")
@@ -56,9 +56,9 @@ def footer_missing(file: FileBytes, name: str) -> bool:
     return file.tail(8) != rec.FOOTERS[KINDS[name]]
 
 
-def read_profiles(file: FileBytes) -> tuple[str, SparseBlocks, Array, Bools]:
-    """The version, the blocks of profile.db, where each identifier tuple stands, and which profiles are summaries."""
-    version, sections = header(file, "prof")
+def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array, Bools]:
+    """The blocks of profile.db, where each identifier tuple stands, and which profiles are summaries."""
+    _, sections = header(file, "prof")
     section = file.record(rec.PROFILE_INFOS, sections["ProfileInfos"][0], "ProfileInfos")
     n, stride = int(section["nProfiles"]), int(section["szProfile"])
     infos = file.strided(rec.PROFILE_INFO, stride, n, int(section["pProfiles"]), "ProfileInfos")
@@ -72,7 +72,7 @@ def read_profiles(file: FileBytes) -> tuple[str, SparseBlocks, Array, Bools]:
         infos["pCtxIndices"].astype(np.uint64),
     )
     is_summary: Bools = (infos["flags"] & SUMMARY_FLAG) != 0
-    return version, blocks, infos["pIdTuple"].astype(np.uint64), is_summary
+    return blocks, infos["pIdTuple"].astype(np.uint64), is_summary
 
 
 def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
@@ -86,13 +86,13 @@ def _interpretation(flags: int) -> Interpretation:
     return Interpretation.BOTH if flags & PHYSICAL_FLAG else Interpretation.SINGLE
 
 
-def read_cct(file: FileBytes) -> tuple[str, SparseBlocks]:
-    """The version and the blocks of cct.db by context id."""
-    version, sections = header(file, "ctxt")
+def read_cct(file: FileBytes) -> SparseBlocks:
+    """The blocks of cct.db by context id."""
+    _, sections = header(file, "ctxt")
     section = file.record(rec.CTX_INFOS, sections["CtxInfos"][0], "CtxInfos")
     n, stride = int(section["nCtxs"]), int(section["szCtx"])
     infos = file.strided(rec.CTX_INFO, stride, n, int(section["pCtxs"]), "CtxInfos")
-    return version, SparseBlocks(
+    return SparseBlocks(
         file,
         CONTEXT_LAYOUT,
         "context",
@@ -105,12 +105,11 @@ def read_cct(file: FileBytes) -> tuple[str, SparseBlocks]:
 
 def read_traces(file: FileBytes) -> tuple[TraceLines, tuple[int, int]]:
     """The lines of trace.db and the first and last time stamp that it announces."""
-    version, sections = header(file, "trce")
+    _, sections = header(file, "trce")
     section = file.record(rec.CTX_TRACES, sections["CtxTraces"][0], "CtxTraces")
     n, stride = int(section["nTraces"]), int(section["szTrace"])
     lines = file.strided(rec.TRACE, stride, n, int(section["pTraces"]), "CtxTraces")
     table = TraceLines(
-        version,
         lines["profIndex"].astype(np.int64),
         np.zeros(n, np.int64),
         lines["pStart"].astype(np.uint64),

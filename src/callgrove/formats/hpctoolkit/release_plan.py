@@ -21,6 +21,7 @@ import numpy as np
 from callgrove.errors import CallgroveError
 from callgrove.formats.hpctoolkit.release_words import (
     LEXICAL_TYPES,
+    MOST_METRIC_IDS,
     SCOPE_RECORDS,
     UNKNOWN_ENTRY,
     UNKNOWN_FUNCTION,
@@ -32,10 +33,9 @@ from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.orders import depths
 
-__all__ = ["MOST_METRIC_IDS", "NOWHERE", "FileTree", "MetricPlan", "StoredMetric"]
+__all__ = ["NOWHERE", "FileTree", "MetricPlan", "StoredMetric"]
 
 NOWHERE = -2  # in arrays of rows, where -1 is the file's root
-MOST_METRIC_IDS = 1 << 16
 MOST_ENTRIES = (1 << 16) - 1
 LARGEST_ID = (1 << 31) - 1
 SCOPE_NUMBERS = {record.scope: number for number, record in enumerate(SCOPE_RECORDS)}
@@ -190,9 +190,6 @@ class StoredMetric:
     name: str
     first: Metric
     instances: tuple[tuple[ScopeRecord, int], ...]
-
-    def id_of(self, scope: Scope) -> int | None:
-        return next((id_ for record, id_ in self.instances if record.scope == scope), None)
 
 
 @dataclass(frozen=True)

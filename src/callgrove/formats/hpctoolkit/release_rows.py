@@ -103,10 +103,13 @@ def _gathered(rows: SparseBlock, owner: Ids, depth: Ids) -> SparseBlock:
     """Every row, and at each owner the sum of what it owns, directly or not. From the deepest level to the root;
     contexts that nothing was measured below are never touched."""
     level = depth[rows.context]
+    order = np.argsort(level, kind="stable")
+    bounds = np.searchsorted(level[order], np.arange(int(level.max()) + 2)).tolist()
     out: list[SparseBlock] = []
     rising = SparseBlock.empty()
     for here in range(int(level.max()), -1, -1):
-        found = combined(SparseBlock.joined([rows.take(level == here), rising]))
+        own = rows.take(order[bounds[here] : bounds[here + 1]])
+        found = combined(SparseBlock.joined([own, rising]))
         out.append(found)
         rising = _climbed(found, owner)
     return SparseBlock.joined([*out, rising])

@@ -15,12 +15,14 @@ from callgrove.model.contexts import ContextKind
 from callgrove.model.metrics import Scope
 
 __all__ = [
+    "COLUMNS_FILE",
     "COPIED_FLAG",
     "ENTRY_POINTS",
     "HAS_FUNCTION",
     "HAS_PLACE",
     "HAS_POINT",
     "LEXICAL_TYPES",
+    "MOST_METRIC_IDS",
     "PHYSICAL_FLAG",
     "SCOPES",
     "SCOPE_RECORDS",
@@ -33,6 +35,8 @@ __all__ = [
 ]
 
 UNUSED = 255
+COLUMNS_FILE = "metrics/default.yaml"
+MOST_METRIC_IDS = 1 << 16
 
 
 @dataclass(frozen=True)

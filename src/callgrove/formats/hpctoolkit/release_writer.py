@@ -34,6 +34,7 @@ from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
 from callgrove.formats.hpctoolkit.release_losses import DESCRIPTION, losses_of
 from callgrove.formats.hpctoolkit.release_plan import FileTree, MetricPlan
 from callgrove.formats.hpctoolkit.release_rows import RowMaker
+from callgrove.formats.hpctoolkit.release_words import COLUMNS_FILE
 from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
 from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
 from callgrove.model.arrays import ABSENT, Ids, Ints
@@ -45,7 +46,6 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["ReleaseWriter"]
 
 WAITING_ROWS = 1 << 18
-COLUMNS_FILE = "metrics/default.yaml"
 NO_ACTIVITY = "<no activity>"  # the context that idle samples of pre-release databases are on
 DATABASE_FILES = ("meta.db", "experiment.xml", "profile.db", "cct.db")
 MOST_ID_NAMES = 0xFF
@@ -75,7 +75,9 @@ class ReleaseWriter:
         if not target.is_symlink() and not target.exists():
             return
         if not self._options.overwrite:
-            raise UsageError(f"{target}: exists already; choose another name, or allow it to be overwritten")
+            raise UsageError(f"{target}: exists already; choose another name, or replace it (--force)")
+        if target.is_file():
+            raise UsageError(f"{target}: is a file, and a database is a folder; choose another name")
         if target.is_dir() and any(target.iterdir()) and not any((target / name).exists() for name in DATABASE_FILES):
             raise UsageError(f"{target}: is a folder with other things than a database in it; remove it yourself")
 

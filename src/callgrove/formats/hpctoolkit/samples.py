@@ -20,7 +20,6 @@ __all__ = ["DatabaseSamples", "TraceLines"]
 class TraceLines:
     """Where the samples of each line lie; `type` 0 is contexts, others follow the metric of that id."""
 
-    version: str
     profile: Ints
     type: Ints
     start: Offsets
@@ -32,7 +31,7 @@ class DatabaseSamples:
     `unknown` counts the samples of such ids.
 
     Lines that lie outside of the file, or that break off inside a record, end with the last whole record in the file;
-    `problems` says so.
+    lines that lie in one another are empty. `problems` says so.
     """
 
     def __init__(
@@ -58,9 +57,12 @@ class DatabaseSamples:
         length = np.where(empty | (last < first), np.uint64(0), last - np.minimum(first, last)).astype(np.int64)
         whole = length // self._record.itemsize
         broken: Bools = ~empty & ((start > end) | (end > size) | (length % self._record.itemsize != 0))
-        for line in np.flatnonzero(broken).tolist():
+        shared = self._file.shared(first, length)
+        whole[shared] = 0
+        for line in np.flatnonzero(broken | shared).tolist():
             expected = f"samples from byte {int(start[line])} to byte {int(end[line])}"
             found = f"{int(whole[line])} whole samples in a file of {self._file.size} bytes"
+            found = "samples of another line" if shared[line] else found
             self.problems.append(CorruptFile(self._file.path, f"trace line {line}", expected=expected, found=found))
         return first.astype(np.int64), whole
 

@@ -64,13 +64,17 @@ class SparseBlocks:
     values_at: Offsets
     n_index: Offsets
     index_at: Offsets
-    broken: Bools = field(init=False)
+    broken: Bools = field(init=False)  # outside of the file, or shared
+    shared: Bools = field(init=False)  # inside of another block
     _mapped: int = field(default=0, init=False)  # bytes, since pages were given back
 
     def __post_init__(self) -> None:
         self.broken = self._outside(self.n_values, self.values_at, self.layout.value.itemsize)
         self.broken |= self._outside(self._entries(), self.index_at, self.layout.index.itemsize)
         self.broken |= (self.n_index == 0) & (self.n_values > 0)
+        self.shared = self._overlapping(self.n_values, self.values_at, self.layout.value.itemsize)
+        self.shared |= self._overlapping(self._entries(), self.index_at, self.layout.index.itemsize)
+        self.broken |= self.shared
 
     def __len__(self) -> int:
         return len(self.n_values)
@@ -88,6 +92,9 @@ class SparseBlocks:
         room = np.where(at <= end, end - np.minimum(at, end), np.uint64(0)) // np.uint64(size)
         out: Bools = (count > most) | ((count > 0) & (room < count))
         return out
+
+    def _overlapping(self, count: Offsets, at: Offsets, size: int) -> Bools:
+        return self.file.shared(np.where(self.broken, 0, at), np.where(self.broken, 0, count * np.uint64(size)))
 
     def section(self, number: int) -> str:
         return f"{self.what} {number}"
@@ -153,14 +160,16 @@ class SparseBlocks:
             raise CorruptFile(self.file.path, self.section(number), offset=offset, expected=expected, found=found)
 
     def damage(self) -> list[CorruptFile]:
-        """Blocks that lie outside of the file, known without reading any."""
-        return [
-            CorruptFile(
-                self.file.path,
-                self.section(number),
-                offset=int(self.values_at[number]),
-                expected=f"{int(self.n_values[number])} values and {int(self.n_index[number])} index entries",
-                found=f"a file that ends at byte {self.file.size}",
-            )
-            for number in np.flatnonzero(self.broken).tolist()
-        ]
+        """Blocks that lie outside of the file or in one another, known without reading any."""
+        return [self.broken_block(number) for number in np.flatnonzero(self.broken).tolist()]
+
+    def broken_block(self, number: int) -> CorruptFile:
+        """What is wrong with a broken block."""
+        elsewhere = f"those of another {self.what}" if self.shared[number] else ""
+        return CorruptFile(
+            self.file.path,
+            self.section(number),
+            offset=int(self.values_at[number]),
+            expected=f"{int(self.n_values[number])} values and {int(self.n_index[number])} index entries",
+            found=elsewhere or f"a file that ends at byte {self.file.size}",
+        )

@@ -54,7 +54,7 @@ def problems_of_summaries(experiment: Experiment, values: DatabaseValues) -> Ite
         stored = values.profile(summary)
         bases = {k: experiment.metrics.find(m.name, m.scope) for k, m in enumerate(experiment.metrics)}
         for base, threads in combined(experiment, sorted({base for base in bases.values() if base is not None})):
-            for row in (k for k, of in bases.items() if of == base and values.summarises(k)):
+            for row in (k for k, of in bases.items() if of == base and values.belongs_in_summary(k)):
                 part = stored.take(stored.metric == row)
                 have = np.zeros(len(experiment.contexts))
                 have[part.context] = part.value

@@ -68,7 +68,14 @@ class DatabaseValues:
         return None if blocks is None else int(blocks.n_values[~blocks.broken].sum())
 
     def summarises(self, metric: int) -> bool:
-        return self.by_profile is not None and metric in self._summary_metrics
+        """A summary without any value says nothing: writers that leave it out, or were interrupted, make such."""
+        if self.by_profile is None or not self.belongs_in_summary(metric):
+            return False
+        return bool((self.by_profile.n_values[self._is_summary] > 0).all())
+
+    def belongs_in_summary(self, metric: int) -> bool:
+        """Do the tables say that summaries hold this metric?"""
+        return metric in self._summary_metrics
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         if self.by_profile is None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from callgrove.formats.hpctoolkit.database import copied_source
 from callgrove.model.arrays import ABSENT
 from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
-from callgrove.model.contexts import ContextKind, Relation
+from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
 
 __all__ = ["Attributes", "TreeHandler", "Warn", "offset_of"]
 
@@ -24,7 +24,6 @@ Procedure = tuple[str, int, bool]
 UNKNOWN_FILE = "<unknown file>"
 NOT_MODULES = ("<unknown module>", "<no module>")
 MISSING = "<missing>"
-LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
 ID_END = 2**32  # ids are 32 bits wide in the binary files
 OFFSET_END = 2**64
 
@@ -123,9 +122,7 @@ class TreeHandler:
         if id_ < 0:
             same = self._is(above, -id_)
             return Frame("C", above.context, above.module, 0 if same else -id_, file, line)
-        region = self._builder.region(
-            ContextKind.CALL, file=file, line=line, module=above.module, offset=offset_of(a)
-        )
+        region = self._builder.region(ContextKind.CALL, file=file, line=line, module=above.module, offset=offset_of(a))
         context = self._add(above.context, ContextKind.CALL, Relation.LEXICAL, region, id_)
         if file >= 0:
             above.calls.append(((file, line), context))
