@@ -1,0 +1,75 @@
+"""Messages, tables of several inputs, and how cost tables look on narrow terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from callgrove.cli import viewing
+from callgrove.cli.main import main
+from callgrove.render.text_table import Look
+from callgrove.render.units import si
+from callgrove.render.visible import shorten
+from tests.formats.samples import CORPUS
+
+DATABASE = CORPUS / "hpctoolkit" / "release" / "pth4.d"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("option", [(), ("--metrics",)])
+def test_several_inputs_are_one_table(option: tuple[str, ...], capsys: Capture) -> None:
+    assert main(["info", str(DATABASE), str(DATABASE), "--format", "json", *option]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["path"] for row in rows} == {str(DATABASE)}
+    assert main(["info", str(DATABASE), "--format", "json", *option]) == 0
+    assert [{"path": str(DATABASE), **row} for row in json.loads(capsys.readouterr().out)] * 2 == rows
+
+
+@pytest.mark.parametrize(("part", "said"), [("meta.db", "is only the meta.db"), ("trace.db", "there is no metric")])
+def test_a_part_without_costs_says_why(part: str, said: str, capsys: Capture) -> None:
+    main(["top", str(DATABASE / part)])
+    err = capsys.readouterr().err
+    assert said in err
+    assert str(DATABASE / part) in err
+
+
+def test_one_damage_is_one_place(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "meta.db").write_bytes(b"HPCTOOLKITmeta\x04\x00")
+    assert main(["check", str(tmp_path)]) == 3
+    assert "1 damaged place\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("width", "has_bars"), [(None, True), (120, True), (80, False)])
+def test_names_get_the_room_of_bars_on_narrow_terminals(
+    width: int | None, has_bars: bool, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(viewing, "stdout_look", lambda: Look(width))
+    assert main(["tree", str(DATABASE)]) == 0
+    assert ("share" in capsys.readouterr().out.splitlines()[0]) == has_bars
+
+
+def test_the_folders_of_a_place_are_left_out() -> None:
+    assert viewing._named("/home/my files/a.c:3", "line", 1) == "  a.c:3"
+    assert viewing._named("loop at /home/my files/a.c:3", "loop", 0) == "loop at a.c:3"
+    assert viewing._named("operator/(a, b)", "function", 0) == "operator/(a, b)"
+
+
+def test_an_indentation_is_kept_when_a_name_is_cut() -> None:
+    assert shorten("    application thread", 12) == "    appl…ead"
+    assert shorten(" " * 40 + "solve", 12) == "      solve"
+    assert shorten(" " * 40 + "application thread", 12) == "      app…ad"
+
+
+@pytest.mark.parametrize("value", [1.7976931348623157e308, -1.7976931348623157e308, 5e-324])
+@pytest.mark.parametrize("unit", ["", "s", "B", "x"])
+def test_the_largest_and_smallest_numbers_have_a_text(value: float, unit: str) -> None:
+    assert si(value, unit)
+
+
+def test_help_of_export_says_what_naming_no_metric_means(capsys: Capture) -> None:
+    assert os.environ.get("COLUMNS") is None or int(os.environ["COLUMNS"]) > 60
+    assert main(["export", "--help"]) == 0
+    assert "only values of this metric (default: of all)" in " ".join(capsys.readouterr().out.split())

@@ -1,0 +1,551 @@
+"""Every verb on real databases: what is printed, under which names, and what selections mean.
+
+Numbers are compared with sums made here from the exported table of values, which other tests compare with the files.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callgrove.cli.main import main
+from callgrove.cli.verbs import VERBS
+from tests.formats.samples import CORPUS, databases
+from tests.golden import assert_golden
+from tests.requirements import ROOT
+
+DATABASES = [*databases("prerelease"), *databases("release")]
+every_database = pytest.mark.parametrize("path", DATABASES, ids=lambda p: f"{p.parent.name}/{p.name}")
+PTH4 = CORPUS / "hpctoolkit" / "release" / "pth4.d"
+MPI4 = CORPUS / "hpctoolkit" / "release" / "mpi4.d"
+METRIC = "CPUTIME (sec)"
+TABLES = ("profiles", "metrics", "contexts", "values", "samples", "spans", "counters", "parameters")
+# DESIGN: `export` tables and their first columns; further columns may follow.
+FIRST_COLUMNS = {
+    "profiles": "profile source_id run kind name node rank thread gpu_device gpu_context gpu_stream core",
+    "metrics": "metric source_id name unit scope dtype aggregate parent",
+    "contexts": "context source_id parent kind name file line module offset path",
+    "values": "profile context metric value",
+    "samples": "profile time_ns context",
+    "spans": "profile kind category name start_ns end_ns depth correlation",
+    "counters": "profile name time_ns value",
+    "parameters": "run name value",
+}
+# DESIGN: columns of the printed tables.
+COSTS = ["name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent"]
+PRINTED = {"top": COSTS, "tree": ["context", "depth", *COSTS], "hot": ["context", "depth", *COSTS]}
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *words: object, code: int = 0) -> str:
+    """What a command prints; it ends with `code`, and what it says on stderr are messages."""
+    capsys.readouterr()
+    got = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert got == code, err
+    assert all(line.startswith("callgrove: ") for line in err.splitlines())
+    if code not in (0, 4):
+        assert out == "" or words[0] in ("check", "dump")
+        assert err.count("\n") >= 1
+    return out
+
+
+def said(capsys: Capture, *words: object, code: int) -> str:
+    """The one sentence that a command says when it fails."""
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err.removeprefix("callgrove: ").rstrip()
+
+
+def rows(capsys: Capture, *words: object) -> list[dict[str, Any]]:
+    """A table as JSON."""
+    found: list[dict[str, Any]] = json.loads(run(capsys, *words, "--format", "json"))
+    return found
+
+
+def header(text: str) -> list[str]:
+    return next(csv.reader(io.StringIO(text)))
+
+
+# -- every verb, every format ----------------------------------------------------------------------------------------
+
+FORMATS = ("table", "csv", "json", "markdown")
+ON_A_DATABASE = [
+    ("info", FORMATS, ()),
+    ("info", FORMATS, ("--metrics",)),
+    ("top", FORMATS, ()),
+    ("tree", FORMATS, ()),
+    ("tree", FORMATS, ("--bottom-up",)),
+    ("tree", FORMATS, ("--source",)),
+    ("hot", FORMATS, ()),
+    ("dump", (*FORMATS, "jsonl"), ("--limit", "40")),
+    ("check", FORMATS, ()),
+    *(("export", (*FORMATS, "jsonl"), ("--table", table)) for table in TABLES),
+    *(("export", ("csv",), ("--table", "values", "--scope", s)) for s in ("exclusive", "inclusive", "function")),
+    *(("top", ("csv",), ("--by", by)) for by in ("function", "line", "loop", "context", "file", "module")),
+]
+
+
+@pytest.mark.parametrize(("verb", "formats", "options"), ON_A_DATABASE, ids=lambda x: x if isinstance(x, str) else None)
+@every_database
+def test_runs_in_every_format(
+    path: Path, verb: str, formats: tuple[str, ...], options: tuple[str, ...], capsys: Capture
+) -> None:
+    names = {}
+    for format_ in formats:
+        out = run(capsys, verb, path, *options, "--format", format_)
+        assert out.endswith("\n") or (format_ == "jsonl" and not out)
+        if format_ == "csv":
+            names["csv"] = header(out)
+            assert len({len(row) for row in csv.reader(io.StringIO(out))}) == 1
+        elif format_ == "json" and (found := json.loads(out)):
+            names["json"] = list(found[0])
+        elif format_ == "jsonl" and out:
+            names["jsonl"] = list(json.loads(out.splitlines()[0]))
+        elif format_ == "markdown":
+            names["markdown"] = [cell.strip() for cell in out.splitlines()[0].strip("|").split("|")]
+    assert len({tuple(found) for found in names.values()}) == 1
+
+
+def test_every_verb_is_run_here() -> None:
+    elsewhere = {"formats", "convert", "demo"}
+    assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_formats(format_: str, capsys: Capture) -> None:
+    out = run(capsys, "formats", "--format", format_)
+    assert "hpctoolkit-release" in out
+    if format_ == "json":
+        assert list(json.loads(out)[0]) == ["name", "title", "reads", "writes", "missing"]
+
+
+@pytest.mark.parametrize("table", TABLES)
+@every_database
+def test_columns_of_exported_tables(path: Path, table: str, capsys: Capture) -> None:
+    expected = FIRST_COLUMNS[table].split()
+    assert header(run(capsys, "export", path, "--table", table))[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("verb", PRINTED)
+@every_database
+def test_columns_of_printed_tables(path: Path, verb: str, capsys: Capture) -> None:
+    assert header(run(capsys, verb, path, "--format", "csv")) == PRINTED[verb]
+
+
+# -- goldens ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["info", "top", "tree", "hot"])
+@every_database
+def test_golden(path: Path, verb: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    assert_golden(f"cli/{path.parent.name}/{path.name}.{verb}.txt", run(capsys, verb, path.name))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tree-source", ["tree", "mpi4.d", "--source", "--limit", "all"]),
+        ("tree-bottom-up", ["tree", "mpi4.d", "--bottom-up"]),
+        ("top-line", ["top", "mpi4.d", "--by", "line"]),
+        ("top-rank", ["top", "mpi4.d", "--rank", "2-3", "--thread", "3"]),
+        ("info-metrics", ["info", "mpi4.d", "--metrics"]),
+        ("dump", ["dump", "mpi4.d", "--section", "Profile", "--limit", "30"]),
+    ],
+)
+def test_golden_of_options(name: str, words: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(MPI4.parent)
+    assert_golden(f"cli/release/mpi4.d.{name}.txt", run(capsys, *words))
+
+
+def test_golden_of_formats(capsys: Capture) -> None:
+    assert_golden("cli/formats.txt", run(capsys, "formats"))
+
+
+# -- totals and selections -------------------------------------------------------------------------------------------
+
+
+def exported(capsys: Capture, path: Path, scope: str, *options: str) -> list[dict[str, Any]]:
+    return rows(capsys, "export", path, "--table", "values", "--scope", scope, *options)
+
+
+def tree_of(capsys: Capture, path: Path) -> tuple[set[int], set[int]]:
+    """The contexts of the tree, and its roots."""
+    contexts = [c for c in rows(capsys, "export", path, "--table", "contexts") if c["kind"] != "elided"]
+    return {c["context"] for c in contexts}, {c["context"] for c in contexts if c["parent"] is None}
+
+
+@every_database
+def test_four_views_have_one_total(path: Path, capsys: Capture) -> None:
+    _, roots = tree_of(capsys, path)
+    measured = {p["profile"] for p in rows(capsys, "export", path, "--table", "profiles") if p["kind"] != "summary"}
+    inclusive = exported(capsys, path, "inclusive")
+    total = sum(v["value"] for v in inclusive if v["context"] in roots and v["profile"] in measured)
+    for by in ("function", "line", "loop", "context", "file", "module"):
+        table = rows(capsys, "top", path, "--by", by, "--limit", "all")
+        assert sum(row["exclusive"] for row in table) == pytest.approx(total, rel=1e-9)
+        assert sum(row["percent"] for row in table) == pytest.approx(100, rel=1e-9)
+    for source in ((), ("--source",)):
+        tree = rows(capsys, "tree", path, "--limit", "all", *source)
+        assert sum(row["exclusive"] for row in tree) == pytest.approx(total, rel=1e-9)
+        assert sum(row["inclusive"] for row in tree if row["depth"] == 0) == pytest.approx(total, rel=1e-9)
+    callers = rows(capsys, "tree", path, "--bottom-up", "--limit", "all")
+    assert sum(row["exclusive"] for row in callers if row["depth"] == 0) == pytest.approx(total, rel=1e-9)
+
+
+@every_database
+def test_tree_is_in_preorder(path: Path, capsys: Capture) -> None:
+    """A row's depth is at most one more than that of the row above; siblings stand by falling cost; a child never
+    costs more than its parent."""
+    tree = rows(capsys, "tree", path, "--source", "--limit", "all")
+    chain: list[dict[str, Any]] = []
+    last_sibling: dict[int, float] = {}
+    for row in tree:
+        assert row["depth"] <= len(chain)
+        del chain[row["depth"] :]
+        last_sibling = {depth: cost for depth, cost in last_sibling.items() if depth <= row["depth"]}
+        assert row["inclusive"] <= last_sibling.get(row["depth"], float("inf"))
+        last_sibling[row["depth"]] = row["inclusive"]
+        if chain:
+            assert row["inclusive"] <= chain[-1]["inclusive"] * (1 + 1e-9)
+        chain.append(row)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (("--rank", "0"), lambda p: p["rank"] == 0),
+        (("--rank", "0,2-3"), lambda p: p["rank"] in (0, 2, 3)),
+        (("--thread", "0"), lambda p: p["thread"] == 0),
+        (("--rank", "1-2", "--thread", "3"), lambda p: p["rank"] in (1, 2) and p["thread"] == 3),
+        (("--rank", "0-99999999999"), lambda p: True),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, tuple) else "",
+)
+@pytest.mark.parametrize("path", [p for p in DATABASES if "mpi4" in p.name], ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_a_selection_is_the_sum_over_its_profiles(
+    path: Path, options: tuple[str, ...], wanted: Any, capsys: Capture
+) -> None:
+    profiles = rows(capsys, "export", path, "--table", "profiles")
+    chosen = {p["profile"] for p in profiles if p["kind"] != "summary" and wanted(p)}
+    selected = rows(capsys, "export", path, "--table", "profiles", *options)
+    assert {p["profile"] for p in selected} == chosen
+    listed, _ = tree_of(capsys, path)
+    sums: dict[str, Counter[int]] = {}
+    for scope in ("exclusive", "inclusive"):
+        sums[scope] = Counter()
+        for value in exported(capsys, path, scope):
+            if value["profile"] in chosen and value["context"] in listed:
+                sums[scope][value["context"]] += value["value"]
+    for row in rows(capsys, "tree", path, "--source", "--limit", "all", *options):
+        for scope, found in sums.items():
+            assert row[scope] == pytest.approx(found[row["context"]], rel=1e-9, abs=1e-15)
+    only = exported(capsys, path, "stored", *options)
+    assert only == [v for v in exported(capsys, path, "stored") if v["profile"] in chosen]
+    samples = rows(capsys, "export", path, "--table", "samples", *options)
+    assert samples == [s for s in rows(capsys, "export", path, "--table", "samples") if s["profile"] in chosen]
+
+
+@every_database
+def test_a_metric_by_a_part_of_its_name(path: Path, capsys: Capture) -> None:
+    whole = run(capsys, "top", path, "-m", METRIC, "--format", "csv")
+    for asked in ("cputime", "CPU", "(sec)"):
+        assert run(capsys, "top", path, "-m", asked, "--format", "csv") == whole
+    assert run(capsys, "top", path, "--format", "csv") == whole
+    values = exported(capsys, path, "exclusive", "-m", "cpu")
+    assert values == exported(capsys, path, "exclusive")
+
+
+@every_database
+def test_a_limit_keeps_the_costliest(path: Path, capsys: Capture) -> None:
+    everything = rows(capsys, "top", path, "--limit", "all")
+    assert rows(capsys, "top", path, "--limit", "3") == everything[:3]
+    assert [row["exclusive"] for row in everything] == sorted((row["exclusive"] for row in everything), reverse=True)
+    assert run(capsys, "top", path, "--limit", "2").splitlines()[-1] == f"… and {len(everything) - 2} more"
+    capsys.readouterr()
+    assert main(["top", str(path), "--limit", "2", "--format", "csv"]) == 0
+    assert f"callgrove: {len(everything) - 2} more rows were left out by --limit" in capsys.readouterr().err
+    tree = rows(capsys, "tree", path, "--limit", "all")
+    for limit in range(1, len(tree)):
+        kept = rows(capsys, "tree", path, "--limit", limit)
+        assert len(kept) <= limit
+        assert [row for row in tree if row in kept] == kept
+        depths = [row["depth"] for row in kept]
+        assert all(b <= a + 1 for a, b in pairwise(depths))  # with all that lies above
+    assert rows(capsys, "top", path, "--limit", "0") == []
+
+
+@every_database
+def test_bottom_up_splits_a_function_among_its_callers(path: Path, capsys: Capture) -> None:
+    table = rows(capsys, "tree", path, "--bottom-up", "--limit", "all")
+    flat = {(row["name"], row["module"]): row["exclusive"] for row in rows(capsys, "top", path, "--limit", "all")}
+    for number, row in enumerate(table):
+        if row["depth"] == 0:
+            assert row["exclusive"] == pytest.approx(flat[row["name"], row["module"]], rel=1e-9)
+        callers = 0.0
+        for below in table[number + 1 :]:
+            if below["depth"] <= row["depth"]:
+                break
+            callers += below["exclusive"] if below["depth"] == row["depth"] + 1 else 0
+        assert callers == 0 or callers == pytest.approx(row["exclusive"], rel=1e-9)
+
+
+def test_source_shows_lines_with_their_text(capsys: Capture) -> None:
+    text = (PTH4 / "src/home/user/perf/apps/pth.c").read_text().splitlines()
+    for generation in ("prerelease", "release"):
+        tree = rows(capsys, "tree", CORPUS / "hpctoolkit" / generation / "pth4.d", "--source", "--limit", "all")
+        assert any(row["kind"] == "line" for row in tree)
+        for row in tree:
+            assert row["source"] == (text[row["line"] - 1].strip() if row["line"] else None)
+    assert not any(row["kind"] == "line" for row in rows(capsys, "tree", PTH4))
+
+
+def test_hot_follows_the_costliest_calls(capsys: Capture) -> None:
+    for path in DATABASES:
+        tree = rows(capsys, "tree", path, "--limit", "all")
+        hot = rows(capsys, "hot", path)
+        assert hot[0] == tree[0]
+        assert [row["depth"] for row in hot] == list(range(len(hot)))
+        for above, below in pairwise(hot):
+            assert below["inclusive"] >= 0.5 * above["inclusive"]
+        assert (
+            len(rows(capsys, "hot", path, "--share", "0")) >= len(hot) >= len(rows(capsys, "hot", path, "--share", "1"))
+        )
+
+
+# -- what does not exist ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["export", PTH4, "--table", "nonsense"], r"invalid choice: 'nonsense' \(choose from '?profiles'?, .*--help"),
+        (["top", PTH4, "-m", "cylces"], r"there is no metric 'cylces'; there are CPUTIME \(sec\)"),
+        (["export", PTH4, "--table", "values", "-m", "cylces"], r"there is no metric 'cylces'"),
+        (["top", MPI4, "--rank", "9"], r"no profile has rank 9 \(there are 0 to 3\)"),
+        (["tree", MPI4, "--rank", "0", "--thread", "7-8"], r"rank 0 .* and thread 7-8 \(there are 0 to 3\)"),
+        (["top", PTH4, "--rank", "0"], r"no profile has rank 0 \(there are none\)"),
+        (["top", PTH4, "--by", "color"], r"invalid choice: 'color'"),
+        (["top", PTH4, "--format", "xml"], r"invalid choice: 'xml'"),
+        (["export", PTH4], r"the following arguments are required: --table"),
+        (["export", PTH4, "--table", "series"], r"is an experiment, which has no table series"),
+        (["export", PTH4, "--table", "values", "--scope", "best"], r"invalid choice: 'best'"),
+        (
+            ["info", PTH4, "--from", "hpctoolkit-relase"],
+            r"no format 'hpctoolkit-relase'; did you mean hpctoolkit-release",
+        ),
+        (["tree", PTH4, "--bottom-up", "--source"], r"not allowed with argument"),
+        (["hot", PTH4, "--share", "2"], r"'2' is not a share between 0 and 1"),
+        (["convert", PTH4, "out", "--to", "hpctoolkit-relase"], r"did you mean hpctoolkit-release"),
+    ],
+    ids=lambda x: " ".join(str(getattr(w, "name", w)) for w in x) if isinstance(x, list) else "",
+)
+def test_wrong_usage(words: list[object], sentence: str, capsys: Capture) -> None:
+    assert re.search(sentence, said(capsys, *words, code=2))
+
+
+def test_from_overrides_detection(capsys: Capture) -> None:
+    assert run(capsys, "info", PTH4, "--from", "hpctoolkit-release") == run(capsys, "info", PTH4)
+    assert "released database" in said(capsys, "info", PTH4, "--from", "hpctoolkit-prerelease", code=3)
+
+
+# -- where output goes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["top"], ["tree"], ["hot"], ["check"], ["dump"], ["export", "--table", "values"]])
+def test_output_to_a_file(words: list[str], tmp_path: Path, capsys: Capture) -> None:
+    for format_ in ("csv", "json", "markdown"):
+        shown = run(capsys, *words, PTH4, "--format", format_)
+        target = tmp_path / f"out.{format_}"
+        target.write_text("what was there before")
+        assert run(capsys, *words, PTH4, "--format", format_, "-o", target) == ""
+        assert target.read_text("utf-8") == shown
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.json", "out.markdown"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "out.csv"
+    target.write_text("what was there before")
+    said(capsys, "top", PTH4, "-m", "cylces", "-o", target, code=2)
+    assert target.read_text() == "what was there before"
+    assert "no such folder" in said(capsys, "top", PTH4, "-o", tmp_path / "no" / "out", code=1).lower().replace(
+        "no such file or directory", "no such folder"
+    )
+
+
+def test_a_bare_path_is_info(capsys: Capture) -> None:
+    for path in DATABASES:
+        assert run(capsys, path) == run(capsys, "info", path)
+    assert json.loads(run(capsys, PTH4, "--format", "json")) == rows(capsys, "info", PTH4)
+
+
+def test_info_of_several(capsys: Capture) -> None:
+    both = run(capsys, "info", PTH4, MPI4)
+    assert both == run(capsys, "info", PTH4) + "\n" + run(capsys, "info", MPI4)
+
+
+def test_commands_of_info_run(capsys: Capture, tmp_path: Path) -> None:
+    """`next` lists commands for this very file, quoted for a shell."""
+    spaced = tmp_path / "it's a run.d"
+    spaced.symlink_to(PTH4)
+    for path in (*DATABASES, spaced):
+        commands = [line.strip() for line in run(capsys, path).partition("\nnext\n")[2].splitlines()]
+        assert len(commands) >= 3
+        for command in commands:
+            program, *words = shlex.split(command)
+            assert program == "callgrove"
+            assert str(path) in words
+            assert run(capsys, *words)
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
+
+
+def in_a_terminal(*words: str, **more: str) -> str:
+    """What a command writes to a terminal of 100 columns; both streams are that terminal."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    command = [sys.executable, "-m", "callgrove", *words]
+    variables = environment(TERM="xterm-256color", PYTHONUTF8="1", **more)
+    variables = {name: value for name, value in variables.items() if value}
+    with subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=variables) as process:
+        os.close(child)
+        pieces = list(_until_closed(parent))
+    os.close(parent)
+    assert process.returncode == 0
+    return b"".join(pieces).decode()
+
+
+def _until_closed(descriptor: int) -> Iterator[bytes]:
+    try:
+        while piece := os.read(descriptor, 65536):
+            yield piece
+    except OSError:  # the other end of a terminal is closed
+        return
+
+
+def test_colours_on_a_terminal_only(capsys: Capture) -> None:
+    colours = re.compile(r"\x1b\[[0-9;]*m")
+    shown = in_a_terminal("top", str(PTH4), NO_COLOR="")
+    plain = in_a_terminal("top", str(PTH4), NO_COLOR="1")
+    assert colours.search(shown)
+    assert not colours.search(plain)
+    assert colours.sub("", shown) == plain
+    assert "\x1b" not in run(capsys, "top", PTH4)
+    assert max(len(line) for line in plain.splitlines()) <= 100
+
+
+def test_stdout_is_data_only() -> None:
+    for words in (["top"], ["tree"], ["export", "--table", "values"], ["check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "callgrove", *words, str(PTH4), "--format", "csv"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env=environment(),
+        )
+        table = list(csv.reader(io.StringIO(done.stdout)))
+        assert len({len(row) for row in table}) == 1
+        assert all(line.startswith("callgrove: ") for line in done.stderr.splitlines())
+
+
+def test_a_reader_that_has_seen_enough() -> None:
+    """`callgrove ... | head -n 1` is no failure, and nothing is said about it."""
+    command = [sys.executable, "-m", "callgrove", "dump", str(MPI4), "--format", "csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"file,offset,section,index,field,value\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+# -- convert and demo ------------------------------------------------------------------------------------------------
+
+
+@every_database
+def test_convert(path: Path, tmp_path: Path, capsys: Capture) -> None:
+    """To the released generation: the same totals, a sound database, and nothing is overwritten unasked."""
+    target = tmp_path / "out.d"
+    assert run(capsys, "convert", path, target, "--to", "hpctoolkit-release") == ""
+    assert run(capsys, "check", target, "--format", "csv").count("\n") == 1
+    totals = [sum(r["exclusive"] for r in rows(capsys, "top", p, "--limit", "all")) for p in (path, target)]
+    assert totals[0] == pytest.approx(totals[1], rel=1e-9)
+    before = {p: p.read_bytes() for p in target.rglob("*") if p.is_file()}
+    assert str(target) in said(capsys, "convert", path, target, "--to", "hpctoolkit-release", code=2)
+    assert {p: p.read_bytes() for p in target.rglob("*") if p.is_file()} == before
+    run(capsys, "convert", path, target, "--to", "hpctoolkit-release", "--force")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.d"]
+
+
+def test_convert_to_a_format_that_is_only_read(capsys: Capture, tmp_path: Path) -> None:
+    readers = [row["name"] for row in rows(capsys, "formats") if row["writes"] == "no"]
+    for name in readers:
+        assert name in said(capsys, "convert", PTH4, tmp_path / "out", "--to", name, code=2)
+
+
+def test_demo(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "$ callgrove info stencil.d" in run(capsys, "demo", "--keep", tmp_path)
+    assert run(capsys, "check", tmp_path / "stencil.d", "--format", "csv").count("\n") == 1
+
+
+# -- documentation ---------------------------------------------------------------------------------------------------
+
+REFERENCE = (ROOT / "docs" / "cli.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_every_verb_is_documented_with_an_example(verb: str) -> None:
+    assert f"| [`{verb}`](#{verb}) |" in REFERENCE
+    section = re.search(rf"^## {verb}$(.*?)(?=^## |\Z)", REFERENCE, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"docs/cli.md has no section about {verb}"
+    assert re.search(rf"```console\n(.*\n)*?\$ callgrove {verb}\b", section[1])
+
+
+def test_nothing_else_is_documented() -> None:
+    documented = set(re.findall(r"^\| \[`(\w+)`\]", REFERENCE, re.MULTILINE))
+    assert documented == {verb.name for verb in VERBS}
+
+
+def test_documented_output_is_real(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the reference shows below a command is what the command prints; `...` stands for more of it."""
+    monkeypatch.chdir(tmp_path)
+    run(capsys, "demo", "--keep", ".")
+    n_shown = 0
+    for block in re.findall(r"^```console\n(.*?)^```", REFERENCE, re.MULTILINE | re.DOTALL):
+        for command, output in re.findall(r"^\$ callgrove (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            if not output:
+                continue
+            printed = run(capsys, *command.split())
+            text, _, more = output.partition("...\n")
+            assert printed.startswith(text) if "...\n" in output else printed == text, command
+            assert more == ""
+            n_shown += 1
+    assert n_shown >= 4

@@ -1,0 +1,77 @@
+"""The sample files that every format's contract is tested on.
+
+The corpus is part of the project and always there. `../shared/data` is larger and may be absent: what the registry
+recognises in it is added. The databases of the corpus are copies from there and are not tested twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError
+from callgrove.formats.registry import detect
+from tests.requirements import ROOT, SHARED
+
+CORPUS = ROOT / "tests" / "corpus"
+COPIED = {  # folder of the corpus -> where it was copied from
+    "hpctoolkit/release": "own/hpctoolkit-release",
+    "hpctoolkit/prerelease": "own/hpctoolkit-prerelease",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One input and the format that its bytes are in. A part is what is left of a sample when the rest is missing.
+    Names of public samples stay out of our snapshots."""
+
+    name: str
+    path: Path
+    format: str
+    public: bool = False
+    part: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def databases(generation: str) -> list[Path]:
+    """The corpus databases of one generation of HPCToolkit: `release` or `prerelease`."""
+    return sorted((CORPUS / "hpctoolkit" / generation).glob("*.d"))
+
+
+def _of_the_corpus() -> Iterator[Sample]:
+    for generation in ("prerelease", "release"):
+        for path in databases(generation):
+            yield Sample(f"hpctoolkit/{generation}/{path.name}", path, f"hpctoolkit-{generation}")
+        whole = CORPUS / "hpctoolkit" / generation / "pth4.d"
+        for part in sorted(p for p in whole.iterdir() if p.suffix in (".db", ".xml")):
+            yield Sample(f"hpctoolkit/{generation}/alone-{part.name}", part, f"hpctoolkit-{generation}", part=True)
+
+
+def _of_shared() -> Iterator[Sample]:
+    data = SHARED / "data"
+    copies = {data / origin / p.name for folder, origin in COPIED.items() for p in (CORPUS / folder).iterdir()}
+    for path, format_name in _recognised(data):
+        if path not in copies:
+            name = path.relative_to(data).as_posix()
+            yield Sample(f"shared/{name}", path, format_name, public=name.startswith("public/"))
+
+
+def _recognised(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Files and folders that a format claims; nothing inside of them."""
+    for path in sorted(folder.iterdir()):
+        try:
+            yield path, detect(Source.of(path))[0].name
+        except CallgroveError:
+            if path.is_dir():
+                yield from _recognised(path)
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """Every sample on this machine."""
+    return (*_of_the_corpus(), *(_of_shared() if SHARED.is_dir() else ()))
