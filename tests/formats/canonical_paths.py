@@ -53,7 +53,7 @@ def _place(experiment: Experiment, context: int, above: Path) -> Canonical:
     line = int(regions.line[region]) if file else None
     module = regions.modules[regions.module[region]] if regions.module[region] >= 0 else None
     offset = int(regions.offset[region]) if module else None
-    label = regions.labels[region]
+    label = regions.label(region)
     if not above:
         return Canonical((("entry", ENTRIES.get(label, label)),), True)
     if kind == ContextKind.CALL:

@@ -99,7 +99,7 @@ def test_tree_as_dumped(name: str, shared: Path) -> None:
         assert tree.relation[context] == RELATIONS[want.relation]
         assert tree.kind[context] in KIND_WORDS.get(want.kind, (ContextKind[want.kind.upper()],))
         if want.function is not None:
-            assert regions.labels[region] == want.function
+            assert regions.label(region) == want.function
             continue
         file = regions.files.paths[regions.file[region]] if regions.file[region] >= 0 else None
         assert file == (f"/{want.file.removeprefix('src/')}" if want.file and want.file[:4] == "src/" else want.file)

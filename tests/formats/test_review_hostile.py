@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -275,3 +276,18 @@ def test_xml_in_an_encoding_that_cannot_be_read(encoding: str, tmp_path: Path) -
     edit_text(path / "experiment.xml", ('<?xml version="1.0"?>', f'<?xml version="1.0" encoding="{encoding}"?>'))
     for verb in ("info", "check", "dump"):
         assert main([verb, str(path)]) == 3
+
+
+def test_a_long_path_is_not_repeated_for_every_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = copied("prerelease", tmp_path)
+    lines = "".join(f'<S i="{1000 + k}" f="0" l="{k}" s="1" v="0"/>' for k in range(1, 5000))
+    long = "/" + "a" * 200_000 + ".c"
+    first = '<S i="4" it="4"'
+    edit_text(path / "experiment.xml", ("./src/home/user/perf/apps/pth.c", long), (first, lines + first))
+    tracemalloc.start()
+    try:
+        assert main(["top", str(path)]) == 0
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(capsys.readouterr().out) < 1 << 20

@@ -49,7 +49,7 @@ def one_region(kind: ContextKind, given_: dict[str, object]) -> ContextTree:
 @pytest.mark.parametrize(("kind", "place", "label"), LABELS)
 def test_labels(kind: ContextKind, place: dict[str, object], label: str) -> None:
     tree = one_region(kind, place)
-    assert tree.label(0) == tree.path(0) == tree.regions.labels[0] == label
+    assert tree.label(0) == tree.path(0) == tree.regions.label(0) == label
 
 
 def chain(length: int) -> ContextTree:

@@ -21,17 +21,22 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.opening import open_experiment
     from callgrove.cli.progress import progress
+    from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import writer_of
     from callgrove.formats.transfer import transfer
 
     target = writer_of(args.to)
+    if Path(args.target).resolve() == Path(args.path).resolve():
+        raise UsageError(f"{args.target}: is the input itself, which is never modified; name another OUT")
     experiment = open_experiment(args)
     with progress() as report:
         options = WriteOptions(overwrite=args.force, progress=report)
         lost = transfer(experiment, target.open_writer(Path(args.target), options), report)
     for loss in lost.losses:
         note(f"lost: {loss}")
-    return said_everything(experiment, args)
+    if experiment.values.problems and args.strict:
+        raise IncompleteResult(f"{args.target}: was written without what is damaged in {args.path}")
+    return 0

@@ -23,8 +23,11 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.tables import Selection, export
     from callgrove.cli.opening import open_any, said_everything
+    from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
 
+    if args.table != "values" and (args.metric or args.scope != "stored"):
+        raise UsageError(f"-m and --scope choose values; the table {args.table} has no such choice")
     opened = open_any(args)
     if not isinstance(opened, Experiment):
         emit(export(opened, args.table), args)

@@ -77,6 +77,8 @@ def _facts(facts: Overview) -> Iterator[tuple[str, str]]:
 
     yield "title", facts.title
     yield "format", f"{facts.format} {facts.version}".rstrip()
+    if facts.n_runs > 1:
+        yield "runs", f"{facts.n_runs:,}"
     places = [f"{n} {word}" for n, word in ((facts.n_nodes, "nodes"), (facts.n_ranks, "ranks")) if n > 1]
     yield "profiles", ", ".join([*_counts(facts.profiles), *places]) or "none"
     yield (

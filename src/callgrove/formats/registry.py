@@ -37,12 +37,12 @@ class Entry:
 FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpctoolkit-prerelease",
-        "HPCToolkit database, pre-release 4.0 (experiment.xml, profile.db, cct.db, trace.db)",
+        "HPCToolkit database before 4.0 was released (experiment.xml)",
         "callgrove.formats.hpctoolkit.prerelease:FORMAT",
     ),
     Entry(
         "hpctoolkit-release",
-        "HPCToolkit database, released 4.x (meta.db, profile.db, cct.db, trace.db)",
+        "HPCToolkit database since 4.0 was released (meta.db)",
         "callgrove.formats.hpctoolkit.release:FORMAT",
         writes=True,
     ),
@@ -77,13 +77,19 @@ def _import(entry: Entry) -> Format:
 def detect(source: Source) -> tuple[Format, Match]:
     """The format with the strongest claim to the content. A tie, or no claim, is an error that says so."""
     claims: list[tuple[Format, Match]] = []
+    missing: list[str] = []
     for entry in FORMATS:
-        format_ = _import(entry)
+        try:
+            format_ = _import(entry)
+        except ImportError as error:  # one format that cannot be loaded must not stop the others
+            missing.append(f"{entry.name} ({error})")
+            continue
         match = format_.match(source)
         if match is not None:
             claims.append((format_, match))
     if not claims:
-        raise NotRecognised(_unrecognised(source))
+        unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
+        raise NotRecognised(_unrecognised(source) + unable)
     best = max(match.grade for _, match in claims)
     winners = [(f, m) for f, m in claims if m.grade == best]
     if len(winners) > 1:

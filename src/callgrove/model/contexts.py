@@ -29,6 +29,7 @@ from callgrove.model.orders import depths, levels
 __all__ = ["LAST_LINE", "LONGEST_PATH", "ContextKind", "ContextTree", "Names", "Regions", "Relation", "SourceFiles"]
 
 LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
+LONGEST_KEPT = 512  # characters of a label that is kept once it is made
 LONGEST_PATH = 100  # levels that a printed path shows; the middle of a longer one is cut
 
 
@@ -87,7 +88,7 @@ class Regions:
 
     `name`, `role` and `paradigm` index `strings`; `file` indexes `files`; `module` indexes `modules`; -1 is absent.
     `offset` counts bytes from the start of the module, NO_OFFSET is absent. Lines, loops and instructions usually
-    have no name of their own: `labels` makes one from their place.
+    have no name of their own: `label` makes one from their place.
     """
 
     kind: Ids
@@ -107,11 +108,20 @@ class Regions:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def label(self, region: int) -> str:
+        """How a region is called when it is shown. Long names are made anew each time: thousands of lines may share a
+        long path."""
+        found = self._known_labels.get(region)
+        if found is None:
+            columns = (self.kind, self.name, self.file, self.line, self.module, self.offset)
+            found = self._label(*(int(column[region]) for column in columns))
+            if len(found) <= LONGEST_KEPT:
+                self._known_labels[region] = found
+        return found
+
     @cached_property
-    def labels(self) -> Names:
-        """How each region is called when it is shown."""
-        columns = (self.kind, self.name, self.file, self.line, self.module, self.offset)
-        return tuple(self._label(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
+    def _known_labels(self) -> dict[int, str]:
+        return {}
 
     def _label(self, kind: int, name: int, file: int, line: int, module: int, offset: int) -> str:
         if name >= 0:
@@ -212,7 +222,7 @@ class ContextTree:
         region = int(self.region[context])
         if region < 0:
             return f"<{ContextKind(int(self.kind[context])).word} {int(self.source_id[context])}>"
-        label = self.regions.labels[region]
+        label = self.regions.label(region)
         given = self.parameters.get(context)
         return f"{label}({','.join(f'{k}={v}' for k, v in given)})" if given else label
 

@@ -179,12 +179,7 @@ def _n_carriers(experiment: Experiment, way: Recipe, profiles: Ints) -> int:
 
 def _labels(tree: ContextTree) -> list[str]:
     """The names of the listed contexts."""
-    names = tree.regions.labels
-    labels = [names[k] if k >= 0 else "" for k in tree.region[: tree.n_listed].tolist()]
-    special = np.flatnonzero(tree.region[: tree.n_listed] < 0).tolist()
-    for context in (*special, *(c for c in tree.parameters if c < tree.n_listed)):
-        labels[context] = tree.label(context)
-    return labels
+    return [tree.label(context) for context in range(tree.n_listed)]
 
 
 def _unique_texts(steps: list[tuple[int, str]]) -> tuple[str, ...]:

@@ -18,15 +18,17 @@ Entities are refused before anything is expanded; a DTD without them is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 from xml.parsers import expat
 
-from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
+from callgrove.errors import CorruptFile, InputError, RefusedInput, UnsupportedVersion
 from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn, offset_of
 
-__all__ = ["ExperimentXml", "XmlMetric", "names_by_number", "parse", "strange_encoding"]
+__all__ = ["ExperimentXml", "XmlMetric", "names_by_number", "parse", "readable", "strange_encoding"]
 
 TREE_TAGS = frozenset({"PF", "Pr", "C", "S", "L"})
 
@@ -181,7 +183,7 @@ def parse(path: Path, tree: TreeHandler, warn: Warn, salvage: bool = False) -> E
     parser.buffer_text = True
     handler = _Handler(path, parser, tree)
     try:
-        with path.open("rb") as file:
+        with readable(path) as file:
             parser.ParseFile(file)
     except expat.ExpatError as error:
         found = expat.ErrorString(error.code) or "an error"
@@ -200,6 +202,16 @@ def parse(path: Path, tree: TreeHandler, warn: Warn, salvage: bool = False) -> E
     if not handler.tables.version:
         raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
     return handler.finish()
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[BinaryIO]:
+    """The file, open for reading; one that is not ours to read is an input that cannot be used."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def strange_encoding(path: Path, error: Exception) -> CorruptFile:

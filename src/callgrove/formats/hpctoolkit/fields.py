@@ -18,7 +18,7 @@ from callgrove.errors import CorruptFile, RefusedInput
 from callgrove.formats.hpctoolkit import prerelease_files, release_files
 from callgrove.formats.hpctoolkit import prerelease_records as old
 from callgrove.formats.hpctoolkit import release_records as new
-from callgrove.formats.hpctoolkit.experiment_xml import strange_encoding
+from callgrove.formats.hpctoolkit.experiment_xml import readable, strange_encoding
 from callgrove.formats.hpctoolkit.meta_db import MetaDb
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.interface import Field
@@ -245,7 +245,7 @@ def xml_fields(path: Path) -> Iterator[Field]:
 
     parser.StartElementHandler = start
     parser.EntityDeclHandler = refuse
-    with path.open("rb") as file:
+    with readable(path) as file:
         while True:
             piece = file.read(CHUNK)
             try:

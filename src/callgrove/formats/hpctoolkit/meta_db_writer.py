@@ -195,7 +195,7 @@ class _Strings:
         names = regions.name[self.functions].tolist()
         given = [regions.strings[name] if name >= 0 else "" for name in names]
         self.names = [
-            out.string(name or regions.labels[region])
+            out.string(name or regions.label(region))
             for region, name in zip(self.functions.tolist(), given, strict=True)
         ]
 

@@ -1,56 +1,29 @@
-"""Databases that the specification allows, or that other writers made, but that no sample shows.
+"""Pre-release databases that the document allows, or that other writers made, but that no sample shows.
 
 Each is a database of the corpus with some bytes changed; what must not change is compared with the original.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 import struct
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from callgrove.analysis.tables import TABLES, export
 from callgrove.binary.sources import Source
 from callgrove.cli.main import main
-from callgrove.errors import InputError, NotRecognised, RefusedInput
+from callgrove.errors import InputError
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.contexts import ContextKind, Relation
-from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Scope
 from tests.formats import by_source_id
 from tests.formats.by_source_id import open_database
-from tests.formats.databases import File, copied, corpus, edit, edit_text, lengthen, replace_summary
+from tests.formats.comparing import DB_FILES, GENERATIONS, assert_same, exported_values, tables
+from tests.formats.databases import File, copied, corpus, edit, edit_text, replace_summary
 
-GENERATIONS = ("prerelease", "release")
-PARTS = {
-    "prerelease": ("experiment.xml", "profile.db", "cct.db", "trace.db"),
-    "release": ("meta.db", "profile.db", "cct.db", "trace.db"),
-}
-DB_FILES = ("profile.db", "cct.db", "trace.db")
-
-
-def tables(experiment: Experiment) -> dict[str, list[tuple[Any, ...]]]:
-    """Everything that can be exported."""
-    return {
-        name: [row for chunk in export(experiment, name) for row in chunk.rows()] for name in TABLES if name != "series"
-    }
-
-
-def assert_same(path: Path, generation: str, name: str = "pth4.d") -> Experiment:
-    """The database says what the original says, without a warning, and `check` is content."""
-    found = open_database(path)
-    assert found.warnings == ()
-    assert tables(found) == tables(open_database(corpus(generation, name)))
-    assert main(["check", str(path)]) == 0
-    return found
-
-
-# -- pre-release: versions, footers, magics --------------------------------------------------------------------------
+# -- versions, footers, magics --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [(4, 0), (4, 9), (1, 3)])
@@ -99,7 +72,7 @@ def test_magics_of_early_files(tmp_path: Path) -> None:
         assert detect(Source.of(tmp_path / "alone"))[0].name == "hpctoolkit-prerelease"
 
 
-# -- pre-release: identifiers and traces -----------------------------------------------------------------------------
+# -- identifiers and traces -----------------------------------------------------------------------------
 
 
 def test_identifiers_of_unknown_kinds(tmp_path: Path) -> None:
@@ -145,7 +118,7 @@ def test_traces_of_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["check", str(path)]) == 0
 
 
-# -- pre-release: experiment.xml -------------------------------------------------------------------------------------
+# -- experiment.xml -------------------------------------------------------------------------------------
 
 STATISTICS = ("count", "sum", "sum of squares", "min", "max")
 
@@ -343,335 +316,6 @@ def test_a_value_of_an_unknown_metric_costs_only_itself(tmp_path: Path) -> None:
         assert len(after) >= len(before) - 1
         assert len(set(before) - set(after)) == 1
         assert main(["check", str(path)]) == 3
-
-
-# -- released: newer and other writers -------------------------------------------------------------------------------
-
-
-def repoint(file: File, moved: dict[int, int]) -> None:
-    """Let pointers to records that were moved follow them."""
-    for field in file.fields:
-        if field.name in ("pScope", "pModule", "pFile") or field.name.startswith("flex["):
-            assert isinstance(field.value, int)
-            if field.value in moved:
-                file.set(field, moved[field.value])
-
-
-def lengthen_meta(file: File) -> None:
-    """Every array of meta.db: first those that are pointed to, then those that point to them."""
-
-    def array(section: str) -> dict[int, int]:
-        n = int(file.one("n", section).value)
-        return lengthen(file, file.one("pArray", section), n, file.one("stride", section), 16)
-
-    repoint(file, array("Modules") | array("Files") | lengthen(file, file.one("pScopes"), 4, file.one("szScope")))
-    repoint(file, array("Functions"))
-    lengthen(file, file.one("pScopeInsts"), 4, file.one("szScopeInst"))
-    lengthen(file, file.one("pSummaries"), 4, file.one("szSummary"))
-    lengthen(file, file.one("pMetrics"), 1, file.one("szMetric"))
-    lengthen(file, file.one("pEntryPoints"), int(file.one("nEntryPoints").value), file.one("szEntryPoint"))
-
-
-@pytest.mark.parametrize("name", ["pth4.d", "mpi4.d", "mpi4.foreign.d"])
-def test_longer_records(name: str, tmp_path: Path) -> None:
-    """A newer minor version may lengthen records; the stored strides say by how much (B.1)."""
-    path = copied("release", tmp_path, name)
-    edit(path / "meta.db", lengthen_meta)
-    for part, first, n, stride in (
-        ("profile.db", "pProfiles", "nProfiles", "szProfile"),
-        ("cct.db", "pCtxs", "nCtxs", "szCtx"),
-        ("trace.db", "pTraces", "nTraces", "szTrace"),
-    ):
-        file = File.of(path / part)
-        lengthen(file, file.one(first), int(file.one(n).value), file.one(stride))
-        file.save()
-    for part in PARTS["release"]:
-        edit(path / part, lambda file: file.data.__setitem__(15, 7))
-    found = open_database(path)
-    assert found.version == "4.7"
-    assert_same(path, "release", name)
-
-
-def test_records_that_are_too_short(tmp_path: Path) -> None:
-    path = copied("release", tmp_path)
-    edit(path / "profile.db", lambda file: file.set(file.one("szProfile"), 47))
-    assert "records of at least 48 bytes" in open_database(path).damage[0].text
-
-
-def test_a_scope_that_nobody_knows(tmp_path: Path) -> None:
-    """Its values are kept under a name that says so; nothing is computed from it."""
-    path = copied("release", tmp_path)
-    edit(path / "meta.db", lambda file: file.replace(b"lex_aware\0", b"gpu_only\0"))
-    found, whole = open_database(path), open_database(corpus("release"))
-    assert found.damage == ()
-    assert [(m.name, m.scope, m.source_id) for m in found.metrics][2] == ("CPUTIME (sec) [gpu_only]", Scope.NONE, 2)
-    assert tables(found)["values"] == tables(whole)["values"]
-    assert found.root_total("CPUTIME (sec)") == whole.root_total("CPUTIME (sec)")
-
-
-@pytest.mark.parametrize(
-    ("name", "section", "value"),
-    [
-        ("relation", "Ctx", 7),
-        ("lexicalType", "Ctx", 9),
-        ("propagation", "Ctx", 0xFFFF),
-        ("type", "Scope", 9),
-        ("propagationIndex", "Scope", 77),
-        ("combine", "Metric", 9),
-        ("entryPoint", "EntryPoint", 77),
-    ],
-)
-def test_enumerated_values_that_nobody_knows(name: str, section: str, value: int, tmp_path: Path) -> None:
-    path = copied("release", tmp_path)
-
-    def change(file: File) -> None:
-        for field in file.find(name, section):
-            file.set(field, value, 2 if name in ("entryPoint", "propagation") else 1)
-
-    edit(path / "meta.db", change)
-    found, whole = open_database(path), open_database(corpus("release"))
-    assert found.damage == ()
-    assert found.contexts.parent.tolist() == whole.contexts.parent.tolist()
-    by_thread = [row[:2] + row[3:] for row in tables(found)["values"] if row[0]]
-    assert by_thread == [row[:2] + row[3:] for row in tables(whole)["values"] if row[0]]
-    if name == "lexicalType":
-        assert (found.contexts.kind[1 : found.contexts.n_listed] == ContextKind.UNKNOWN).all()
-
-
-@pytest.mark.parametrize(("part", "name", "width"), [("meta.db", "flags", 4), ("profile.db", "flags", 4)])
-def test_flags_that_nobody_knows(part: str, name: str, width: int, tmp_path: Path) -> None:
-    path = copied("release", tmp_path)
-
-    def change(file: File) -> None:
-        for field in file.find(name):
-            assert isinstance(field.value, int)
-            if field.section in ("Modules", "Files", "Functions", "Profile"):
-                file.put(field.offset, field.value | 0xFFFF_FFF0, width)
-            if field.section == "Ctx":
-                file.put(field.offset, field.value | 0xF0, 1)
-            if field.section.startswith("IdTuple"):
-                file.put(field.offset, field.value | 0xFFF0, 2)
-
-    edit(path / part, change)
-    assert_same(path, "release")
-
-
-def test_an_identifier_kind_that_has_no_name(tmp_path: Path) -> None:
-    path = copied("release", tmp_path)
-    edit(path / "profile.db", lambda file: file.put(file.find("kind", "IdTuple 1", 1)[0].offset, 200, 1))
-    found = open_database(path)
-    assert found.profiles.identifiers.rows(1)[1][0] == 200
-    assert "KIND200 0" in str(tables(found)["profiles"][1])
-
-
-def test_a_database_without_the_lexical_scope(tmp_path: Path) -> None:
-    """Those of 2022 have three scopes (B.6): the array simply ends earlier."""
-    path = copied("release", tmp_path)
-
-    def change(file: File) -> None:
-        instances = file.find("propMetricId")
-        at, size = instances[2].offset - 8, 16
-        file.data[at : at + size] = file.data[at + size : at + 2 * size]
-        file.set(file.one("nScopeInsts"), 3, 2)
-        summaries = file.find("statMetricId")
-        at, size = summaries[2].offset - 0x12, 24
-        file.data[at : at + size] = file.data[at + size : at + 2 * size]
-        file.set(file.one("nSummaries"), 3, 2)
-
-    edit(path / "meta.db", change)
-    found = open_database(path)
-    assert [m.scope for m in found.metrics] == [Scope.POINT, Scope.FUNCTION, Scope.INCLUSIVE]
-
-
-# -- folders with parts that are missing, mixed or elsewhere ---------------------------------------------------------
-
-
-def combinations(generation: str) -> list[tuple[str, ...]]:
-    parts = PARTS[generation]
-    return [kept for n in range(1, 5) for kept in itertools.combinations(parts, n)]
-
-
-@pytest.mark.parametrize(
-    ("generation", "kept"), [(g, kept) for g in GENERATIONS for kept in combinations(g)], ids=lambda x: str(x)
-)
-def test_missing_parts(generation: str, kept: tuple[str, ...], tmp_path: Path) -> None:
-    """What is there is read; what is not is said, and is no damage."""
-    path = copied(generation, tmp_path)
-    for name in set(PARTS[generation]) - set(kept):
-        (path / name).unlink()
-    found, whole = open_database(path), open_database(corpus(generation))
-    assert found.damage == ()
-    missing = [w.text for w in found.warnings if w.severity == Severity.MISSING]
-    assert len(missing) == 4 - len(kept)
-    for name in set(PARTS[generation]) - set(kept):
-        assert any(f"there is no {name}" in text for text in missing)
-    values = {key: value for key, value in by_source_id.values_by_profile(whole).items() if key[1]}
-    if "profile.db" not in kept:
-        values = {key: value for key, value in values.items() if key[0]} if "cct.db" in kept else {}
-    assert exported_values(found) == values
-    samples = by_source_id.samples(whole) if "trace.db" in kept else {}
-    assert by_source_id.samples(found) == samples
-    if PARTS[generation][0] in kept:
-        n = whole.contexts.n_listed
-        assert tables(found)["contexts"][:n] == tables(whole)["contexts"][:n]
-    assert main(["check", str(path)]) == 0
-    assert main(["info", str(path)]) == 0
-
-
-def exported_values(experiment: Experiment) -> by_source_id.Values:
-    metrics = [m.source_id for m in experiment.metrics]
-    return {
-        (int(experiment.profiles.source_id[p]), int(experiment.contexts.source_id[c]), metrics[m] or 0): value
-        for p, c, m, value in tables(experiment)["values"]
-    }
-
-
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_one_context_is_answered_by_either_file(generation: str, tmp_path: Path) -> None:
-    whole = open_database(corpus(generation))
-    wanted = by_source_id.values_by_context(whole)
-    for name in ("cct.db", "profile.db"):
-        path = copied(generation, tmp_path / name)
-        (path / name).unlink()
-        found = open_database(path)
-        assert by_source_id.values_by_context(found) == wanted
-        by_profile = {key: v for key, v in exported_values(found).items() if key[0]}
-        assert by_profile == wanted
-
-
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_no_part_at_all(generation: str, tmp_path: Path) -> None:
-    path = copied(generation, tmp_path)
-    for name in PARTS[generation]:
-        (path / name).unlink()
-    with pytest.raises(NotRecognised, match="no performance data was recognised in this folder"):
-        open_path(path)
-
-
-def mixed(folder: Path, tree: str, values: str) -> Path:
-    path = copied(tree, folder)
-    for name in DB_FILES:
-        (path / name).write_bytes((corpus(values) / name).read_bytes())
-    return path
-
-
-@pytest.mark.parametrize(("tree", "values"), [GENERATIONS, GENERATIONS[::-1]])
-def test_parts_of_both_generations(tree: str, values: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tree of one and the values of the other do not belong together: the ids differ."""
-    path = mixed(tmp_path, tree, values)
-    with pytest.raises(RefusedInput, match="separate the two"):
-        open_path(path)
-    assert main(["top", str(path)]) == 3
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("values", "format_"), [("release", "hpctoolkit-release"), ("prerelease", "hpctoolkit-prerelease")]
-)
-def test_the_trees_of_both_generations(values: str, format_: str, tmp_path: Path) -> None:
-    """Both experiment.xml and meta.db, and values of one: that one can be read, if need be by naming it."""
-    path = copied("release", tmp_path)
-    (path / "experiment.xml").write_bytes((corpus("prerelease") / "experiment.xml").read_bytes())
-    for name in DB_FILES:
-        (path / name).write_bytes((corpus(values) / name).read_bytes())
-    found = open_path(path, format_)
-    assert isinstance(found, Experiment)
-    assert found.damage == ()
-    assert tables(found) == tables(open_database(corpus(values)))
-    if values == "release":
-        assert detect(Source.of(path))[0].name == format_
-
-
-# -- copied sources --------------------------------------------------------------------------------------------------
-
-COPY = "src/home/user/perf/apps/pth.c"
-SECRET = "SECRET_OUTSIDE_OF_THE_DATABASE"
-
-
-@pytest.fixture(params=GENERATIONS)
-def with_secret(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
-    """A database, and beside it a file that is none of its business; nine lines, so that line 8 exists."""
-    (tmp_path / "secret").write_text(f"{SECRET}\n" * 9)
-    return str(request.param), copied(str(request.param), tmp_path)
-
-
-def show_sources(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = main(["tree", str(path), "--source", "--limit", "all"])
-    return code, *capsys.readouterr()
-
-
-def test_sources_are_shown(with_secret: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = show_sources(with_secret[1], capsys)
-    assert code == 0
-    assert "pthread_mutex_unlock" in out
-
-
-@pytest.mark.parametrize("climb", ["src/../../secret", "src/home/../../../secret"])
-def test_a_source_that_climbs_out(
-    climb: str, with_secret: tuple[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    generation, path = with_secret
-    if generation == "release":
-        edit(path / "meta.db", lambda file: file.replace(COPY.encode(), climb.encode()))
-    else:
-        edit_text(path / "experiment.xml", (f"./{COPY}", f"./{climb}"))
-    code, out, err = show_sources(path, capsys)
-    assert SECRET not in out + err
-    assert code == 3
-    assert "lies outside of the folder" in err
-
-
-def test_a_source_that_is_a_link_to_elsewhere(
-    with_secret: tuple[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = with_secret[1]
-    (path / COPY).unlink()
-    (path / COPY).symlink_to(tmp_path / "secret")
-    code, out, err = show_sources(path, capsys)
-    assert SECRET not in out + err
-    assert code == 3
-
-
-def test_a_folder_of_sources_that_is_a_link_to_elsewhere(
-    with_secret: tuple[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = with_secret[1]
-    elsewhere = tmp_path / "home" / "user" / "perf" / "apps"
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "pth.c").write_text(f"{SECRET}\n" * 9)
-    (path / "src").rename(path / "gone")
-    (path / "src").symlink_to(tmp_path)
-    code, out, err = show_sources(path, capsys)
-    assert SECRET not in out + err
-    assert code == 3
-
-
-def test_a_source_that_is_an_absolute_path(with_secret: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    """A path that is not marked as a copy is a name, and is never opened."""
-    generation, path = with_secret
-    target = "/etc/hostname"
-    if generation == "release":
-
-        def change(file: File) -> None:
-            file.replace(COPY.encode(), target.encode())
-            file.put(file.one("flags", "Files").offset, 0, 4)
-
-        edit(path / "meta.db", change)
-    else:
-        edit_text(path / "experiment.xml", (f"./{COPY}", target))
-    code, out, _ = show_sources(path, capsys)
-    assert code == 0
-    hostname = Path(target)
-    assert not hostname.is_file() or hostname.read_text().strip() not in out
-
-
-def test_a_source_that_is_missing(with_secret: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    (with_secret[1] / COPY).unlink()
-    code, out, _ = show_sources(with_secret[1], capsys)
-    assert code == 0
-    assert "leaf" in out
 
 
 # -- details of layout -----------------------------------------------------------------------------------------------

@@ -10,6 +10,10 @@ import pytest
 
 from callgrove.cli import viewing
 from callgrove.cli.main import main
+from callgrove.examples import example
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.registry import writer_of
+from callgrove.formats.transfer import transfer
 from callgrove.render.text_table import Look
 from callgrove.render.units import si
 from callgrove.render.visible import shorten
@@ -73,3 +77,18 @@ def test_help_of_export_says_what_naming_no_metric_means(capsys: Capture) -> Non
     assert os.environ.get("COLUMNS") is None or int(os.environ["COLUMNS"]) > 60
     assert main(["export", "--help"]) == 0
     assert "only values of this metric (default: of all)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_convert_never_replaces_its_input(capsys: Capture, tmp_path: Path) -> None:
+    target = tmp_path / "run.d"
+    transfer(example(), writer_of("hpctoolkit-release").open_writer(target, WriteOptions()))
+    before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    assert main(["convert", str(target), str(tmp_path / "." / "run.d"), "--to", "hpctoolkit-release", "--force"]) == 2
+    assert "is the input itself" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in target.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("words", [["--table", "samples", "-m", "cycles"], ["--table", "contexts", "--scope", "point"]])
+def test_choices_of_values_are_refused_for_other_tables(words: list[str], capsys: Capture) -> None:
+    assert main(["export", "anything", *words]) == 2
+    assert "choose values" in capsys.readouterr().err
