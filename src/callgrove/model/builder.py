@@ -69,7 +69,6 @@ class ExperimentBuilder:
         self._files = Interner()
         self._copied: dict[int, str] = {}
         self._regions: dict[tuple[int, ...], int] = {}
-        self._region_names: list[str] = []
         self._region_details: dict[int, Mapping[str, str]] = {}
         self._contexts = {name: array("q") for name in CONTEXT_COLUMNS}
         self._unfit: list[str] = []
@@ -115,15 +114,9 @@ class ExperimentBuilder:
         at = int(NO_OFFSET) if offset is None else offset
         key = (int(kind), self.string(name), file, line, end_line, module, at, self.string(role), self.string(paradigm))
         number = self._regions.setdefault(key, len(self._regions))
-        if number == len(self._region_names):
-            self._region_names.append(name)
         if details:
             self._region_details.setdefault(number, dict(details))
         return number
-
-    def region_name(self, region: int) -> str:
-        """The name that a region was given."""
-        return self._region_names[region]
 
     def add_context(
         self,

@@ -16,7 +16,6 @@ from callgrove.model.profiles import Identifier
 
 __all__ = ["footer_missing", "header", "identifier_tuple", "read_cct", "read_profiles", "read_traces"]
 
-HEADER_AREA = 128
 KIND_BITS = 14  # the rest of an identifier's kind is its interpretation
 PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX, rec.CONTEXT_END)
 CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX, rec.METRIC_END)
