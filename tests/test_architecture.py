@@ -42,7 +42,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
 OPEN_TO_ALL = {"errors", "_version"}
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
-SHARED_BY_FORMATS = {"", "interface", "registry", "transfer"}
+SHARED_BY_FORMATS = {"", "interface", "registry", "targets", "transfer"}
 
 
 @dataclass(frozen=True)

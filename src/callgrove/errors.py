@@ -94,6 +94,10 @@ class CorruptFile(InputError):
             self.remedy,
         )
 
+    def with_remedy(self, remedy: str) -> CorruptFile:
+        """The same damage, with what can be done about it."""
+        return _rebuild_corrupt(self.path, self.section, self.expected, self.found, self.offset, self.line, remedy)
+
     def _sentence(self) -> str:
         place = self.section
         if self.offset is not None:

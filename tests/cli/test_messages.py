@@ -13,7 +13,7 @@ from callgrove.cli.main import main
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
-from callgrove.formats.transfer import transfer
+from callgrove.formats.transfer import write
 from callgrove.render.text_table import Look
 from callgrove.render.units import si
 from callgrove.render.visible import shorten
@@ -81,7 +81,7 @@ def test_help_of_export_says_what_naming_no_metric_means(capsys: Capture) -> Non
 
 def test_convert_never_replaces_its_input(capsys: Capture, tmp_path: Path) -> None:
     target = tmp_path / "run.d"
-    transfer(example(), writer_of("hpctoolkit-release").open_writer(target, WriteOptions()))
+    write(example(), writer_of("hpctoolkit-release"), target, WriteOptions())
     before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
     assert main(["convert", str(target), str(tmp_path / "." / "run.d"), "--to", "hpctoolkit-release", "--force"]) == 2
     assert "is the input itself" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
 from callgrove.formats.hpctoolkit.release import FORMAT
 from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
+from callgrove.formats.targets import PendingFolder
 from callgrove.formats.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
@@ -76,7 +77,7 @@ def test_a_full_disk_leaves_the_old_database(after: int, target: Path) -> None:
         (release_writer, "write_context_major"),
         (ProfileWriter, "finish"),
         (TraceWriter, "finish"),
-        (release_writer.ReleaseWriter, "_move_into_place"),
+        (PendingFolder, "complete"),
     ],
 )
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), ValueError()])

@@ -3,6 +3,7 @@
     sources.py   a file, a folder or a set of files, by content and not by name
     filebytes.py one memory-mapped file; every access is checked against its size and counted
     idmap.py     a file's own sparse ids to dense ones
+    xml.py       XML as a stream, entities refused
 
 Nothing here trusts a number that it read.
 """

@@ -10,9 +10,8 @@ from callgrove.cli.options import add_input
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     parser.add_argument("target", metavar="OUT", help="the file or folder to write")
-    parser.add_argument(
-        "--to", required=True, metavar="FORMAT", help="the format to write ('callgrove formats' lists them)"
-    )
+    parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
+    parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
 
 
@@ -21,22 +20,23 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment
+    from callgrove.cli.opening import open_any
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.interface import WriteOptions
-    from callgrove.formats.registry import writer_of
-    from callgrove.formats.transfer import transfer
+    from callgrove.formats.registry import checked_dialect, format_for_target, writer_of
+    from callgrove.formats.transfer import write
+    from callgrove.model.experiment import Experiment
 
-    target = writer_of(args.to)
-    if Path(args.target).resolve() == Path(args.path).resolve():
+    name, target = args.to or format_for_target(args.target), Path(args.target)
+    format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
+    if target.resolve() == Path(args.path).resolve():
         raise UsageError(f"{args.target}: is the input itself, which is never modified; name another OUT")
-    experiment = open_experiment(args)
+    opened = open_any(args)
     with progress() as report:
-        options = WriteOptions(overwrite=args.force, progress=report)
-        lost = transfer(experiment, target.open_writer(Path(args.target), options), report)
+        lost = write(opened, format_, target, WriteOptions(dialect, args.force, report))
     for loss in lost.losses:
         note(f"lost: {loss}")
-    if experiment.values.problems and args.strict:
+    if isinstance(opened, Experiment) and opened.values.problems and args.strict:
         raise IncompleteResult(f"{args.target}: was written without what is damaged in {args.path}")
     return 0

@@ -44,9 +44,9 @@ def _walk(folder: Path) -> int:
     from callgrove.examples import example
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import writer_of
-    from callgrove.formats.transfer import transfer
+    from callgrove.formats.transfer import write
 
-    transfer(example(), writer_of("hpctoolkit-release").open_writer(folder / NAME, WriteOptions()))
+    write(example(), writer_of("hpctoolkit-release"), folder / NAME, WriteOptions())
     print(f"A made-up run of a stencil program on 4 ranks with 2 threads each, as the HPCToolkit database {NAME}.")
     with contextlib.chdir(folder):
         for question, words in WALK:

@@ -33,6 +33,7 @@ __all__ = [
     "WriteOptions",
     "Writer",
     "Writes",
+    "WritesStudies",
     "silent",
 ]
 
@@ -180,3 +181,11 @@ class Writes(Protocol):
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A writer for a target that does not exist yet, or may be replaced."""
+
+
+@runtime_checkable
+class WritesStudies(Protocol):
+    """A format that holds series instead of an execution."""
+
+    def write_study(self, study: Study, target: Path, options: WriteOptions) -> LossReport:
+        """A study fits in memory, so it is written at once; a failure leaves the target as it was."""

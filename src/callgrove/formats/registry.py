@@ -14,22 +14,38 @@ from typing import cast
 
 from callgrove.binary.sources import Source
 from callgrove.errors import NotRecognised, UsageError
-from callgrove.formats.interface import Format, Match, ReadOptions, Writes
+from callgrove.formats.interface import Format, Match, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 
-__all__ = ["FORMATS", "Entry", "detect", "load", "open_path", "open_source", "writer_of"]
+__all__ = [
+    "FORMATS",
+    "Entry",
+    "checked_dialect",
+    "detect",
+    "format_for_target",
+    "load",
+    "open_path",
+    "open_source",
+    "writer_of",
+]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the registry. `place` is `module:object`; `extra` names the optional dependency it needs."""
+    """One line of the registry. `place` is `module:object`; `extra` names the optional dependency it needs.
+
+    `dialects` are the variants that can be written, the default first; `suffixes` are the endings of target names
+    that choose this format for writing (content alone decides on reading).
+    """
 
     name: str
     title: str
     place: str
     reads: bool = True
     writes: bool = False
+    dialects: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
     extra: str = ""
     needs: str = ""  # the module that the extra brings
 
@@ -60,13 +76,31 @@ def load(name: str) -> Format:
     return _import(entry)
 
 
-def writer_of(name: str) -> Writes:
+def writer_of(name: str) -> Writes | WritesStudies:
     """The format of that name, if it can be written."""
     format_ = load(name)
-    if not isinstance(format_, Writes):
+    if not isinstance(format_, Writes | WritesStudies):
         able = ", ".join(e.name for e in FORMATS if e.writes)
         raise UsageError(f"the format {name} can be read, but not written; these can: {able}")
     return format_
+
+
+def format_for_target(target: str | Path) -> str:
+    """The name of the format that the ending of a target's name chooses."""
+    name = Path(target).name
+    for entry in FORMATS:
+        if entry.writes and name.endswith(entry.suffixes or ("\0",)):
+            return entry.name
+    raise UsageError(f"{target}: its ending names no format to write; choose one with --to ('callgrove formats')")
+
+
+def checked_dialect(name: str, dialect: str) -> str:
+    """The dialect to write a format in; the first one is the default."""
+    dialects = next(e.dialects for e in FORMATS if e.name == name)
+    if dialect and dialect not in dialects:
+        there = f"has {', '.join(dialects)}" if dialects else "has no dialects"
+        raise UsageError(f"the format {name} {there}, not {dialect!r}")
+    return dialect or next(iter(dialects), "")
 
 
 def _import(entry: Entry) -> Format:

@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
-from callgrove.formats.interface import LossReport, Progress, SampleChunk, Writer, silent
-from callgrove.model.experiment import Experiment
+from pathlib import Path
 
-__all__ = ["transfer"]
+from callgrove.errors import UsageError
+from callgrove.formats.interface import (
+    LossReport,
+    Progress,
+    SampleChunk,
+    WriteOptions,
+    Writer,
+    Writes,
+    WritesStudies,
+    silent,
+)
+from callgrove.model.experiment import Experiment
+from callgrove.model.study import Study
+
+__all__ = ["transfer", "write"]
+
+
+def write(
+    opened: Experiment | Study, format_: Writes | WritesStudies, target: Path, options: WriteOptions
+) -> LossReport:
+    """Write an experiment or a study in a format that holds such things."""
+    if isinstance(opened, Study):
+        if not isinstance(format_, WritesStudies):
+            raise UsageError(f"{target}: series over parameters cannot be written as {_name(format_)}; see `formats`")
+        return format_.write_study(opened, target, options)
+    if not isinstance(format_, Writes):
+        raise UsageError(f"{target}: {_name(format_)} holds series over parameters, not an execution")
+    return transfer(opened, format_.open_writer(target, options), options.progress)
+
+
+def _name(format_: object) -> str:
+    return str(getattr(format_, "name", "this format"))
 
 
 def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent) -> LossReport:

@@ -13,22 +13,20 @@ Ids repeat with a sign: one context may need two tags, and a negative one only a
     C -X > PF X                     a function nested in its parent: inlined, or (no file known) lexically
 
 The tables come before the tree, so one pass suffices. Elements nest more than a thousand deep; nothing recurses.
-Entities are refused before anything is expanded; a DTD without them is skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 from xml.parsers import expat
 
-from callgrove.errors import CorruptFile, InputError, RefusedInput, UnsupportedVersion
+from callgrove.binary import xml
+from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn, offset_of
 
-__all__ = ["ExperimentXml", "XmlMetric", "names_by_number", "parse", "readable", "strange_encoding"]
+__all__ = ["ExperimentXml", "XmlMetric", "names_by_number", "parse"]
 
 TREE_TAGS = frozenset({"PF", "Pr", "C", "S", "L"})
 
@@ -72,7 +70,6 @@ class _Handler:
         self.tree_begun = False
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
-        parser.EntityDeclHandler = self.refuse_entity
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag in TREE_TAGS:
@@ -119,11 +116,6 @@ class _Handler:
             line=self.parser.CurrentLineNumber,
             expected="its attributes to be numbers",
             found=wrong,
-        )
-
-    def refuse_entity(self, *declaration: object) -> None:
-        raise RefusedInput(
-            f"{self.path}: line {self.parser.CurrentLineNumber}: the XML declares entities, which are never expanded"
         )
 
 
@@ -179,44 +171,20 @@ def parse(path: Path, tree: TreeHandler, warn: Warn, salvage: bool = False) -> E
 
     A text that breaks off is an error, unless `salvage` asks for the complete part of it.
     """
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
+    parser = xml.new_parser(path)
     handler = _Handler(path, parser, tree)
     try:
-        with readable(path) as file:
-            parser.ParseFile(file)
-    except expat.ExpatError as error:
-        found = expat.ErrorString(error.code) or "an error"
-        if not (salvage and handler.tree_begun):
-            raise CorruptFile(
-                path,
-                "XML",
-                line=error.lineno,
-                expected="well-formed XML",
-                found=found,
-                remedy="--salvage keeps the complete part" if handler.tree_begun else "",
-            ) from None
-        warn(f"{path}: line {error.lineno}: {found}; the part before it was kept")
-    except (LookupError, ValueError) as error:
-        raise strange_encoding(path, error) from error
+        with xml.readable(path) as file:
+            xml.parse(path, parser, file)
+    except CorruptFile as error:
+        if error.section != "XML" or not handler.tree_begun:
+            raise
+        if not salvage:
+            raise error.with_remedy("--salvage keeps the complete part") from None
+        warn(f"{path}: line {error.line}: {error.found}; the part before it was kept")
     if not handler.tables.version:
         raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
     return handler.finish()
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[BinaryIO]:
-    """The file, open for reading; one that is not ours to read is an input that cannot be used."""
-    try:
-        with path.open("rb") as file:
-            yield file
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def strange_encoding(path: Path, error: Exception) -> CorruptFile:
-    """The XML declares an encoding that Python does not know or expat cannot use."""
-    return CorruptFile(path, "XML", line=1, expected="a known encoding", found=str(error))
 
 
 def names_by_number(table: Mapping[int, str], defaults: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
 import numpy as np
 
+from callgrove.binary import xml
 from callgrove.binary.filebytes import FileBytes
-from callgrove.errors import CorruptFile, RefusedInput
+from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit import prerelease_files, release_files
 from callgrove.formats.hpctoolkit import prerelease_records as old
 from callgrove.formats.hpctoolkit import release_records as new
-from callgrove.formats.hpctoolkit.experiment_xml import readable, strange_encoding
 from callgrove.formats.hpctoolkit.meta_db import MetaDb
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.interface import Field
@@ -226,12 +225,9 @@ def _meta_tree(dumper: Dumper, at: int) -> Iterator[Field]:
             yield Field(dumper.name, "Ctx", index, where + new.CONTEXT.itemsize + 8 * k, f"flex[{k}]", word)
 
 
-CHUNK = 1 << 16
-
-
 def xml_fields(path: Path) -> Iterator[Field]:
     """Every attribute of every element of an XML file, with the byte where the element begins."""
-    parser = expat.ParserCreate()
+    parser = xml.new_parser(path)
     pending: list[Field] = []
     seen: dict[str, int] = {}
 
@@ -240,23 +236,12 @@ def xml_fields(path: Path) -> Iterator[Field]:
         at = parser.CurrentByteIndex
         pending.extend(Field(path.name, tag, index, at, name, value) for name, value in attributes.items())
 
-    def refuse(*declaration: object) -> None:
-        raise RefusedInput(f"{path}: line {parser.CurrentLineNumber}: the XML declares entities")
-
     parser.StartElementHandler = start
-    parser.EntityDeclHandler = refuse
-    with readable(path) as file:
-        while True:
-            piece = file.read(CHUNK)
-            try:
-                parser.Parse(piece, not piece)
-            except expat.ExpatError as error:
+    with xml.readable(path) as file:
+        try:
+            for _ in xml.pieces(path, parser, file):
                 yield from pending
-                found = expat.ErrorString(error.code) or "an error"
-                raise CorruptFile(path, "XML", line=error.lineno, expected="well-formed XML", found=found) from None
-            except (LookupError, ValueError) as error:
-                raise strange_encoding(path, error) from error
+                pending.clear()
+        except CorruptFile:
             yield from pending
-            pending.clear()
-            if not piece:
-                return
+            raise

@@ -17,7 +17,6 @@ Everything is written into a folder beside the target, which is renamed at the e
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +24,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from callgrove.errors import CallgroveError, RefusedInput, UsageError
+from callgrove.errors import RefusedInput, UsageError
 from callgrove.formats.hpctoolkit import release_records as rec
 from callgrove.formats.hpctoolkit.columns_writer import columns_text
 from callgrove.formats.hpctoolkit.context_major import write_context_major
@@ -37,6 +36,7 @@ from callgrove.formats.hpctoolkit.release_rows import RowMaker
 from callgrove.formats.hpctoolkit.release_words import COLUMNS_FILE
 from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
 from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.targets import PendingFolder
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
@@ -60,38 +60,18 @@ class ReleaseWriter:
         self.target, self._options = target, options
         if options.dialect:
             raise UsageError(f"released databases have no dialects; leave out {options.dialect!r}")
-        self._refuse_existing()
-        self._folder = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
+        self._pending = PendingFolder(target, options.overwrite, _is_database, "a database")
+        self._folder = self._pending.place
         self._report = LossReport()
         self._profiles: ProfileWriter | None = None
         self._traces: TraceWriter | None = None
         self._waiting: list[SparseBlock] = []
         self._n_waiting = 0
-        with self._or_nothing():
-            self._folder.mkdir()
-
-    def _refuse_existing(self) -> None:
-        target = self.target
-        if not target.is_symlink() and not target.exists():
-            return
-        if not self._options.overwrite:
-            raise UsageError(f"{target}: exists already; choose another name, or replace it (--force)")
-        if target.is_file():
-            raise UsageError(f"{target}: is a file, and a database is a folder; choose another name")
-        if target.is_dir() and any(target.iterdir()) and not any((target / name).exists() for name in DATABASE_FILES):
-            raise UsageError(f"{target}: is a folder with other things than a database in it; remove it yourself")
 
     @contextmanager
     def _or_nothing(self) -> Iterator[None]:
-        try:
+        with self._pending.or_nothing(before=self.abort):
             yield
-        except OSError as error:
-            self.abort()
-            reason = error.strerror or str(error)
-            raise CallgroveError(f"{self.target}: cannot be written: {reason}; nothing was changed") from error
-        except BaseException:
-            self.abort()
-            raise
 
     def define(self, tables: Experiment) -> None:
         with self._or_nothing():
@@ -221,7 +201,7 @@ class ReleaseWriter:
             if self._traces is not None:
                 self._traces.finish()
             self._report_late(profiles)
-            self._move_into_place()
+            self._pending.complete()
             self._profiles = self._traces = None
         return self._report
 
@@ -235,25 +215,6 @@ class ReleaseWriter:
         if n_nowhere := int(nowhere.sum()):
             self._report.add(f"samples on {n_nowhere} contexts without place in the tree and values: they read as idle")
 
-    def _move_into_place(self) -> None:
-        """Rename the folder. What is there already goes aside first, and comes back if that fails."""
-        self._refuse_existing()
-        old = self._folder.with_suffix(".old")
-        there = self.target.is_symlink() or self.target.exists()
-        if there:
-            self.target.rename(old)
-        try:
-            self._folder.rename(self.target)
-        except BaseException:
-            if there:
-                old.rename(self.target)
-            raise
-        if there and old.is_dir() and not old.is_symlink():
-            shutil.rmtree(old, ignore_errors=True)
-        elif there:
-            with suppress(OSError):
-                old.unlink()
-
     def abort(self) -> None:
         for part in (self._profiles, self._traces):
             if part is not None:
@@ -261,7 +222,11 @@ class ReleaseWriter:
                     part.close()
         self._profiles = self._traces = None
         self._waiting = []
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._pending.discard()
+
+
+def _is_database(folder: Path) -> bool:
+    return any((folder / name).exists() for name in DATABASE_FILES)
 
 
 def _sample_ids(tree: FileTree) -> Ints:

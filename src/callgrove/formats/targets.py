@@ -1,0 +1,125 @@
+"""Targets of writers: written beside their place, renamed into it when they are complete.
+
+    target = PendingFolder(path, overwrite, is_ours)      or PendingFile(path, overwrite)
+    with target.or_nothing():                              around everything that writes
+        ... target.place / "meta.db" ...
+        target.complete()                                  what was there before goes only now
+
+A crash, a full disk or an interruption leaves what was there before, or nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from callgrove.errors import CallgroveError, UsageError
+
+__all__ = ["PendingFile", "PendingFolder", "PendingTarget"]
+
+
+class PendingTarget:
+    """A target in the making. `place` is where to write; `target` is what it becomes."""
+
+    def __init__(self, target: Path, overwrite: bool) -> None:
+        self.target, self._overwrite = target, overwrite
+        self.refuse_existing()
+        self.place = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
+
+    @property
+    def exists(self) -> bool:
+        return self.target.is_symlink() or self.target.exists()
+
+    def refuse_existing(self) -> None:
+        """What is there already is replaced only if that was asked for, and if it is of the same kind."""
+        if not self.exists:
+            return
+        if not self._overwrite:
+            raise UsageError(f"{self.target}: exists already; choose another name, or replace it (--force)")
+        self._refuse_kind()
+
+    def _refuse_kind(self) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Whatever fails inside removes everything that was written; `before` closes what is open."""
+        try:
+            yield
+        except OSError as error:
+            self._discard(before)
+            reason = error.strerror or str(error)
+            raise CallgroveError(f"{self.target}: cannot be written: {reason}; nothing was changed") from error
+        except BaseException:
+            self._discard(before)
+            raise
+
+    def _discard(self, before: Callable[[], None]) -> None:
+        before()
+        self.discard()
+
+    def complete(self) -> None:
+        """Rename into place. What is there already goes aside first, and comes back if that fails."""
+        self.refuse_existing()
+        old = self.place.with_suffix(".old")
+        there = self.exists
+        if there:
+            self.target.rename(old)
+        try:
+            self.place.rename(self.target)
+        except BaseException:
+            if there:
+                old.rename(self.target)
+            raise
+        if there:
+            _remove(old)
+
+    def discard(self) -> None:
+        """Remove what was written so far."""
+        _remove(self.place)
+
+
+class PendingFolder(PendingTarget):
+    """A folder. One that is there already is replaced only if `is_ours` finds such data in it, or if it is empty."""
+
+    def __init__(self, target: Path, overwrite: bool, is_ours: Callable[[Path], bool], what: str) -> None:
+        self._is_ours, self._what = is_ours, what
+        super().__init__(target, overwrite)
+        with self.or_nothing():
+            self.place.mkdir()
+
+    def _refuse_kind(self) -> None:
+        target = self.target
+        if target.is_file():
+            raise UsageError(f"{target}: is a file, and {self._what} is a folder; choose another name")
+        if target.is_dir() and any(target.iterdir()) and not self._is_ours(target):
+            raise UsageError(f"{target}: is a folder with other things than {self._what} in it; remove it yourself")
+
+
+class PendingFile(PendingTarget):
+    """A file."""
+
+    def __init__(self, target: Path, overwrite: bool) -> None:
+        super().__init__(target, overwrite)
+        with self.or_nothing():
+            self.place.touch()
+
+    def _refuse_kind(self) -> None:
+        if self.target.is_dir():
+            raise UsageError(f"{self.target}: is a folder, and a file is to be written; choose another name")
+
+    def complete(self) -> None:
+        """A rename replaces a file in one step."""
+        self.refuse_existing()
+        self.place.replace(self.target)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
