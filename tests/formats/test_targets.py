@@ -1,0 +1,107 @@
+"""Targets in the making: complete or as before, whatever happens."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from callgrove.errors import CallgroveError, UsageError
+from callgrove.formats.targets import PendingFile, PendingFolder, PendingTarget
+
+
+def new_folder(target: Path, overwrite: bool = False) -> PendingFolder:
+    return PendingFolder(target, overwrite, lambda folder: (folder / "ours").exists(), "a database")
+
+
+def write(pending: PendingTarget, text: str) -> None:
+    place = pending.place / "ours" if isinstance(pending, PendingFolder) else pending.place
+    place.write_text(text)
+
+
+def read(target: Path) -> str:
+    return (target / "ours" if target.is_dir() else target).read_text()
+
+
+MAKERS: list[Callable[[Path, bool], PendingTarget]] = [new_folder, PendingFile]
+
+
+@pytest.fixture(params=MAKERS, ids=["folder", "file"])
+def make(request: pytest.FixtureRequest) -> Callable[[Path, bool], PendingTarget]:
+    maker: Callable[[Path, bool], PendingTarget] = request.param
+    return maker
+
+
+def test_nothing_is_there_before_it_is_complete(make: Callable[[Path, bool], PendingTarget], tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    pending = make(target, False)
+    write(pending, "new")
+    assert not target.exists()
+    pending.complete()
+    assert read(target) == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_old_one_is_replaced_only_when_asked(make: Callable[[Path, bool], PendingTarget], tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    for text in ("old", "new"):
+        pending = make(target, True)
+        write(pending, text)
+        pending.complete()
+    assert read(target) == "new"
+    with pytest.raises(UsageError, match="exists already"):
+        make(target, False)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_what_was_there(
+    make: Callable[[Path, bool], PendingTarget], error: BaseException, tmp_path: Path
+) -> None:
+    target, closed = tmp_path / "out", []
+    pending = make(target, False)
+    write(pending, "old")
+    pending.complete()
+    again = make(target, True)
+    expected = CallgroveError if isinstance(error, OSError) else KeyboardInterrupt
+    write(again, "half")
+    with pytest.raises(expected), again.or_nothing(before=lambda: closed.append(True)):
+        raise error
+    assert closed == [True]
+    assert read(target) == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_one_that_appeared_in_the_meantime_is_not_replaced(
+    make: Callable[[Path, bool], PendingTarget], tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    pending = make(target, False)
+    target.write_text("somebody else's")
+    with pytest.raises(UsageError, match="exists already"), pending.or_nothing():
+        pending.complete()
+    assert target.read_text() == "somebody else's"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_of_other_things_stays(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").touch()
+    with pytest.raises(UsageError, match="other things than a database"):
+        new_folder(tmp_path / "out", overwrite=True)
+
+
+def test_file_and_folder_do_not_replace_each_other(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="is a folder"):
+        PendingFile(tmp_path / "folder", overwrite=True)
+    with pytest.raises(UsageError, match="is a file"):
+        new_folder(tmp_path / "file", overwrite=True)
+
+
+def test_a_parent_that_does_not_exist(make: Callable[[Path, bool], PendingTarget], tmp_path: Path) -> None:
+    with pytest.raises(CallgroveError, match="cannot be written: No such file or directory"):
+        make(tmp_path / "nowhere" / "out", False)
