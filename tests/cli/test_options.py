@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.cli.options import IntSet, add_input, add_selection, add_table_output
+from callgrove.cli.options import IntSet, add_input, add_selection, add_study_input, add_table_output
 from callgrove.cli.parser import Parser
+from callgrove.errors import UsageError
 
 
 def test_input() -> None:
@@ -24,6 +25,28 @@ def test_many_inputs() -> None:
     parser = Parser("callgrove info")
     add_input(parser, many=True)
     assert parser.read(["a", "--salvage", "b"]).paths == ["a", "b"]
+
+
+def test_study_input() -> None:
+    parser = Parser("callgrove model")
+    add_study_input(parser)
+    args = parser.read(["a"])
+    assert (args.path, args.points, args.scaling, args.study_scope) == ("a", None, None, "exclusive")
+    args = parser.read(["--point", "p=1", "x", "--scaling", "strong", "--point", "p=2", "y", "--inclusive"])
+    assert (args.path, args.points) == (None, [["p=1", "x"], ["p=2", "y"]])
+    assert (args.scaling, args.study_scope) == ("strong", "inclusive")
+    with pytest.raises(UsageError, match="not allowed with"):
+        parser.read(["a", "--points", "f.csv", "--folder-pattern", "{n}"])
+
+
+def test_runs_leave_the_place_of_path_to_what_follows() -> None:
+    parser = Parser("callgrove convert")
+    add_study_input(parser)
+    parser.add_argument("target")
+    args = parser.read(["--point", "p=1", "x", "out"])
+    assert (args.path, args.target) == (None, "out")
+    args = parser.read(["in", "--strict", "out"])
+    assert (args.path, args.target) == ("in", "out")
 
 
 def test_selection() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from callgrove.cli.options import add_input
+from callgrove.cli.options import add_study_input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser)
+    add_study_input(parser)
     parser.add_argument("target", metavar="OUT", help="the file or folder to write")
     parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
     parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
@@ -20,19 +20,22 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_any
+    from callgrove.cli.opening import as_study, open_any
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult, UsageError
-    from callgrove.formats.interface import WriteOptions
+    from callgrove.formats.interface import WriteOptions, Writes
     from callgrove.formats.registry import checked_dialect, format_for_target, writer_of
     from callgrove.formats.transfer import write
     from callgrove.model.experiment import Experiment
 
     name, target = args.to or format_for_target(args.target), Path(args.target)
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
-    if target.resolve() == Path(args.path).resolve():
+    inputs = [args.path] if args.path is not None else [run for _, run in args.points or []]
+    if target.resolve() in [Path(path).resolve() for path in inputs]:
         raise UsageError(f"{args.target}: is the input itself, which is never modified; name another OUT")
     opened = open_any(args)
+    if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
+        opened = as_study(opened, args)
     with progress() as report:
         lost = write(opened, format_, target, WriteOptions(dialect, args.force, report))
     for loss in lost.losses:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from itertools import chain
 
-from callgrove.cli.options import add_input, add_selection, add_table_output, emit
+from callgrove.cli.options import add_selection, add_study_input, add_table_output, emit
 
 TABLES = ("profiles", "metrics", "contexts", "values", "samples", "spans", "counters", "parameters", "series")
 SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser)
+    add_study_input(parser)
     add_selection(parser, metric="only values of this metric (default: of all)")
     parser.add_argument("--table", required=True, choices=TABLES, help="which table")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="of values (default: stored)")
@@ -22,13 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.tables import Selection, export
-    from callgrove.cli.opening import open_any, said_everything
+    from callgrove.cli.opening import as_study, open_any, said_everything
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
 
     if args.table != "values" and (args.metric or args.scope != "stored"):
         raise UsageError(f"-m and --scope choose values; the table {args.table} has no such choice")
     opened = open_any(args)
+    if args.table == "series":
+        opened = as_study(opened, args)
     if not isinstance(opened, Experiment):
         emit(export(opened, args.table), args)
         return 0

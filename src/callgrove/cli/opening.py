@@ -7,32 +7,52 @@ is refused (exit code 3) and the second makes the result incomplete (exit code 4
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from callgrove.cli.messages import note
 from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
-from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
 
-__all__ = ["open_any", "open_experiment", "said_everything"]
+__all__ = ["as_study", "open_any", "open_experiment", "open_study", "said_everything"]
 
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
 
 def open_any(args: argparse.Namespace) -> Experiment | Study:
-    """The experiment or study at PATH."""
-    with progress() as report:
-        opened = open_path(args.path, args.from_format or "", ReadOptions(args.salvage, report))
-    if isinstance(opened, Experiment):
-        _say([w.text for w in opened.damage])
-        if args.strict and opened.damage:
-            raise InputError(
-                f"{args.path}: is damaged, and --strict refuses that; `callgrove check` lists every damage"
-            )
+    """The experiment or study at PATH, or the runs of --point."""
+    opened = _opened(args)
+    damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
+    _say([w.text for w in damage])
+    if args.strict and damage:
+        where = args.path or "the input"
+        raise InputError(f"{where}: is damaged, and --strict refuses that; `callgrove check` lists every damage")
+    if isinstance(opened, Study):
+        _say_all(opened.warnings)
     return opened
+
+
+def _opened(args: argparse.Namespace) -> Experiment | Study:
+    points: list[list[str]] = getattr(args, "points", None) or []
+    if bool(points) == (args.path is not None):
+        wanted = "either PATH or --point, not both" if points else "a PATH"
+        raise UsageError(f"name {wanted}; see --help")
+    with progress() as report:
+        options = ReadOptions(
+            args.salvage,
+            report,
+            args.strict,
+            getattr(args, "folder_pattern", ""),
+            getattr(args, "points_file", ""),
+        )
+        if points:
+            from callgrove.formats.runs.points import open_points
+
+            return open_points([(point, path) for point, path in points], args.from_format or "", options)
+        return open_path(args.path, args.from_format or "", options)
 
 
 def open_experiment(args: argparse.Namespace) -> Experiment:
@@ -43,6 +63,26 @@ def open_experiment(args: argparse.Namespace) -> Experiment:
             f"{args.path}: holds series over parameters, not an execution; use `callgrove export --table series`"
         )
     return opened
+
+
+def open_study(args: argparse.Namespace) -> Study:
+    """The study at PATH: one that is stored, or the runs of an experiment folded as --scaling and --inclusive say."""
+    return as_study(open_any(args), args)
+
+
+def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
+    """A study as it is; of an experiment, its runs over their parameters."""
+    from callgrove.model.folding import of_scaling
+    from callgrove.model.metrics import Scope
+
+    if isinstance(opened, Study):
+        if args.scaling:
+            note(f"{args.path}: holds series already, which --scaling does not change")
+        return opened
+    study = opened.study(scope=Scope(args.study_scope), combination=of_scaling(args.scaling or "weak"))
+    known = set(opened.warnings)
+    _say_all([warning for warning in study.warnings if warning not in known])
+    return study
 
 
 def said_everything(experiment: Experiment, args: argparse.Namespace, printed: bool = True) -> int:
@@ -69,3 +109,12 @@ def _say(texts: Iterable[str]) -> None:
         note(f"damaged: {text}")
     if len(lines) > MOST_NOTES:
         note(f"damaged: {len(lines) - MOST_NOTES} more places; `callgrove check` lists every one")
+
+
+def _say_all(warnings: Sequence[InputWarning]) -> None:
+    """What a study wants known beyond damage."""
+    others = [w for w in warnings if w.severity != Severity.DAMAGE]
+    for warning in others[:MOST_NOTES]:
+        note(f"{warning.severity.value}: {warning.text}")
+    if len(others) > MOST_NOTES:
+        note(f"{len(others) - MOST_NOTES} more notes; `callgrove check` lists every one")

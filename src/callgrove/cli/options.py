@@ -1,6 +1,7 @@
 """Arguments that verbs share, so that one option has one name and one meaning everywhere.
 
 add_input           PATH, --from, --strict, --salvage        args.path (or .paths), .from_format, .strict, .salvage
+add_study_input     the same, --point, --scaling, ...        also .points, .scaling, .study_scope, .folder_pattern, ...
 add_selection       -m, --rank, --thread                     args.metric, .rank, .thread
 add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
 """
@@ -23,11 +24,13 @@ __all__ = [
     "add_input",
     "add_salvage",
     "add_selection",
+    "add_study_input",
     "add_table_output",
     "emit",
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
+SCALINGS = ("weak", "weak_threaded", "strong")
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
@@ -74,16 +77,57 @@ def row_limit(text: str) -> int | None:
     return int(text)
 
 
-def add_input(parser: argparse.ArgumentParser, *, many: bool = False) -> None:
+def add_input(parser: argparse.ArgumentParser, *, many: bool = False, optional: bool = False) -> None:
+    """`optional`: something else may stand for PATH; whoever opens it says so where both are missing."""
     group = parser.add_argument_group("input")
     if many:
-        group.add_argument("paths", metavar="PATH", nargs="+", help="files or folders that a profiler wrote")
+        nargs = "*" if optional else "+"
+        group.add_argument("paths", metavar="PATH", nargs=nargs, help="files or folders that a profiler wrote")
     else:
-        group.add_argument("path", metavar="PATH", help="a file or folder that a profiler wrote")
+        one = "?" if optional else None
+        group.add_argument("path", metavar="PATH", nargs=one, help="a file or folder that a profiler wrote")
     add_from(group)
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)
+
+
+def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False) -> None:
+    """The input of verbs that take studies: a file of series, a folder of runs, or runs with their points."""
+    add_input(parser, many=many, optional=True)
+    group = parser.add_argument_group("studies")
+    group.add_argument(
+        "--point",
+        dest="points",
+        nargs=2,
+        action="append",
+        metavar=("P=4,N=100", "RUN"),
+        help="a run and its parameters, instead of PATH; once for every run",
+    )
+    group.add_argument(
+        "--scaling",
+        choices=SCALINGS,
+        help="how the profiles of a run are combined: weak (each counts; default), weak_threaded (without zeros), "
+        "strong (their sum)",
+    )
+    group.add_argument(
+        "--inclusive",
+        dest="study_scope",
+        action="store_const",
+        const="inclusive",
+        default="exclusive",
+        help="of runs, take inclusive values instead of exclusive ones",
+    )
+    names = group.add_mutually_exclusive_group()
+    names.add_argument(
+        "--folder-pattern",
+        metavar="TEXT",
+        default="",
+        help="how folders of runs are named, like 'run_{n}_{ranks}ranks'",
+    )
+    names.add_argument(
+        "--points", dest="points_file", metavar="FILE", default="", help="CSV: folder, one column per parameter"
+    )
 
 
 def add_from(parser: argparse._ActionsContainer) -> None:

@@ -62,10 +62,15 @@ class Match:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read. `salvage`: keep the complete part of a text that breaks off."""
+    """How to read. `salvage`: keep the complete part of a text that breaks off. `strict`: refuse what the tool that a
+    format belongs to would refuse. `folder_pattern` and `points_file` say which parameters the runs of a folder have,
+    where names do not."""
 
     salvage: bool = False
     progress: Progress = silent
+    strict: bool = False
+    folder_pattern: str = ""
+    points_file: str = ""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.study import Study
 from callgrove.model.study_builder import StudyBuilder
 
-__all__ = ["Combination", "fold"]
+__all__ = ["Combination", "fold", "of_scaling"]
 
 
 class Combination(StrEnum):
@@ -37,6 +37,14 @@ class Combination(StrEnum):
 
 
 SCALING = {Combination.SUM: "strong", Combination.EACH: "weak", Combination.EACH_USED: "weak_threaded"}
+
+
+def of_scaling(scaling: str) -> Combination:
+    """What Extra-P does with the profiles of a run for `weak`, `weak_threaded` and `strong` scaling."""
+    for combination, word in SCALING.items():
+        if word == scaling:
+            return combination
+    raise UsageError(f"there is no scaling {scaling!r}; there are {', '.join(SCALING.values())}")
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,9 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
     where = experiment.path or experiment.title
     names = tuple(experiment.runs[0].parameters)
     if not names:
-        raise UsageError(f"{where}: the runs carry no parameters, so there is nothing to study them over")
+        raise UsageError(
+            f"{where}: the runs carry no parameters, so there is nothing to study them over; say them (--point p=4 RUN)"
+        )
     for number, run in enumerate(experiment.runs):
         if set(run.parameters) != set(names):
             own, first = ", ".join(run.parameters) or "none", ", ".join(names)
