@@ -90,6 +90,8 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
 - `info`: bytes that `callgrove info` asks for; and what one profile or one context costs.
 - `hatchet`: `GraphFrame.from_hpctoolkit_latest` in its per-profile mode (see peers.md), against opening the same
   database and taking all of its columns. Hatchet returns two of the three scopes; all of its values are compared.
+- `hpctrace`: a trace of one thread as columns, and as an experiment with its samples. The floor is `np.fromfile` of the
+  same records, converted to native byte order.
 """
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import BENCHES, main
-from bench.cases import growth, hatchet, info, values
+from bench.cases import growth, hatchet, hpctrace, info, values
 from bench.conditions import Conditions, opened
 from bench.generate import Shape, generate
 from bench.results import Finding, as_markdown, as_text
@@ -149,6 +149,11 @@ def test_without_hatchet_nothing_is_measured(conditions: Conditions, monkeypatch
     monkeypatch.setattr(hatchet, "PYTHON", conditions.folder / "absent")
     findings = list(hatchet.run(conditions))
     assert [(f.is_kept, "make peers" in f.note) for f in findings] == [(True, True)] * 2
+
+
+def test_a_trace_is_read_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hpctrace, "N_SAMPLES", 5000)
+    assert [f.bench for f in hpctrace.run(conditions)] == ["hpctrace"] * 2
 
 
 def test_ranges_are_merged() -> None:

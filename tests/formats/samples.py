@@ -20,7 +20,10 @@ CORPUS = ROOT / "tests" / "corpus"
 COPIED = {  # folder of the corpus -> where it was copied from
     "hpctoolkit/release": "own/hpctoolkit-release",
     "hpctoolkit/prerelease": "own/hpctoolkit-prerelease",
+    "hpctrace/04.00": "own/hpcrun-04.00/mpi4.m",
+    "hpctrace/02.00": "own/hpcrun-02.00/2018.09/pth4.m",
 }
+PARTS_OF_MEASUREMENTS = (".hpctrace", ".hpcstruct")  # tests of their own read all of these
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ def _of_the_corpus() -> Iterator[Sample]:
         whole = CORPUS / "hpctoolkit" / generation / "pth4.d"
         for part in sorted(p for p in whole.iterdir() if p.suffix in (".db", ".xml")):
             yield Sample(f"hpctoolkit/{generation}/alone-{part.name}", part, f"hpctoolkit-{generation}", part=True)
+    for path in sorted((CORPUS / "hpctrace").rglob("*.hpctrace")):
+        yield Sample(path.relative_to(CORPUS).as_posix(), path, "hpctrace")
 
 
 def _of_shared() -> Iterator[Sample]:
@@ -62,8 +67,10 @@ def _of_shared() -> Iterator[Sample]:
 
 
 def _recognised(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Files and folders that a format claims; nothing inside of them."""
+    """Files and folders that a format claims; nothing inside of them, and no files that are part of a folder."""
     for path in sorted(folder.iterdir()):
+        if path.suffix in PARTS_OF_MEASUREMENTS:
+            continue
         try:
             yield path, detect(Source.of(path))[0].name
         except CallgroveError:

@@ -62,6 +62,14 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.hpctoolkit.release:FORMAT",
         writes=True,
     ),
+    Entry(
+        "hpctrace",
+        "HPCToolkit trace of one thread or GPU stream (.hpctrace)",
+        "callgrove.formats.hpcrun.hpctrace:FORMAT",
+        writes=True,
+        dialects=("01.01", "01.01-us", "01.00"),
+        suffixes=(".hpctrace",),
+    ),
 )
 
 
