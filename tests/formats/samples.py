@@ -55,6 +55,8 @@ def _of_the_corpus() -> Iterator[Sample]:
             yield Sample(f"hpctoolkit/{generation}/alone-{part.name}", part, f"hpctoolkit-{generation}", part=True)
     for path in sorted((CORPUS / "hpctrace").rglob("*.hpctrace")):
         yield Sample(path.relative_to(CORPUS).as_posix(), path, "hpctrace")
+    for path in sorted((CORPUS / "hpcstruct").iterdir()):
+        yield Sample(path.relative_to(CORPUS).as_posix(), path, "hpcstruct")
 
 
 def _of_shared() -> Iterator[Sample]:

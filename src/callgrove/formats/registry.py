@@ -70,6 +70,11 @@ FORMATS: tuple[Entry, ...] = (
         dialects=("01.01", "01.01-us", "01.00"),
         suffixes=(".hpctrace",),
     ),
+    Entry(
+        "hpcstruct",
+        "HPCToolkit structure of load modules (.hpcstruct)",
+        "callgrove.formats.hpcrun.hpcstruct:FORMAT",
+    ),
 )
 
 

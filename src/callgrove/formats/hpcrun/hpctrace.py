@@ -40,7 +40,7 @@ class HpctraceFormat:
     """Reads, prints, checks and writes single traces."""
 
     name = "hpctrace"
-    title = "HPCToolkit trace of one thread (.hpctrace)"
+    title = "HPCToolkit trace of one thread or GPU stream (.hpctrace)"
 
     def match(self, source: Source) -> Match | None:
         """By its magic."""
