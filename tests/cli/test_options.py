@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.cli.options import IntSet, add_input, add_selection, add_study_input, add_table_output
+from callgrove.cli.options import (
+    IntSet,
+    add_execution,
+    add_input,
+    add_selection,
+    add_study_input,
+    add_table_output,
+    engine,
+)
 from callgrove.cli.parser import Parser
 from callgrove.errors import UsageError
+from callgrove.execute import Engine
 
 
 def test_input() -> None:
@@ -56,6 +65,29 @@ def test_selection() -> None:
     assert args.metric == "time"
     assert [rank for rank in range(10) if rank in args.rank] == [0, 1, 2, 3, 7]
     assert args.thread is None
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ([], Engine()),
+        (["-j", "3"], Engine(jobs=3)),
+        (["--mpi"], Engine(mpi=True)),
+        (["--dask", "tcp://a:1"], Engine(dask="tcp://a:1")),
+    ],
+)
+def test_execution(words: list[str], wanted: Engine) -> None:
+    parser = Parser("callgrove prof")
+    add_execution(parser)
+    assert engine(parser.read(words)) == wanted
+
+
+@pytest.mark.parametrize("words", [["-j", "0"], ["-j", "-1"], ["-j", "x"], ["-j", "2", "--mpi"], ["--dask"]])
+def test_wrong_execution(words: list[str]) -> None:
+    parser = Parser("callgrove prof")
+    add_execution(parser)
+    with pytest.raises(UsageError):
+        parser.read(words)
 
 
 def test_table_output() -> None:

@@ -4,6 +4,7 @@ add_input           PATH, --from, --strict, --salvage        args.path (or .path
 add_study_input     the same, --point, --scaling, ...        also .points, .scaling, .study_scope, .folder_pattern, ...
 add_selection       -m, --rank, --thread                     args.metric, .rank, .thread
 add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
+add_execution       -j, --mpi, --dask                        args.jobs, .mpi, .dask; `engine` makes one choice of them
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.output import emit
+
+if TYPE_CHECKING:
+    from callgrove.execute import Engine
 
 __all__ = [
     "TABLE_FORMATS",
     "IntSet",
+    "add_execution",
     "add_from",
     "add_input",
     "add_salvage",
@@ -27,6 +32,7 @@ __all__ = [
     "add_study_input",
     "add_table_output",
     "emit",
+    "engine",
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
@@ -161,3 +167,28 @@ def add_table_output(
     group.add_argument(
         "--limit", metavar="N", type=row_limit, default=limit, help=f"at most N rows, or 'all' (default: {shown})"
     )
+
+
+def n_processes(text: str) -> int:
+    """A number of processes: one or more."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes")
+    return int(text)
+
+
+def add_execution(parser: argparse.ArgumentParser) -> None:
+    """What the work runs on. The result does not depend on it."""
+    group = parser.add_argument_group("execution").add_mutually_exclusive_group()
+    group.add_argument(
+        "-j", "--jobs", metavar="N", type=n_processes, help="use N processes (default: one for each usable core)"
+    )
+    group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
+    group.add_argument("--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is there")
+
+
+def engine(args: argparse.Namespace) -> Engine:
+    """What `add_execution` was told. Enter `execute.executor` with it before anything else is done: under MPI all
+    processes come here, and only one of them may go on."""
+    from callgrove.execute import Engine
+
+    return Engine(args.jobs, args.mpi, args.dask)

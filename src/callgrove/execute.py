@@ -1,0 +1,337 @@
+"""The same work on one core, on a pool of processes, on MPI or on Dask.
+
+    with executor(Engine(jobs=4)) as workers:
+        for tree in workers.map(read_tree, paths):                 results in the order of the items
+            ...
+        tree = workers.reduce(read_tree, merge_trees, paths)       merged on the workers, pair by pair
+
+Functions and what they take and give are pickled, so functions are those of modules, and paths are absolute: workers
+may have another current folder. Only a few tasks per worker are handed out at a time, however many items there are.
+
+`reduce` combines in a tree whose shape depends on the number of items alone. So its result is the same, to the byte, on
+every engine and for every number of workers, even where combining is not exactly associative (sums of doubles):
+
+    items     0   1   2   3   4   5   6
+               \\ /     \\ /     \\ /    |
+                *       *       *    |
+                 \\     /         \\  /
+                    *              *
+                      \\          /
+                            *
+
+Under MPI every process runs the whole program. Enter `executor` before anything else is done: the processes that are
+workers stay inside until the work is over, and end there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from callgrove._version import __version__
+from callgrove.errors import CallgroveError, MissingExtra, UsageError
+
+__all__ = ["Engine", "Workers", "executor", "usable_cores"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Progress = Callable[[str, int, int], None]  # label, done, total
+
+TASKS_PER_WORKER = 3  # handed out at a time: one that runs, and some so that nobody waits
+BLOCKS_PER_WORKER = 4  # into which a reduction is split, so that the last ones end together
+LARGEST_BLOCK = 64
+DASK_TIMEOUT = "30s"
+
+
+def _silent(label: str, done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+def usable_cores() -> int:
+    """Cores that this process may use, which may be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What to run on: `jobs` processes (one for each usable core where it is None), MPI, or the Dask scheduler at an
+    address."""
+
+    jobs: int | None = None
+    mpi: bool = False
+    dask: str = ""
+
+    def __post_init__(self) -> None:
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"work needs at least one process, not {self.jobs} (-j)")
+        if (self.jobs is not None) + self.mpi + bool(self.dask) > 1:
+            raise UsageError("choose one of -j, --mpi and --dask: they are three ways to do the same work")
+
+
+@contextmanager
+def executor(engine: Engine) -> Iterator[Workers]:
+    """Workers of an engine, for as long as the context is open. In the worker processes of MPI it raises SystemExit
+    when the work is over."""
+    if engine.mpi:
+        with _mpi() as workers:
+            yield workers
+    elif engine.dask:
+        with _dask(engine.dask) as workers:
+            yield workers
+    elif (engine.jobs or usable_cores()) == 1:
+        yield Workers(None, 1)
+    else:
+        with _processes(engine.jobs or usable_cores()) as workers:
+            yield workers
+
+
+class Workers:
+    """Those who do the work: the tasks of an executor, or this process where there is none."""
+
+    def __init__(self, pool: Executor | None, n_workers: int) -> None:
+        self._pool, self.n_workers = pool, n_workers
+
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        label: str = "working",
+        progress: Progress = _silent,
+    ) -> Iterator[Result]:
+        """`function` of every item, in their order. The first error, in that order, ends it; what was handed out by
+        then may still be worked on."""
+        if self._pool is None:
+            for done, item in enumerate(items, 1):
+                yield function(item)
+                progress(label, done, len(items))
+            return
+        handed_out: deque[Future[Result]] = deque()
+        with _deaths():
+            for done, item in enumerate(items, 1 - TASKS_PER_WORKER * self.n_workers):
+                handed_out.append(self._pool.submit(function, item))
+                if done > 0:
+                    yield handed_out.popleft().result()
+                    progress(label, done, len(items))
+            while handed_out:
+                yield handed_out.popleft().result()
+                progress(label, len(items) - len(handed_out), len(items))
+
+    def reduce(
+        self,
+        function: Callable[[Item], Result],
+        combine: Callable[[Result, Result], Result],
+        items: Sequence[Item],
+        *,
+        label: str = "working",
+        progress: Progress = _silent,
+    ) -> Result | None:
+        """`function` of every item, combined pair by pair, the left one always before the right one; None of none."""
+        if not items:
+            return None
+        if self._pool is None:
+            return _fold(function, combine, items, lambda done: progress(label, done, len(items)))
+        return _Reduction(self._pool, self.n_workers, function, combine, items).run(
+            lambda done: progress(label, done, len(items))
+        )
+
+
+def _fold(
+    function: Callable[[Item], Result],
+    combine: Callable[[Result, Result], Result],
+    items: Sequence[Item],
+    report: Callable[[int], None] | None = None,
+) -> Result:
+    """The tree of the module's docstring in one process. At most log2(n) results are kept."""
+    pending: list[tuple[int, Result]] = []  # (height, result); heights fall from left to right
+    for done, item in enumerate(items, 1):
+        height, result = 0, function(item)
+        while pending and pending[-1][0] == height:
+            height, result = height + 1, combine(pending.pop()[1], result)
+        pending.append((height, result))
+        if report is not None:
+            report(done)
+    _, result = pending.pop()
+    while pending:
+        result = combine(pending.pop()[1], result)
+    return result
+
+
+Node = tuple[int, int]  # height, number at that height
+
+
+class _Reduction(Generic[Item, Result]):
+    """One reduction on a pool. A task folds an aligned block of 2^k items; then tasks combine pairs of results."""
+
+    def __init__(
+        self,
+        pool: Executor,
+        n_workers: int,
+        function: Callable[[Item], Result],
+        combine: Callable[[Result, Result], Result],
+        items: Sequence[Item],
+    ) -> None:
+        self._pool, self._function, self._combine, self._items = pool, function, combine, items
+        self._most = TASKS_PER_WORKER * n_workers
+        self._block = 1
+        while self._block < LARGEST_BLOCK and len(items) > 2 * self._block * BLOCKS_PER_WORKER * n_workers:
+            self._block *= 2
+        self._counts = [-(-len(items) // self._block)]  # nodes at each height, the blocks first
+        while self._counts[-1] > 1:
+            self._counts.append(-(-self._counts[-1] // 2))
+        self._running: dict[Future[Result], Node] = {}
+        self._waiting: dict[Node, Result] = {}  # results whose neighbour is not there yet
+        self._pairs: deque[tuple[Node, Result, Result]] = deque()
+
+    def run(self, report: Callable[[int], None]) -> Result:
+        n_blocks, started, done = self._counts[0], 0, 0
+        top = (len(self._counts) - 1, 0)
+        with _deaths():
+            while top not in self._waiting:
+                while len(self._running) < self._most and (self._pairs or started < n_blocks):
+                    if self._pairs:  # first: it frees memory
+                        node, left, right = self._pairs.popleft()
+                        self._running[self._pool.submit(self._combine, left, right)] = node
+                    else:
+                        self._start(started)
+                        started += 1
+                for future in wait(self._running, return_when=FIRST_COMPLETED).done:
+                    node = self._running.pop(future)
+                    self._arrived(node, future.result())
+                    if node[0] == 0:
+                        done += len(self._items[node[1] * self._block : (node[1] + 1) * self._block])
+                        report(done)
+        return self._waiting.pop(top)
+
+    def _start(self, block: int) -> None:
+        items = self._items[block * self._block : (block + 1) * self._block]
+        self._running[self._pool.submit(_fold, self._function, self._combine, items)] = (0, block)
+
+    def _arrived(self, node: Node, result: Result) -> None:
+        height, number = node
+        while height + 1 < len(self._counts) and number == self._counts[height] - 1 and number % 2 == 0:
+            height, number = height + 1, number // 2  # the last one, without a neighbour
+        neighbour = (height, number ^ 1)
+        if neighbour in self._waiting:
+            other = self._waiting.pop(neighbour)
+            left, right = (other, result) if number % 2 else (result, other)
+            self._pairs.append(((height + 1, number // 2), left, right))
+        else:
+            self._waiting[height, number] = result
+
+
+@contextmanager
+def _deaths() -> Iterator[None]:
+    """A worker that died is one error that says so."""
+    try:
+        yield
+    except BrokenExecutor as error:
+        raise CallgroveError(DIED) from error
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":  # Dask's, which has given up after several workers died
+            raise CallgroveError(DIED) from error
+        raise
+
+
+DIED = "a worker process died before its work was done; if memory ran out, use fewer workers (-j) or more nodes"
+
+
+# -- engines ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _processes(n: int) -> Iterator[Workers]:
+    """Fresh processes, which inherit no threads, locks or open files. After an error they are ended at once: they may
+    be in the middle of something long. (Tasks are not cancelled before: the pool would stumble over them.)"""
+    pool = ProcessPoolExecutor(n, multiprocessing.get_context("spawn"), initializer=_die_when_interrupted)
+    try:
+        yield Workers(pool, n)
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True)
+        raise
+    pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _die_when_interrupted() -> None:
+    """An interruption reaches the workers of a terminal as well; they end without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _imported(module: str) -> Any:
+    """An optional package, untyped: whether it is installed must not matter to those who check types."""
+    return importlib.import_module(module)
+
+
+@contextmanager
+def _mpi() -> Iterator[Workers]:
+    try:
+        world = _imported("mpi4py.MPI").COMM_WORLD
+        comm_executor = _imported("mpi4py.futures").MPICommExecutor
+    except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library was found
+        if isinstance(error, ModuleNotFoundError):
+            raise MissingExtra("mpi", "--mpi") from error
+        reason = str(error).splitlines()[0]
+        raise CallgroveError(f"--mpi: mpi4py is installed, but there is no MPI that it can use: {reason}") from error
+    if world.Get_size() < 2:
+        raise UsageError(
+            "--mpi needs two processes or more, and this is one by itself; start it with `mpirun -n 4 callgrove ...`"
+            " (under srun, `--mpi=pmix` or another kind that the MPI library knows)"
+        )
+    with comm_executor(world, root=0) as pool:
+        if pool is not None:
+            try:
+                yield Workers(pool, world.Get_size() - 1)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+    if pool is None:
+        raise SystemExit(0)  # a worker: its part is done
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[Workers]:
+    try:
+        connect = _imported("distributed").Client
+    except ImportError as error:
+        raise MissingExtra("dask", "--dask") from error
+    try:
+        client = connect(address, timeout=DASK_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:  # ValueError: not an address
+        raise CallgroveError(f"--dask {address}: no scheduler answers there: {error}") from error
+    pool = client.get_executor(pure=False)
+    try:
+        yield Workers(pool, _ready(client, pool, address))
+    finally:
+        pool.shutdown(wait=False)  # takes back what is not done
+        client.close()
+
+
+def _ready(client: Any, pool: Executor, address: str) -> int:
+    """How many tasks the cluster runs at a time. Its workers must be there, and must be able to run what we send."""
+    try:
+        client.wait_for_workers(1, timeout=DASK_TIMEOUT)
+    except TimeoutError as error:
+        raise CallgroveError(f"--dask {address}: the scheduler has no workers; start some (`dask worker`)") from error
+    try:
+        theirs = pool.submit(_our_version).result()
+    except Exception as error:
+        raise CallgroveError(f"--dask {address}: its workers cannot run callgrove: {error}") from error
+    if theirs != __version__:
+        raise CallgroveError(f"--dask {address}: its workers have callgrove {theirs}, and this is {__version__}")
+    n_threads: int = sum(client.nthreads().values())
+    return n_threads
+
+
+def _our_version() -> str:
+    return __version__

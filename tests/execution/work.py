@@ -1,0 +1,99 @@
+"""Work to be done on every engine, and a verb that does it: `python -m tests.execution.work sums -j 2`.
+
+The sums of doubles depend on the order of adding, so that equal bytes mean equal trees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from callgrove.cli.main import main
+from callgrove.cli.options import add_execution, engine
+from callgrove.cli.verbs import Verb
+from callgrove.errors import CorruptFile
+from callgrove.execute import Engine, Workers, executor
+
+Floats = npt.NDArray[np.float64]
+SLOW_SEC = 60.0
+
+
+def noise(seed: int) -> Floats:
+    """Numbers of very different sizes."""
+    chance = np.random.default_rng(seed)
+    return chance.standard_normal(50) * 10.0 ** chance.integers(-8, 8, 50)
+
+
+def add(left: Floats, right: Floats) -> Floats:
+    return left + right
+
+
+def length(text: str) -> int:
+    return len(text)
+
+
+def broken(number: int) -> int:
+    if number == 3:
+        raise CorruptFile("b.hpcrun", "footer", offset=1024, expected="a magic", found="zeros")
+    return number
+
+
+def deadly(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def slow(path: str) -> int:
+    """Leaves its process number, then takes its time."""
+    with Path(path).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    time.sleep(SLOW_SEC)
+    return 0
+
+
+def fingerprint(workers: Workers, n: int) -> str:
+    """Of a reduction and of a map over n items."""
+    total = workers.reduce(noise, add, range(n))
+    found = hashlib.sha256(b"" if total is None else total.tobytes())
+    for part in workers.map(noise, range(n)):
+        found.update(part.tobytes())
+    return found.hexdigest()
+
+
+def expected(n: int) -> str:
+    """The same in this process."""
+    with executor(Engine(jobs=1)) as workers:
+        return fingerprint(workers, n)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_execution(parser)
+    parser.add_argument("--items", type=int, default=200)
+    parser.add_argument("--do", choices=("sums", "broken", "deadly", "slow", "refuse"), default="sums")
+    parser.add_argument("--note", default="")
+
+
+def run(args: argparse.Namespace) -> int:
+    with executor(engine(args)) as workers:
+        if args.do == "refuse":
+            raise CorruptFile("a.hpcrun", "header", expected="a magic", found="nothing")
+        if args.do == "sums":
+            sys.stdout.write(f"{fingerprint(workers, args.items)} {workers.n_workers}\n")
+        elif args.do == "slow":
+            list(workers.map(slow, [args.note] * 8))
+        else:
+            list(workers.map(broken if args.do == "broken" else deadly, range(args.items)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(verbs=(Verb("sums", "work", "tests.execution.work"),)))
