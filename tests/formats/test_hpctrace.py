@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from shutil import copy
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from callgrove.binary.sources import Source
+from callgrove.errors import UsageError
 from callgrove.formats.hpcrun.hpctrace import FORMAT
 from callgrove.formats.hpcrun.hpctrace_samples import TABLE_SIZE, IdSet
 from callgrove.formats.interface import ReadOptions, WriteOptions
@@ -162,6 +164,25 @@ def test_the_text_of_a_trace_is_the_specification_s(shared: Path) -> None:
         assert rows == [f"{time} {node}" for time, node in unpacked(path)]
     rows = "".join(FORMAT.dump_text(Source.of(DATA_CENTRIC))).splitlines()[1:-1]
     assert rows == [f"{time} {node} {metric}" for time, node, metric in unpacked(DATA_CENTRIC, ">QII")]
+
+
+def test_views_of_a_trace() -> None:
+    source, records = Source.of(DATA_CENTRIC), unpacked(DATA_CENTRIC, ">QII")
+    lines = "".join(FORMAT.dump_view(source, "text", 2)).splitlines()
+    first = "hpctrace 01.01 big-endian flags=0x5"
+    assert lines == [first, *(" ".join(map(str, r)) for r in records[:2]), "... and 10 more", "end"]
+    for limit, wanted in ((None, records), (3, records[:3]), (0, [])):
+        found = json.loads("".join(FORMAT.dump_view(source, "json", limit)))
+        assert found == {
+            "version": "01.01",
+            "flags": 5,
+            "records": [{"time": time, "node": node, "metric": metric} for time, node, metric in wanted],
+        }
+    summary = "".join(FORMAT.dump_view(source, "summary")).splitlines()
+    times = f"time {NOW_NS} to {NOW_NS + 11_000_000} ns"
+    assert summary == [first, "records 12 disordered=0", times, "nodes 4", "metrics 2", "end"]
+    with pytest.raises(UsageError, match="a trace has no tree"):
+        FORMAT.dump_view(source, "tree")
 
 
 def test_dump_gives_every_field_where_it_lies() -> None:

@@ -16,9 +16,10 @@ import numpy as np
 
 from callgrove.binary.idmap import IdMap
 from callgrove.binary.sources import Source
+from callgrove.errors import UsageError
 from callgrove.formats.hpcrun.hpctrace_records import CALL_TRACE, MAGIC, MICROSECONDS, TraceFile
 from callgrove.formats.hpcrun.hpctrace_samples import TraceSamples, TraceScan, scan
-from callgrove.formats.hpcrun.hpctrace_text import fields, text
+from callgrove.formats.hpcrun.hpctrace_text import fields, json_text, summary, text
 from callgrove.formats.hpcrun.hpctrace_writer import FLAGS, TIME_UNIT, TraceWriter
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.model.arrays import ABSENT
@@ -79,6 +80,13 @@ class HpctraceFormat:
     def dump_text(self, source: Source) -> Iterator[str]:
         """The trace as lines of text."""
         return text(TraceFile.open(source.path))
+
+    def dump_view(self, source: Source, view: str, limit: int | None = None) -> Iterator[str]:
+        """The text of at most `limit` records, the same as JSON, or a summary."""
+        show = {"text": text, "json": json_text, "summary": summary}.get(view)
+        if show is None:
+            raise UsageError(f"{source.path}: a trace has no {view}: it names nodes of the .hpcrun file beside it")
+        return show(TraceFile.open(source.path), limit)
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A trace that appears at `target` when the writer is closed."""

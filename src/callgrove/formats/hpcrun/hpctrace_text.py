@@ -7,12 +7,14 @@ end
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
-from callgrove.formats.hpcrun.hpctrace_records import MAGIC, START, TraceFile
+from callgrove.formats.hpcrun.hpctrace_records import MAGIC, MICROSECONDS, START, TraceFile
+from callgrove.formats.hpcrun.hpctrace_samples import scan
 from callgrove.formats.interface import Field
 
-__all__ = ["fields", "text"]
+__all__ = ["fields", "json_text", "summary", "text"]
 
 CHUNK = 1 << 14  # records
 
@@ -34,16 +36,58 @@ def fields(trace: TraceFile) -> Iterator[Field]:
             for column, place, value in zip(names, places, record, strict=True):
                 yield Field(name, "records", index, at + place, column, value)
             index, at = index + 1, at + trace.record.itemsize
-    if trace.problems:
-        raise trace.problems[0]
+    _damage(trace)
 
 
-def text(trace: TraceFile) -> Iterator[str]:
-    """Pieces of text, each of whole lines; damage raises after what is intact was given."""
-    yield f"hpctrace {trace.version} big-endian flags={trace.flags:#x}\n"
+def text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
+    """Pieces of text, each of whole lines, of at most `limit` records; damage raises after what is intact was given."""
+    yield _head(trace)
     row = " ".join(["%d"] * len(trace.record.names or ()))
-    for records in trace.chunks(CHUNK):
-        yield "".join([f"{row % record}\n" for record in records.tolist()])
+    for rows in _rows(trace, limit):
+        yield "".join([f"{row % record}\n" for record in rows])
+    if limit is not None and limit < trace.n_records:
+        yield f"... and {trace.n_records - limit} more\n"
+    _damage(trace)
+    yield "end\n"
+
+
+def json_text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
+    """The same as one JSON object."""
+    yield f'{{"version": {json.dumps(trace.version)}, "flags": {trace.flags}, "records": ['
+    row = ", ".join(f'"{name}": %d' for name in trace.record.names or ())
+    comma = ""
+    for rows in _rows(trace, limit):
+        yield comma + ",\n ".join([f"{{{row % record}}}" for record in rows])
+        comma = ",\n "
+    yield "]}\n"
+    _damage(trace)
+
+
+def summary(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
+    """Counts and times. There is nothing of which `limit` could cut rows."""
+    found = scan(trace)
+    yield _head(trace)
+    yield f"records {trace.n_records} disordered={found.disordered}\n"
+    if found.time_range is not None:
+        first, last = (time // trace.time_scale for time in found.time_range)
+        yield f"time {first} to {last} {'us' if trace.time_scale == MICROSECONDS else 'ns'}\n"
+    yield f"nodes {len(found.node_ids)}\n"
+    if trace.data_centric:
+        yield f"metrics {len(found.metric_ids)}\n"
+    _damage(trace)
+    yield "end\n"
+
+
+def _head(trace: TraceFile) -> str:
+    return f"hpctrace {trace.version} big-endian flags={trace.flags:#x}\n"
+
+
+def _rows(trace: TraceFile, limit: int | None) -> Iterator[list[tuple[int, ...]]]:
+    n = trace.n_records if limit is None else min(limit, trace.n_records)
+    for first in range(0, n, CHUNK):
+        yield trace.records(first, min(CHUNK, n - first)).tolist()
+
+
+def _damage(trace: TraceFile) -> None:
     if trace.problems:
         raise trace.problems[0]
-    yield "end\n"
