@@ -62,6 +62,20 @@ def test_samples_and_times_of_real_traces(shared: Path) -> None:
         assert experiment.traces.time_range == ((records[0][0] * scale, records[-1][0] * scale) if records else None)
 
 
+def test_times_are_those_that_hpcrun_itself_noted(shared: Path) -> None:
+    """The header of a 04.00 profile has the first and the last time of its trace, as text."""
+    paths = sorted((shared / "data" / "own" / "hpcrun-04.00").rglob("*.hpctrace"))
+    assert len(paths) == 26
+    for path in paths:
+        header = path.with_suffix(".hpcrun").read_bytes()[: 1024 * 8]
+        noted = []
+        for name in (b"trace-min-time", b"trace-max-time"):
+            at = header.index(name) + len(name)
+            (size,) = struct.unpack_from(">I", header, at)
+            noted.append(int(header[at + 4 : at + 4 + size]))
+        assert opened(path).traces.time_range == (tuple(noted) if noted != [0, 0] else None)
+
+
 @pytest.mark.parametrize(
     ("name", "title", "kind", "numbers"),
     [
