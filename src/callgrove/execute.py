@@ -28,6 +28,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import re
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,7 @@ TASKS_PER_WORKER = 3  # handed out at a time: one that runs, and some so that no
 BLOCKS_PER_WORKER = 4  # into which a reduction is split, so that the last ones end together
 LARGEST_BLOCK = 64
 DASK_TIMEOUT = "30s"
+DASK_ADDRESS = re.compile(r"([a-z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:/\s]+):\d+")
 
 
 def _silent(label: str, done: int, total: int) -> None:
@@ -301,13 +303,15 @@ def _mpi() -> Iterator[Workers]:
 
 @contextmanager
 def _dask(address: str) -> Iterator[Workers]:
+    if not DASK_ADDRESS.fullmatch(address):
+        raise UsageError(f"--dask {address}: is not the address of a scheduler, like tcp://node1:8786")
     try:
         connect = _imported("distributed").Client
     except ImportError as error:
         raise MissingExtra("dask", "--dask") from error
     try:
         client = connect(address, timeout=DASK_TIMEOUT, set_as_default=False)
-    except (OSError, ValueError) as error:  # ValueError: not an address
+    except (OSError, ValueError) as error:  # ValueError: a protocol that Dask does not have
         raise CallgroveError(f"--dask {address}: no scheduler answers there: {error}") from error
     pool = client.get_executor(pure=False)
     try:

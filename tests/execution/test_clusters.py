@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from callgrove import execute
-from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.errors import CallgroveError, CorruptFile, UsageError
 from callgrove.execute import Engine, executor
 from tests.execution import work
 from tests.requirements import ROOT, need
@@ -171,15 +171,18 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_no_scheduler_and_no_address() -> None:
+def test_no_scheduler() -> None:
     if importlib.util.find_spec("distributed") is None:
         need("dask", "Dask is not installed")
-    for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense://x", "127.0.0.1:x"):
-        with (
-            pytest.raises(CallgroveError, match=r"--dask .*: no scheduler answers there"),
-            executor(Engine(dask=address)),
-        ):
-            pass
+    silent = pytest.raises(CallgroveError, match=r"--dask .*: no scheduler answers there")
+    with silent, executor(Engine(dask=f"tcp://127.0.0.1:{free_port()}")):
+        pass
+
+
+@pytest.mark.parametrize("address", ["node1", "nonsense://x", "127.0.0.1:x", "tcp://", ":8786", "tcp://a b:1"])
+def test_no_address(address: str) -> None:
+    with pytest.raises(UsageError, match="is not the address of a scheduler"), executor(Engine(dask=address)):
+        pass
 
 
 @pytest.mark.usefixtures("impatient")
