@@ -371,3 +371,12 @@ def test_a_very_deep_and_a_large_tree_take_bounded_time() -> None:
         builder.add_contexts(parent=given_, kind=[1] * (n + 1))
         assert int(builder.build().contexts.depth.max()) == n
     assert time.monotonic() - begun < 60
+
+
+def test_rows_know_the_ids_of_stored_summaries() -> None:
+    builder = ExperimentBuilder("test")
+    first, second = (builder.add_metric(Metric(name, Scope.INCLUSIVE, source_id=k)) for k, name in enumerate("ab"))
+    builder.name_summaries({7: first, 8: first})
+    assert [metric.summary_id for metric in builder.build().metrics] == [7, None]
+    builder.name_summaries({9: second})
+    assert [metric.summary_id for metric in builder.build().metrics] == [7, 9]

@@ -209,6 +209,12 @@ class ExperimentBuilder:
         self._metrics.append(metric)
         return len(self._metrics) - 1
 
+    def name_summaries(self, rows: Mapping[int, int]) -> None:
+        """From the ids that stored summaries and formulas use to metric rows; the first id of a row is kept."""
+        for id_, row in rows.items():
+            if self._metrics[row].summary_id is None:
+                self._metrics[row] = replace(self._metrics[row], summary_id=id_)
+
     def show_only(self, names: Container[str]) -> None:
         """Make every quantity invisible that is not one of these, unless that would leave none."""
         if any(metric.name in names for metric in self._metrics):

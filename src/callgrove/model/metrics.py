@@ -90,7 +90,8 @@ class Metric:
 
     `statistic` is empty for what profiles measure; rows that only stored summaries carry (count, min, ...) name it.
     `parent` is the row of the enclosing metric where metrics nest (Cube), -1 otherwise.
-    `dtype` is the file's own spelling of the value type.
+    `dtype` is the file's own spelling of the value type. `summary_id` is the id by which stored summaries, and the
+    formulas of columns, know this row; `source_id` is that of profiles.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Metric:
     source_id: int | None = None
     composite: Composite | None = None
     attributes: tuple[tuple[str, str], ...] = ()
+    summary_id: int | None = None
 
     @property
     def is_time(self) -> bool:

@@ -38,6 +38,7 @@ __all__ = ["Database", "copied_source", "unit_of"]
 
 Read = TypeVar("Read")
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
+UNITS = ("sec", "B", "us", "usec", "ns", "ms")
 SMALLEST_IDENTIFIER = 16  # bytes
 WITHOUT = {
     "experiment.xml": "contexts and metrics are known by number only",
@@ -51,7 +52,7 @@ WITHOUT = {
 def unit_of(name: str) -> str:
     """The unit that HPCToolkit writes behind a metric's name: `CPUTIME (sec)`."""
     found = re.search(r"\(([^()]+)\)\s*$", name)
-    return found.group(1) if found and found.group(1) in ("sec", "B", "us", "ns", "ms") else ""
+    return found.group(1) if found and found.group(1) in UNITS else ""
 
 
 def copied_source(path: str) -> tuple[str, str]:
@@ -172,6 +173,7 @@ class Database:
         self._add_profiles()
         self._add_elided()
         builder = self.builder
+        builder.name_summaries(self.summary_metrics)
         order = builder.order()
         ids = np.full(len(order), ABSENT, np.int64)
         ids[order] = builder.source_ids()
