@@ -42,7 +42,7 @@ class Sample:
 
 
 def databases(generation: str) -> list[Path]:
-    """The corpus databases of one generation of HPCToolkit: `release` or `prerelease`."""
+    """The corpus databases of one generation of HPCToolkit: `release`, `prerelease` or `legacy`."""
     return sorted((CORPUS / "hpctoolkit" / generation).glob("*.d"))
 
 
@@ -57,6 +57,10 @@ def _of_the_corpus() -> Iterator[Sample]:
         yield Sample(path.relative_to(CORPUS).as_posix(), path, "hpctrace")
     for path in sorted((CORPUS / "hpcstruct").iterdir()):
         yield Sample(path.relative_to(CORPUS).as_posix(), path, "hpcstruct")
+    for path in databases("legacy"):
+        yield Sample(f"hpctoolkit/legacy/{path.name}", path, "hpctoolkit-legacy")
+    for part in sorted((CORPUS / "hpctoolkit" / "legacy" / "plain20.d").iterdir())[-2:]:
+        yield Sample(f"hpctoolkit/legacy/alone-{part.name}", part, "hpctoolkit-legacy", part=True)
 
 
 def _of_shared() -> Iterator[Sample]:

@@ -75,6 +75,11 @@ FORMATS: tuple[Entry, ...] = (
         "HPCToolkit structure of load modules (.hpcstruct)",
         "callgrove.formats.hpcrun.hpcstruct:FORMAT",
     ),
+    Entry(
+        "hpctoolkit-legacy",
+        "HPCToolkit database of the years before (experiment.xml 2.x)",
+        "callgrove.formats.hpctoolkit.legacy:FORMAT",
+    ),
 )
 
 

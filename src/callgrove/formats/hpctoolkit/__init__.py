@@ -1,4 +1,4 @@
-"""HPCToolkit databases of both generations that are called 4.0.
+"""HPCToolkit databases: both generations that are called 4.0, and the legacy one before them.
 
 prerelease.py          the format: experiment.xml + profile.db + cct.db + trace.db, big-endian
 prerelease_records.py  its byte layouts
@@ -22,6 +22,16 @@ context_major.py       cct.db and the summary, made from profile.db in bounded m
 trace_writer.py        trace.db
 block_writer.py        value blocks, packed many at a time
 columns_writer.py      metrics/default.yaml
+legacy.py              the format: experiment.xml 2.x + metric-db + hpctrace
+legacy_records.py      its byte layouts
+legacy_xml.py          the tables of its experiment.xml
+legacy_tree.py         its tree, as contexts of the model, and the values in it
+legacy_metrics.py      what its metrics mean
+legacy_database.py     which parts are there, and the experiment made of them
+legacy_values.py       values of the XML and of metric-db files
+legacy_traces.py       hpctrace files and experiment.mt
+legacy_consistency.py  what `check` verifies in it
+legacy_fields.py       what `dump` prints of it
 columns.py             the columns of metrics/default.yaml, resolved to metric ids
 metric_columns.py      what that file says
 yaml_subset.py         the part of YAML that it uses

@@ -17,6 +17,7 @@ The tables come before the tree, so one pass suffices. Elements nest more than a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,9 @@ from callgrove.binary import xml
 from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn, offset_of
 
-__all__ = ["ExperimentXml", "XmlMetric", "names_by_number", "parse"]
+__all__ = ["HEAD", "ExperimentXml", "XmlMetric", "major_version", "names_by_number", "parse", "xml_metric"]
+
+HEAD = 16384  # bytes in which the version stands: a DTD may come first
 
 TREE_TAGS = frozenset({"PF", "Pr", "C", "S", "L"})
 
@@ -119,18 +122,17 @@ class _Handler:
         )
 
 
-def _metric(tables: ExperimentXml, a: Attributes) -> None:
-    tables.metrics.append(
-        XmlMetric(
-            int(a["i"]),
-            a["n"],
-            a.get("md", ""),
-            a.get("t", ""),
-            int(a["partner"]) if a.get("partner") else None,
-            int(a.get("show", "1")),
-            a.get("show-percent", "0") == "1",
-            a.get("fmt", ""),
-        )
+def xml_metric(a: Attributes) -> XmlMetric:
+    """A `Metric` element, of any version."""
+    return XmlMetric(
+        int(a["i"]),
+        a["n"],
+        a.get("md", ""),
+        a.get("t", ""),
+        int(a["partner"]) if a.get("partner") else None,
+        int(a.get("show", "1")),
+        a.get("show-percent", "0") == "1",
+        a.get("fmt", ""),
     )
 
 
@@ -156,7 +158,7 @@ def _title(tables: ExperimentXml, a: Attributes) -> None:
 _TABLES = {
     "Header": _title,
     "Identifier": lambda t, a: t.id_names.update({int(a["i"]): a["n"]}),
-    "Metric": _metric,
+    "Metric": lambda t, a: t.metrics.append(xml_metric(a)),
     "MetricFormula": _formula,
     "MetricDB": lambda t, a: t.metric_dbs.append((int(a["i"]), a["n"])),
     "TraceDB": _trace_db,
@@ -185,6 +187,12 @@ def parse(path: Path, tree: TreeHandler, warn: Warn, salvage: bool = False) -> E
     if not handler.tables.version:
         raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
     return handler.finish()
+
+
+def major_version(head: bytes) -> str:
+    """The major version of an experiment.xml, empty where the text is not one."""
+    found = re.search(rb"<HPCToolkitExperiment\s+version\s*=\s*[\"'](\d+)", head)
+    return found.group(1).decode() if found else ""
 
 
 def names_by_number(table: Mapping[int, str], defaults: tuple[str, ...]) -> tuple[str, ...]:

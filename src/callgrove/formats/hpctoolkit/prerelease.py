@@ -17,7 +17,14 @@ from callgrove.binary.sources import Source
 from callgrove.formats.hpctoolkit import consistency, fields, prerelease_files
 from callgrove.formats.hpctoolkit import prerelease_records as rec
 from callgrove.formats.hpctoolkit.database import Database, unit_of
-from callgrove.formats.hpctoolkit.experiment_xml import ExperimentXml, XmlMetric, names_by_number, parse
+from callgrove.formats.hpctoolkit.experiment_xml import (
+    HEAD,
+    ExperimentXml,
+    XmlMetric,
+    major_version,
+    names_by_number,
+    parse,
+)
 from callgrove.formats.hpctoolkit.xml_tree import TreeHandler
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
 from callgrove.model.builder import ExperimentBuilder
@@ -34,7 +41,6 @@ MAGICS = {
     **dict.fromkeys(rec.CCT_MAGICS, "cct.db"),
     **dict.fromkeys(rec.TRACE_MAGICS, "trace.db"),
 }
-HEAD = 16384  # the version stands behind a DTD, at worst
 SLOTS = 3  # ids that one statistic of a metric owns: point, function, inclusive
 SLOT_SCOPES = {1: Scope.FUNCTION, 2: Scope.INCLUSIVE}
 SUFFIXES = {" (E)": Scope.FUNCTION, " (I)": Scope.INCLUSIVE}
@@ -58,11 +64,11 @@ class PrereleaseFormat:
     def match(self, source: Source) -> Match | None:
         """By the version inside experiment.xml, or the magic of a part that was given alone."""
         if not source.is_folder:
-            part = MAGICS.get(source.head(16)) or (XML if _xml_version(source.head(HEAD)) == "4" else None)
+            part = MAGICS.get(source.head(16)) or (XML if major_version(source.head(HEAD)) == "4" else None)
             return Match(Grade.EXACT, f"it is the {part} of a pre-release database") if part else None
         if source.head(10, "meta.db") == b"HPCTOOLKIT":
             return None
-        version = _xml_version(source.head(HEAD, XML))
+        version = major_version(source.head(HEAD, XML))
         if version == "4":
             return Match(Grade.EXACT, "experiment.xml has version 4")
         known = [name for name in PARTS if MAGICS.get(source.head(16, name)) == name]
@@ -99,12 +105,6 @@ class PrereleaseFormat:
 
 
 FORMAT = PrereleaseFormat()
-
-
-def _xml_version(head: bytes) -> str:
-    """The major version of an experiment.xml, empty where the text is not one."""
-    found = re.search(rb"<HPCToolkitExperiment\s+version\s*=\s*[\"'](\d+)", head)
-    return found.group(1).decode() if found else ""
 
 
 def _read_xml(database: Database, options: ReadOptions) -> ExperimentXml:
