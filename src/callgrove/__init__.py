@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from callgrove.model.builder import ExperimentBuilder
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
+    from callgrove.model.selection import select
     from callgrove.model.study import Study
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "open",
+    "select",
 ]
 
 _LAZY = {
@@ -51,6 +53,7 @@ _LAZY = {
     "Scope": ("callgrove.model.metrics", "Scope"),
     "Study": ("callgrove.model.study", "Study"),
     "open": ("callgrove.formats.registry", "open_path"),
+    "select": ("callgrove.model.selection", "select"),
 }
 
 

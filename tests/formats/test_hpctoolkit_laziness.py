@@ -17,6 +17,7 @@ from callgrove.analysis.overview import overview
 from callgrove.analysis.tables import Selection, export
 from callgrove.binary.filebytes import FileBytes
 from callgrove.cli.main import main
+from callgrove.model.selection import select
 from tests.formats.by_source_id import backend, open_database
 from tests.formats.samples import databases
 
@@ -195,6 +196,28 @@ def test_a_selection_reads_the_profiles_chosen(path: Path, reads: Reads) -> None
     reads.forget()
     costs(experiment, threads={1, 3})
     assert reads.touched("profile.db", profile_blocks(path)) <= {0, *chosen.tolist()}  # 0: which metric has any cost
+
+
+@every_database
+def test_a_cut_experiment_reads_what_was_chosen(path: Path, reads: Reads) -> None:
+    """Making it, with unused contexts left out, and streaming all of it."""
+    experiment = open_database(path)
+    chosen = experiment.select(threads={1, 3})
+    lines = experiment.traces.samples
+    assert lines is not None
+    expected = 12 * int(lines.count[np.isin(lines.profile, chosen)].sum())
+    reads.forget()
+    part = select(experiment, profiles=chosen, drop_unused=True)
+    assert reads.touched("profile.db", profile_blocks(path)) <= set(chosen.tolist())
+    assert reads.n_bytes("trace.db") == expected
+    reads.forget()
+    list(part.values.blocks())
+    list(part.traces.lines())
+    assert reads.touched("profile.db", profile_blocks(path)) <= set(chosen.tolist())
+    assert reads.touched("cct.db", context_blocks(path)) == set()
+    assert reads.n_bytes("trace.db") == expected
+    without = select(experiment, profiles=chosen, traces=False, drop_unused=True)
+    assert without.traces.n_samples == 0
 
 
 @every_database

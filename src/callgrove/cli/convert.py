@@ -1,10 +1,11 @@
-"""`callgrove convert`: an experiment in another format."""
+"""`callgrove convert`: an experiment, or a part of it, in another format."""
 
 from __future__ import annotations
 
 import argparse
 
 from callgrove.cli.options import add_study_input
+from callgrove.cli.selecting import add_cutting, cut, is_cut
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,6 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
     parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    add_cutting(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
     if target.resolve() in [Path(path).resolve() for path in inputs]:
         raise UsageError(f"{args.target}: is the input itself, which is never modified; name another OUT")
     opened = open_any(args)
+    if isinstance(opened, Experiment):
+        opened = cut(opened, args)
+    elif is_cut(args):
+        raise UsageError(f"{args.path}: holds series over parameters, which have no ranks, threads or traces to choose")
     if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
         opened = as_study(opened, args)
     with progress() as report:

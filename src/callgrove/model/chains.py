@@ -37,6 +37,13 @@ class Link:
         kept = (mapped.profile >= 0) & (mapped.context >= 0) & (mapped.metric >= 0)
         return mapped if kept.all() else mapped.take(kept)
 
+    def wanted_metrics(self, metrics: Ints | None) -> Ints | None:
+        """The backend's own rows for some metrics of the whole. All that the whole has may be less than the backend
+        has: the rest is not even read."""
+        if metrics is None and (self.metrics >= 0).all():
+            return None
+        return np.flatnonzero(self.metrics >= 0) if metrics is None else self.inward(self.metrics, metrics)
+
     def inward(self, mapping: Ids, wanted: Ints) -> Ints:
         """Which of the backend's ids mean one of the wanted ids of the whole."""
         return np.flatnonzero(np.isin(mapping, wanted) & (mapping >= 0))
@@ -66,7 +73,7 @@ class ChainedValues:
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         found = [
-            link.outward(link.backend.profile(own, None if metrics is None else link.inward(link.metrics, metrics)))
+            link.outward(link.backend.profile(own, link.wanted_metrics(metrics)))
             for link in self._links
             for own in link.inward(link.profiles, np.array([profile])).tolist()
         ]
@@ -83,7 +90,7 @@ class ChainedValues:
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for link in self._links:
             own = np.flatnonzero(link.profiles >= 0) if profiles is None else link.inward(link.profiles, profiles)
-            wanted = None if metrics is None else link.inward(link.metrics, metrics)
+            wanted = link.wanted_metrics(metrics)
             if len(own) and (wanted is None or len(wanted)):
                 for block in link.backend.blocks(own, wanted):
                     mapped = link.outward(block.triples())

@@ -13,6 +13,7 @@ Values may be composite (a tuple, a histogram): a structured dtype with a scalar
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -180,8 +181,11 @@ class Metrics:
             if len(candidates) == 1:
                 return candidates[0]
         if not close:
+            near = difflib.get_close_matches(asked.lower(), {name.lower(): name for name in names}, 3, 0.5)
+            meant = [name for name in names if name.lower() in near]
             known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-            raise UsageError(f"there is no metric {asked!r}; there are {known or 'none'}")
+            hint = f"did you mean {' or '.join(meant)}?" if meant else f"there are {known or 'none'}"
+            raise UsageError(f"there is no metric {asked!r}; {hint}")
         raise UsageError(f"{asked!r} fits several metrics: {', '.join(close[:12])}; name one of them")
 
     @property

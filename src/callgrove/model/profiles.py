@@ -107,6 +107,14 @@ class IdentifierTuples:
         columns = (self.kind, self.physical, self.logical, self.interpretation)
         return list(zip(*(c[part].tolist() for c in columns), strict=True))
 
+    def take(self, profiles: Ints) -> IdentifierTuples:
+        """The tuples of some profiles."""
+        lengths = np.diff(self.bounds)[profiles]
+        bounds = np.append(0, np.cumsum(lengths))
+        rows = np.repeat(self.bounds[profiles] - bounds[:-1], lengths) + np.arange(int(bounds[-1]))
+        columns = (self.kind[rows], self.physical[rows], self.logical[rows], self.interpretation[rows])
+        return IdentifierTuples(bounds, *columns, self.names)
+
     def name(self, kind: int) -> str:
         return self.names[kind] if kind < len(self.names) and self.names[kind] else f"KIND{kind}"
 
@@ -135,6 +143,18 @@ class Profiles:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    def take(self, profiles: Ints) -> Profiles:
+        """Some of the profiles, in the order given."""
+        return Profiles(
+            self.run[profiles],
+            self.kind[profiles],
+            tuple(self.name[p] for p in profiles.tolist()),
+            self.system[profiles],
+            self.source_id[profiles],
+            self.identifiers.take(profiles),
+            tuple(self.attributes[p] for p in profiles.tolist()) if self.attributes else (),
+        )
 
     @cached_property
     def is_summary(self) -> Bools:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,9 @@ class DatabaseSamples:
 
     def line(self, line: int, window: Window | None = None) -> Samples:
         records = self._records(line)
+        if window is not None:  # a search looks at a few records; the rest is not even read
+            first, last = (bisect_left(range(len(records)), at, key=lambda k: int(records["time"][k])) for at in window)
+            records = records[max(0, first - 1) : last]
         ids = records["ctx"].astype(np.int64)
         context = self._contexts[ids]
         self.unknown += int(((context < 0) & (ids != 0)).sum())

@@ -1,0 +1,247 @@
+"""A part of an experiment: some profiles, some metrics, a window of its traces. A lazy view, itself an experiment.
+
+    select(experiment, profiles=experiment.select(ranks={0}), metrics=["CPUTIME (sec)"], window=(start, end))
+
+Nothing that is not selected is read. Ids are dense again, in the old order; `source_id` stays what the file says.
+
+    profiles   stored summaries are of all threads, so they are left out, and what only they carry with them
+    metrics    all scopes and statistics of the quantities named; columns whose formula needs another one are left out
+    window     [start, end) of traces, in ns; values are of the whole run and stay. The sample before the window says
+               what was going on when it begins: it is moved to the beginning. Spans that reach into it stay whole
+    unused     contexts without a selected value or sample at or below them can be left out, which reads all of these
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints, frozen
+from callgrove.model.chains import ChainedValues, Link
+from callgrove.model.contexts import ContextTree
+from callgrove.model.experiment import Experiment, Sources
+from callgrove.model.formulas import FormulaError, parse
+from callgrove.model.metrics import Column, Metrics
+from callgrove.model.orders import combine_upwards, subtree_ends
+from callgrove.model.selected_traces import SelectedSamples, SelectedSpans
+from callgrove.model.system import System
+from callgrove.model.traces import Counters, Traces, Window
+from callgrove.model.values import Values
+
+__all__ = ["select", "time_span"]
+
+
+def select(
+    experiment: Experiment,
+    *,
+    profiles: Ints | None = None,
+    metrics: Sequence[str] | None = None,
+    window: Window | None = None,
+    traces: bool = True,
+    drop_unused: bool = False,
+) -> Experiment:
+    """The part of an experiment that was asked for; None is everything."""
+    kept = np.arange(len(experiment.profiles)) if profiles is None else np.unique(profiles)
+    if profiles is not None:
+        kept = kept[~experiment.profiles.is_summary[kept]]
+        if not len(kept):
+            raise UsageError(f"{experiment.path}: no profile was selected")
+    rows = _metric_rows(experiment, metrics, has_summary=bool(experiment.profiles.is_summary[kept].any()))
+    shown = experiment.traces if traces else Traces()
+    cut = _Cut(experiment, kept, rows, window, replace(shown, time_range=_range(shown, window)))
+    contexts = cut.used_contexts() if drop_unused else np.arange(len(experiment.contexts))
+    return cut.build(contexts)
+
+
+def time_span(traces: Traces) -> Window | None:
+    """From the first to the last moment of all traces: what the file says, or else what is in it."""
+    if traces.time_range is not None:
+        return traces.time_range
+    first: list[int] = []
+    last: list[int] = []
+    for _, _, line in traces.lines():
+        if len(line):
+            first.append(int(line.time_ns[0]))
+            last.append(int(line.time_ns[-1]))
+    for chunk in traces.spans(("start_ns", "end_ns")):
+        first.append(int(chunk["start_ns"].min()))
+        last.append(int(chunk["end_ns"].max()))
+    if traces.counters is not None and len(traces.counters):
+        first.append(int(traces.counters.time_ns.min()))
+        last.append(int(traces.counters.time_ns.max()))
+    return (min(first), max(last)) if first else None
+
+
+def _range(traces: Traces, window: Window | None) -> Window | None:
+    said = traces.time_range
+    if window is None or said is None:
+        return said
+    return max(said[0], window[0]), max(max(said[0], window[0]), min(said[1], window[1]))
+
+
+def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, has_summary: bool) -> Ints:
+    """Rows of the quantities named; statistics only where a summary carries them."""
+    names = None if quantities is None else {experiment.metrics.resolve(name) for name in quantities}
+    return np.array(
+        [
+            row
+            for row, metric in enumerate(experiment.metrics)
+            if (names is None or metric.name in names) and (has_summary or not metric.statistic)
+        ],
+        np.int64,
+    )
+
+
+def _renumbered(kept: Ints, n: int) -> Ids:
+    """The new number of each old one, -1 where it was not kept."""
+    out = np.full(n, ABSENT, np.int32)
+    out[kept] = np.arange(len(kept))
+    return out
+
+
+class _Cut:
+    """What was kept of an experiment, while the part is being made."""
+
+    def __init__(self, whole: Experiment, profiles: Ints, rows: Ints, window: Window | None, traces: Traces) -> None:
+        self.whole, self.kept_profiles, self.kept_rows, self.window, self.traces = whole, profiles, rows, window, traces
+        self.new_profile = _renumbered(profiles, len(whole.profiles))
+        self.new_row = _renumbered(rows, len(whole.metrics))
+
+    def used_contexts(self) -> Ints:
+        """Contexts with a selected value or sample, all above them, and those that contain their cost."""
+        tree = self.whole.contexts
+        used = np.zeros(len(tree), np.bool_)
+        if len(self.kept_rows):
+            for block in self.whole.values.blocks(self.kept_profiles, self.kept_rows):
+                used[block.triples().context] = True
+        for _, metric, line in self.traces.lines(self.kept_profiles, self.window):
+            if metric < 0 or self.new_row[metric] >= 0:
+                used[line.context[line.context >= 0]] = True
+        for chunk in self._spans_with_contexts():
+            used[chunk[chunk >= 0]] = True
+        return np.flatnonzero(_closed(used, tree))
+
+    def _spans_with_contexts(self) -> list[Array]:
+        found = self.traces.spans(("context",), self.window, self.kept_profiles)
+        return [np.unique(chunk["context"]) for chunk in found]
+
+    def build(self, contexts: Ints) -> Experiment:
+        whole = self.whole
+        new_context = _renumbered(contexts, len(whole.contexts))
+        metrics = _metrics(whole.metrics, self.kept_rows, self.new_row)
+        everything = len(self.kept_profiles) == len(whole.profiles)
+        system, leaves = (whole.system, whole.profiles.system) if everything else self._system()
+        profiles = replace(whole.profiles.take(self.kept_profiles), system=leaves[self.kept_profiles])
+        link = Link(whole.values.backend, self.new_profile, new_context, self.new_row)
+        tree = _contexts(whole.contexts, contexts, new_context)
+        return replace(
+            whole,
+            profiles=profiles,
+            system=system,
+            contexts=tree,
+            metrics=metrics,
+            values=Values(ChainedValues([link]), metrics, profiles, len(tree)),
+            traces=self._traces(new_context),
+            sources=_sources(whole.sources, tree),
+        )
+
+    def _system(self) -> tuple[System, Ids]:
+        """The places of the profiles that were kept, and the new leaf of every old profile."""
+        system, leaves = self.whole.system, self.whole.profiles.system
+        kept = np.zeros(len(system), np.bool_)
+        kept[leaves[self.kept_profiles][leaves[self.kept_profiles] >= 0]] = True
+        for node in range(len(system) - 1, -1, -1):
+            if kept[node] and system.parent[node] >= 0:
+                kept[system.parent[node]] = True
+        nodes = np.flatnonzero(kept)
+        new = np.append(_renumbered(nodes, len(system)), np.int32(ABSENT))
+        topologies = []
+        for topology in system.topologies:
+            inside = kept[topology.system]
+            part = replace(topology, system=new[topology.system[inside]], coordinates=topology.coordinates[inside])
+            topologies.append(part)
+        numbers = nodes.tolist()
+        found = System(
+            new[system.parent[nodes]],
+            tuple(system.kind[k] for k in numbers),
+            tuple(system.name[k] for k in numbers),
+            system.rank[nodes],
+            {int(new[k]): a for k, a in system.attributes.items() if kept[k]},
+            tuple(topologies),
+            system.source_id[nodes] if len(system.source_id) else system.source_id,
+        )
+        return found, new[leaves]
+
+    def _traces(self, new_context: Ids) -> Traces:
+        old, samples, spans, counters = self.traces, None, None, None
+        if old.samples is not None:
+            samples = SelectedSamples(old.samples, self.new_profile, self.new_row, new_context, self.window)
+        if old.spans_backend is not None:
+            spans = SelectedSpans(old.spans_backend, self.new_profile, new_context, self.window)
+        if old.counters is not None:
+            counters = self._counters(old.counters)
+        return Traces(samples, spans, counters, old.time_range)
+
+    def _counters(self, counters: Counters) -> Counters:
+        kept: Bools = self.new_profile[counters.profile] >= 0
+        if self.window is not None:
+            kept &= (counters.time_ns >= self.window[0]) & (counters.time_ns < self.window[1])
+        profile, time_ns = self.new_profile[counters.profile[kept]], counters.time_ns[kept]
+        return replace(counters, profile=profile, name=counters.name[kept], time_ns=time_ns, value=counters.value[kept])
+
+
+def _closed(used: Bools, tree: ContextTree) -> Bools:
+    """With every context also its parents and what contains its cost, all the way up."""
+    n = -1
+    while n != int(used.sum()):
+        n = int(used.sum())
+        used = combine_upwards(used, tree.parent, tree.levels, np.logical_or)
+        owners = tree.within[used]
+        used[owners[owners >= 0]] = True
+    return used
+
+
+def _contexts(tree: ContextTree, kept: Ints, new: Ids) -> ContextTree:
+    if len(kept) == len(tree):
+        return tree
+    lookup = np.append(new, np.int32(ABSENT))  # -1 picks the last entry
+    parent = lookup[tree.parent[kept]]
+    return replace(
+        tree,
+        parent=frozen(parent),
+        subtree_end=frozen(subtree_ends(parent)),
+        kind=frozen(tree.kind[kept]),
+        relation=frozen(tree.relation[kept]),
+        region=frozen(tree.region[kept]),
+        call_file=frozen(tree.call_file[kept]),
+        call_line=frozen(tree.call_line[kept]),
+        within=frozen(lookup[tree.within[kept]]),
+        source_id=frozen(tree.source_id[kept]),
+        parameters={int(new[c]): v for c, v in tree.parameters.items() if new[c] >= 0},
+        attributes={int(new[c]): v for c, v in tree.attributes.items() if new[c] >= 0},
+    )
+
+
+def _metrics(metrics: Metrics, kept: Ints, new: Ids) -> Metrics:
+    if len(kept) == len(metrics):
+        return metrics
+    rows = [metrics[row] for row in kept.tolist()]
+    rows = [replace(row, parent=int(new[row.parent]) if row.parent >= 0 else ABSENT) for row in rows]
+    known = {row.source_id if row.summary_id is None else row.summary_id for row in rows}
+    return Metrics(tuple(rows), tuple(column for column in metrics.columns if _needs_only(column, known)))
+
+
+def _needs_only(column: Column, ids: set[int | None]) -> bool:
+    try:
+        return parse(column.formula).variables() <= ids
+    except FormulaError:
+        return False
+
+
+def _sources(sources: Sources, tree: ContextTree) -> Sources:
+    """Copies of files that a context lies in or is called from."""
+    files = np.union1d(tree.column("file"), tree.call_file).tolist()
+    return replace(sources, copies={file: path for file, path in sources.copies.items() if file in files})

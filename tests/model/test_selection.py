@@ -1,0 +1,212 @@
+"""A part of an experiment: what is in it is computed here from the whole, one value and one sample after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import callgrove
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import Experiment
+from callgrove.model.invariants import problems_of_experiment
+from callgrove.model.metrics import Column, Metric, Scope
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.selection import time_span
+from callgrove.model.traces import Traces
+from tests.model.strategies import experiments
+
+Values = dict[tuple[int, int, str, str], Any]
+NAMED = {"n_profiles": 4, "composite": True}
+
+
+def named_values(experiment: Experiment, profiles: list[int], contexts: list[int]) -> Values:
+    """Values of measured profiles by the numbers that the whole has for profile and context."""
+    out: Values = {}
+    for block in experiment.values.blocks():
+        part = block.triples()
+        for p, c, m, value in zip(part.profile, part.context, part.metric, part.value.tolist(), strict=True):
+            metric = experiment.metrics[int(m)]
+            out[profiles[p], contexts[c], metric.name + metric.statistic, metric.scope.word] = value
+    return out
+
+
+def kept_of(experiment: Experiment, data: st.DataObject) -> list[int]:
+    measured = experiment.profiles.measured.tolist()
+    return sorted(data.draw(st.sets(st.sampled_from(measured), min_size=1))) if measured else []
+
+
+@given(experiments(**NAMED), st.data())
+def test_values_and_samples_are_those_of_the_whole(whole: Experiment, data: st.DataObject) -> None:
+    kept = kept_of(whole, data)
+    if not kept or not whole.metrics.quantities:
+        return
+    names = data.draw(st.sets(st.sampled_from(whole.metrics.quantities), min_size=1))
+    window = data.draw(st.none() | st.tuples(st.integers(0, 60), st.integers(0, 70)).map(lambda t: (min(t), max(t))))
+    part = callgrove.select(whole, profiles=np.array(kept), metrics=sorted(names), window=window)
+    assert problems_of_experiment(part, [b.triples() for b in part.values.blocks()]) == []
+    every = list(range(len(whole.contexts)))
+    everything = named_values(whole, list(range(len(whole.profiles))), every)
+    have = named_values(part, kept, every)
+    assert have == {k: v for k, v in everything.items() if k[0] in kept and k[2] in names}
+    assert set(part.metrics.quantities) == names
+    assert not len(part.profiles.summaries)
+    assert samples(part, kept) == cut_samples(whole, kept, window, {m.name for m in part.metrics})
+    assert part.traces.n_samples == sum(len(line) for line in samples(part, kept).values())
+
+
+def samples(experiment: Experiment, profiles: list[int]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    found = {}
+    for number, (profile, _, line) in enumerate(experiment.traces.lines()):
+        found[number, profiles[profile]] = list(zip(line.time_ns.tolist(), line.context.tolist(), strict=True))
+    return found
+
+
+def cut_samples(
+    whole: Experiment, kept: list[int], window: tuple[int, int] | None, names: set[str]
+) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """By the rule: what begins in the window, and what was going on when it began, moved to its beginning."""
+    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for profile, metric, line in whole.traces.lines():
+        if profile not in kept or (metric >= 0 and whole.metrics[metric].name not in names):
+            continue
+        all_of_it = list(zip(line.time_ns.tolist(), line.context.tolist(), strict=True))
+        if window is not None:
+            before = [sample for sample in all_of_it if sample[0] < window[0]]
+            all_of_it = [sample for sample in all_of_it if window[0] <= sample[0] < window[1]]
+            if before and window[0] not in line.time_ns:
+                all_of_it.insert(0, (window[0], before[-1][1]))
+        found[len(found), profile] = all_of_it
+    return found
+
+
+@given(experiments(**NAMED), st.data())
+def test_unused_contexts_are_those_without_value_or_sample_below(whole: Experiment, data: st.DataObject) -> None:
+    kept = kept_of(whole, data)
+    if not kept:
+        return
+    part = callgrove.select(whole, profiles=np.array(kept), drop_unused=True)
+    tree = whole.contexts
+    used = {int(c) for b in whole.values.blocks(np.array(kept)) for c in b.triples().context}
+    used |= {int(c) for p, _, line in whole.traces.lines() if p in kept for c in line.context.tolist() if c >= 0}
+    for chunk in whole.traces.spans(("profile", "context")):
+        used |= {int(c) for p, c in zip(chunk["profile"], chunk["context"], strict=True) if p in kept and c >= 0}
+    waiting = list(used)
+    while waiting:
+        context = waiting.pop()
+        for above in (int(tree.parent[context]), int(tree.within[context])):
+            if above >= 0 and above not in used:
+                used.add(above)
+                waiting.append(above)
+    contexts = sorted(used)
+    assert part.contexts.source_id.tolist() == tree.source_id[contexts].tolist()
+    assert [part.contexts.label(c) for c in range(len(contexts))] == [tree.label(c) for c in contexts]
+    assert problems_of_experiment(part, []) == []
+    full = callgrove.select(whole, profiles=np.array(kept))
+    every = list(range(len(tree)))
+    assert named_values(part, kept, contexts) == named_values(full, kept, every)
+    for quantity in part.metrics.quantities:
+        _same_totals(part, full, quantity, contexts)
+
+
+def _same_totals(part: Experiment, full: Experiment, quantity: str, contexts: list[int]) -> None:
+    for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+        try:
+            want: Array = full.totals(quantity, scope)
+        except UsageError:
+            continue
+        have = part.totals(quantity, scope)
+        np.testing.assert_array_equal(have, want[contexts])
+
+
+@given(experiments(**NAMED), st.data())
+def test_spans_and_what_belongs_to_them(whole: Experiment, data: st.DataObject) -> None:
+    kept = kept_of(whole, data)
+    if not kept or whole.traces.spans_backend is None:
+        return
+    part = callgrove.select(whole, profiles=np.array(kept), window=(10, 40))
+    old = [row for chunk in whole.traces.spans() for row in zip(*chunk.values(), strict=True)]
+    names = list(next(iter(whole.traces.spans()), {}))
+    rows = [dict(zip(names, row, strict=True)) for row in old]
+    chosen = [
+        r for r in rows if r["profile"] in kept and r["start_ns"] < 40 and (r["end_ns"] > 10 or r["start_ns"] >= 10)
+    ]
+    have = [row for chunk in part.traces.spans(("profile", "start_ns", "end_ns", "name")) for row in _rows(chunk)]
+    assert have == [(k, kept.index(r["profile"]), r["start_ns"], r["end_ns"], r["name"]) for k, r in enumerate(chosen)]
+    assert part.traces.n_spans == len(chosen)
+    numbers = {int(r["span"]): k for k, r in enumerate(chosen)}
+    assert part.traces.spans_backend is not None
+    for name in ("kernel", "copy", "counter", "argument", "flow"):
+        side, before = part.traces.spans_backend.side(name), whole.traces.spans_backend.side(name)
+        if before is not None:
+            assert side is not None
+            assert side.span.tolist() == [numbers[s] for s in before.span.tolist() if s in numbers]
+
+
+def _rows(chunk: Any) -> list[tuple[Any, ...]]:
+    return list(zip(*(chunk[k].tolist() for k in ("span", "profile", "start_ns", "end_ns", "name")), strict=True))
+
+
+@given(experiments(**NAMED))
+def test_everything_is_the_experiment_itself(whole: Experiment) -> None:
+    part = callgrove.select(whole)
+    assert part.contexts is whole.contexts
+    assert part.metrics is whole.metrics
+    assert part.profiles.kind.tolist() == whole.profiles.kind.tolist()
+    assert part.values.n_stored() == whole.values.n_stored()
+    assert callgrove.select(whole, traces=False).traces == Traces()
+
+
+def two_threads() -> ExperimentBuilder:
+    """A summary and two threads with one context; columns over both metrics."""
+    builder = ExperimentBuilder("test")
+    context = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    rows = [builder.add_metric(Metric(name, Scope.INCLUSIVE, source_id=k)) for k, name in enumerate(("a", "b"))]
+    count = builder.add_metric(Metric("a", Scope.INCLUSIVE, statistic="count", source_id=9, summary_id=9))
+    for k, formula in enumerate(("$0", "$1", "$0/$1", "$0/$9", "$0 $1")):
+        builder.add_column(Column(f"column {k}", Scope.INCLUSIVE, formula))
+    for number, kind in enumerate((ProfileKind.SUMMARY, ProfileKind.THREAD, ProfileKind.THREAD)):
+        profile = builder.add_profile(kind, [(2, number, number, 3)], source_id=number)
+        for row in rows:
+            builder.add_values([profile], [context], [row], [10.0 if kind == ProfileKind.SUMMARY else 5.0])
+        if kind == ProfileKind.SUMMARY:
+            builder.add_values([profile], [context], [count], [2.0])
+    return builder
+
+
+def test_a_stored_summary_is_not_one_of_the_chosen_profiles() -> None:
+    whole = two_threads().build()
+    part = callgrove.select(whole, profiles=np.array([0, 2]))
+    assert part.profiles.source_id.tolist() == [2]
+    assert part.profiles.identity_list("rank") == [2]
+    assert part.root_total("a") == 5.0
+    assert [m.statistic for m in part.metrics] == ["", ""]
+    assert [c.name for c in part.metrics.columns] == ["column 0", "column 1", "column 2"]
+    with pytest.raises(UsageError, match="no profile was selected"):
+        callgrove.select(whole, profiles=np.array([0]))
+
+
+def test_metrics_take_their_columns_and_statistics_along() -> None:
+    whole = two_threads().build()
+    part = callgrove.select(whole, metrics=["a"])
+    assert [(m.name, m.statistic) for m in part.metrics] == [("a", ""), ("a", "count")]
+    assert [c.name for c in part.metrics.columns] == ["column 0", "column 3"]
+    assert part.root_total("a") == 10.0
+    with pytest.raises(UsageError, match="there is no metric"):
+        callgrove.select(whole, metrics=["nothing"])
+
+
+@given(experiments(n_profiles=3))
+def test_the_time_span_without_a_word_of_the_file(whole: Experiment) -> None:
+    unsaid = Traces(whole.traces.samples, whole.traces.spans_backend, whole.traces.counters)
+    times = [t for _, _, line in unsaid.lines() for t in line.time_ns.tolist()]
+    for chunk in unsaid.spans(("start_ns", "end_ns")):
+        times += [*chunk["start_ns"].tolist(), *chunk["end_ns"].tolist()]
+    times += unsaid.counters.time_ns.tolist() if unsaid.counters is not None else []
+    assert time_span(unsaid) == ((min(times), max(times)) if times else None)
