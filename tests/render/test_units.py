@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.render.units import duration_ns, percent, si
+from callgrove.render.units import duration_ns, percent, printf, si
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,24 @@ def test_percent(share: float, text: str) -> None:
 )
 def test_duration(time_ns: float, text: str) -> None:
     assert duration_ns(time_ns) == text
+
+
+@pytest.mark.parametrize(
+    ("number_format", "value", "text"),
+    [
+        ("%6.2f %%", 12.345, "12.35 %"),
+        ("%6.0f", 7.0, "7"),
+        ("%8.2e", 0.001, "1.00e-03"),
+        ("%d", 3.7, "3"),
+        ("n=%g", 2, "n=2"),
+    ],
+)
+def test_formats_of_c(number_format: str, value: float, text: str) -> None:
+    write = printf(number_format)
+    assert write is not None
+    assert write(value) == text
+
+
+@pytest.mark.parametrize("wrong", ["", "%", "%s", "%n", "%d%d", "%999f", "%.999f", "%*d", "%(x)d", "text", "%c"])
+def test_what_is_no_format_of_a_number(wrong: str) -> None:
+    assert printf(wrong) is None

@@ -2,6 +2,8 @@
 
 costs.py      one metric over the tree, exclusive and inclusive
 groups.py     contexts grouped by function, line, loop, file, module
+columns.py    the columns that a profiler wants shown: formulas
+statistics.py what they are made of: sums, counts, minima over threads
 flat.py       the flat profile: `top`
 trees.py      the call tree from the roots down: `tree`
 callers.py    the call tree from the costly functions up: `tree --bottom-up`

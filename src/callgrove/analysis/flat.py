@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from callgrove.analysis.columns import ShownColumns
 from callgrove.analysis.costs import Costs
 from callgrove.analysis.groups import group
 from callgrove.analysis.rows import described
@@ -13,23 +14,26 @@ from callgrove.model.table import Column, Table
 __all__ = ["top"]
 
 
-def top(costs: Costs, by: str = "function", limit: int | None = None) -> Table:
+def top(costs: Costs, by: str = "function", limit: int | None = None, columns: ShownColumns | None = None) -> Table:
     """Groups by exclusive cost, the costliest first; percent is of their exclusive cost.
 
-    Groups without any cost are left out. Over all rows, the exclusive column adds up to the total.
+    Groups without any cost are left out. Over all rows, the exclusive column adds up to the total. `columns` are shown
+    of the same rows.
     """
     groups = group(costs.tree, by)
     exclusive, inclusive = groups.exclusive(costs), groups.inclusive(costs)
     costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
     order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
     shown = order if limit is None else order[:limit]
-    columns = described(costs.tree, groups.first[shown].tolist())
+    described_as = described(costs.tree, groups.first[shown].tolist())
     if by in ("file", "module"):
-        columns = _only(costs, by, groups.first[shown].tolist(), columns)
+        described_as = _only(costs, by, groups.first[shown].tolist(), described_as)
+    more = columns.of_rows(groups.rows(shown, costs.tree)) if columns else ()
     return Table(
         (
-            *columns,
+            *described_as,
             *costs.columns(exclusive[shown], inclusive[shown], exclusive[shown]),
+            *more,
         ),
         left=len(order) - len(shown),
     )

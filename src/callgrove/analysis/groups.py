@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.analysis.costs import Costs
+from callgrove.analysis.statistics import Rows
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
@@ -56,6 +57,10 @@ class Groups:
     def inclusive(self, costs: Costs) -> Array:
         """Inclusive cost of the outermost contexts of each group."""
         return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
+
+    def rows(self, chosen: Ints, tree: ContextTree) -> Rows:
+        """Some groups as rows of a view."""
+        return Rows.of_groups(chosen, self.of, outermost(self.of, tree), len(self))
 
     def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
         aggregation = costs.metric.aggregation

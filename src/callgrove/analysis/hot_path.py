@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from callgrove.analysis.columns import ShownColumns
 from callgrove.analysis.costs import Costs
 from callgrove.analysis.rows import described
+from callgrove.analysis.statistics import Rows
 from callgrove.analysis.trees import fold_lines
 from callgrove.model.table import Column, Table
 
 __all__ = ["hot_path"]
 
 
-def hot_path(costs: Costs, share: float = 0.5) -> Table:
+def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = None) -> Table:
     """Contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the total."""
     folded = fold_lines(costs)
     below: dict[int, list[int]] = {}
@@ -35,5 +37,6 @@ def hot_path(costs: Costs, share: float = 0.5) -> Table:
             Column("depth", folded.depth[chosen]),
             *described(costs.tree, path),
             *costs.columns(folded.exclusive[chosen], folded.inclusive[chosen], folded.inclusive[chosen]),
+            *(columns.of_rows(Rows.of_contexts(chosen, folded.owner)) if columns else ()),
         )
     )

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from callgrove.analysis.columns import ShownColumns
 from callgrove.analysis.costs import Costs
 from callgrove.analysis.groups import nearest
 from callgrove.analysis.rows import described
+from callgrove.analysis.statistics import Rows
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.table import Column, Table
@@ -22,10 +24,12 @@ FOLDED = (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
 class Folded:
     """A tree in which lines and call sites are part of what they are nested in.
 
-    `shown` are the contexts that remain; `parent` and `depth` are theirs, for every context of the tree.
+    `shown` are the contexts that remain, `owner` is the one that each became part of; `parent` and `depth` are theirs,
+    for every context of the tree.
     """
 
     shown: Bools
+    owner: Ids
     parent: Ids
     depth: Ids
     exclusive: Array
@@ -46,14 +50,16 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
     aggregation = costs.metric.aggregation
     exclusive = np.full(n, aggregation.neutral, costs.exclusive.dtype if not aggregation.neutral else np.float64)
     aggregation.combine_at(exclusive, owner, costs.exclusive)
-    return Folded(shown, parent, np.array(depth, np.int32), exclusive, costs.inclusive)
+    return Folded(shown, owner, parent, np.array(depth, np.int32), exclusive, costs.inclusive)
 
 
-def top_down(costs: Costs, source: bool = False, limit: int | None = None) -> Table:
+def top_down(
+    costs: Costs, source: bool = False, limit: int | None = None, columns: ShownColumns | None = None
+) -> Table:
     """The call tree in preorder, the costliest child first; percent is of inclusive cost.
 
     Contexts without any cost are left out. A limit keeps the contexts with the highest inclusive cost and all that
-    lies above them.
+    lies above them. `columns` are shown of the same rows.
     """
     folded = fold_lines(costs, source)
     costly = np.flatnonzero(folded.shown & (costs.has(folded.exclusive) | costs.has(folded.inclusive)))
@@ -66,6 +72,7 @@ def top_down(costs: Costs, source: bool = False, limit: int | None = None) -> Ta
             *described(costs.tree, order.tolist()),
             *costs.columns(folded.exclusive[order], folded.inclusive[order], folded.inclusive[order]),
             *_source_text(costs, order, source),
+            *(columns.of_rows(Rows.of_contexts(order, folded.owner)) if columns else ()),
         ),
         left=len(costly) - len(chosen),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from callgrove.cli.options import add_input, add_selection, add_table_output, emit
+from callgrove.cli.options import add_all_metrics, add_input, add_selection, add_table_output, emit
 
 
 def share(text: str) -> float:
@@ -21,6 +21,7 @@ def share(text: str) -> float:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_selection(parser)
+    add_all_metrics(parser)
     parser.add_argument(
         "--share",
         type=share,
@@ -35,11 +36,12 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import costs
     from callgrove.analysis.hot_path import hot_path
     from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.viewing import headline, shown
+    from callgrove.cli.viewing import all_columns, headline, shown
 
     experiment = open_experiment(args)
     found = costs(experiment, args.metric, args.rank, args.thread)
-    table = hot_path(found, args.share)
+    columns = all_columns(experiment, args)
+    table = hot_path(found, args.share, columns)
     headline(found, args)
     emit(shown(table, found, args), args)
     return said_everything(experiment, args, printed=bool(len(table)))

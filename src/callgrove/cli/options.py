@@ -3,6 +3,7 @@
 add_input           PATH, --from, --strict, --salvage        args.path (or .paths), .from_format, .strict, .salvage
 add_study_input     the same, --point, --scaling, ...        also .points, .scaling, .study_scope, .folder_pattern, ...
 add_selection       -m, --rank, --thread                     args.metric, .rank, .thread
+add_all_metrics     --all-metrics                            args.all_metrics
 add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
 add_execution       -j, --mpi, --dask                        args.jobs, .mpi, .dask; `engine` makes one choice of them
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TABLE_FORMATS",
     "IntSet",
+    "add_all_metrics",
     "add_execution",
     "add_from",
     "add_input",
@@ -154,6 +156,14 @@ def add_selection(
     group.add_argument("-m", "--metric", metavar="NAME", help=metric)
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
     group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
+
+
+def add_all_metrics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--all-metrics",
+        action="store_true",
+        help="show every column that the profiler wants shown; -m still chooses and orders the rows",
+    )
 
 
 def add_table_output(

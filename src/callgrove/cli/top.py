@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from callgrove.cli.options import add_input, add_selection, add_table_output, emit
+from callgrove.cli.options import add_all_metrics, add_input, add_selection, add_table_output, emit
 
 GROUPS = ("function", "line", "loop", "context", "file", "module")
 
@@ -12,6 +12,7 @@ GROUPS = ("function", "line", "loop", "context", "file", "module")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_selection(parser)
+    add_all_metrics(parser)
     parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")
     add_table_output(parser, limit=20)
 
@@ -20,11 +21,12 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import costs
     from callgrove.analysis.flat import top
     from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.viewing import headline, shown
+    from callgrove.cli.viewing import all_columns, headline, shown
 
     experiment = open_experiment(args)
     found = costs(experiment, args.metric, args.rank, args.thread)
-    table = top(found, args.by, args.limit)
+    columns = all_columns(experiment, args)
+    table = top(found, args.by, args.limit, columns)
     headline(found, args)
     emit(shown(table, found, args), args)
     return said_everything(experiment, args, printed=bool(len(table)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from callgrove.cli.options import add_input, add_selection, add_table_output, emit
+from callgrove.cli.options import add_all_metrics, add_input, add_selection, add_table_output, emit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_selection(parser)
+    add_all_metrics(parser)
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--bottom-up", action="store_true", help="from the costly functions up to their callers")
     way.add_argument(
@@ -25,11 +26,15 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import costs
     from callgrove.analysis.trees import top_down
     from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.viewing import headline, shown
+    from callgrove.cli.viewing import all_columns, headline, shown
+    from callgrove.errors import UsageError
 
+    if args.bottom_up and args.all_metrics:
+        raise UsageError("--all-metrics shows columns of contexts; --bottom-up has rows of callers, which have none")
     experiment = open_experiment(args)
     found = costs(experiment, args.metric, args.rank, args.thread)
-    table = bottom_up(found, args.limit) if args.bottom_up else top_down(found, args.source, args.limit)
+    columns = all_columns(experiment, args)
+    table = bottom_up(found, args.limit) if args.bottom_up else top_down(found, args.source, args.limit, columns)
     headline(found, args)
     emit(shown(table, found, args), args)
     return said_everything(experiment, args, printed=bool(len(table)))

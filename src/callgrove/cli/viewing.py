@@ -9,15 +9,17 @@ import argparse
 import os
 from collections.abc import Callable
 
-from callgrove.analysis.costs import Costs
+from callgrove.analysis.columns import CostColumn, ShownColumns, shown_columns
+from callgrove.analysis.costs import Costs, select
 from callgrove.cli.messages import note
 from callgrove.cli.output import stdout_look
+from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import time_unit
 from callgrove.model.table import Column, Table
 from callgrove.render.bars import bar
-from callgrove.render.units import percent, si
+from callgrove.render.units import percent, printf, si
 
-__all__ = ["amount", "headline", "shown"]
+__all__ = ["all_columns", "amount", "headline", "shown"]
 
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
@@ -42,10 +44,23 @@ def headline(costs: Costs, args: argparse.Namespace) -> None:
         note(f"{costs.metric.name}: {amount(costs.metric.unit)(costs.total)} in all{chosen}")
 
 
+def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumns | None:
+    """The columns that --all-metrics asks for."""
+    if not args.all_metrics:
+        return None
+    found = shown_columns(experiment, select(experiment, args.rank, args.thread))
+    if found.left_out:
+        some = ", ".join(found.left_out[:3]) + (", ..." if len(found.left_out) > 3 else "")
+        note(f"{len(found.left_out)} columns have a formula that cannot be computed: {some}")
+    return found
+
+
 def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
     """The table as --format wants it."""
     if args.format != "table":
         return table
+    if args.all_metrics:
+        return _with_all_metrics(table)
     cells = {column.name: column.plain() for column in table.columns}
     write = amount(costs.metric.unit)
     look = stdout_look()
@@ -67,6 +82,32 @@ def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
     return Table(tuple(columns), table.left)
 
 
+def _with_all_metrics(table: Table) -> Table:
+    """Names and every column that has anything to say about these rows; zeros are blank, as what is not stored."""
+    cells = {column.name: column.plain() for column in table.columns}
+    depths = cells.get("depth", [0] * len(table))
+    columns = [Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
+    costs = [column for column in table.columns if isinstance(column, CostColumn)]
+    used = [column for column in costs if any(column.plain())]
+    columns += [Column(column.name, _right(_texts(column), len(column.name))) for column in used]
+    if len(used) < len(costs):
+        note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
+    places = zip(cells["file"], cells["line"], cells["module"], strict=True)
+    columns.append(Column("where", [_where(*place) for place in places]))
+    return Table(tuple(columns), table.left)
+
+
+def _texts(column: CostColumn) -> list[str]:
+    """The cells of a column in its own format, with their share of the total where the profiler shows one."""
+    write = printf(column.number_format) or amount(column.unit)
+    cells = [write(value) if value else "" for value in column.plain()]
+    if not column.total:
+        return cells
+    shares = [percent(value / column.total) if value else "" for value in column.plain()]
+    width = max(map(len, shares), default=0)
+    return [f"{cell}  {share.rjust(width)}" if cell else "" for cell, share in zip(cells, shares, strict=True)]
+
+
 def _named(name: str, kind: str, depth: int) -> str:
     """The name under its callers; a place is shown without the folders it lies in."""
     short = name
@@ -78,8 +119,9 @@ def _named(name: str, kind: str, depth: int) -> str:
     return "  " * depth + short
 
 
-def _right(cells: list[str]) -> list[str]:
+def _right(cells: list[str], least: int = 0) -> list[str]:
     width = max(map(len, cells), default=0)
+    width = max(width, least)
     return [cell.rjust(width) for cell in cells]
 
 

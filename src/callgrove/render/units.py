@@ -3,13 +3,16 @@
 si(0.0451, "s")      45.1 ms        si(12_345)          12.3 k
 si(2.5e9, "bytes")   2.50 GB        percent(0.1234)     12.3%
 duration_ns(1.5e9)   1.50 s         duration_ns(9e12)   2 h 30 min
+printf("%6.2f %%")(12.345)   12.35 %, or None for what is no format of a number
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from math import floor, isfinite, log10
 
-__all__ = ["duration_ns", "percent", "si"]
+__all__ = ["duration_ns", "percent", "printf", "si"]
 
 _PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _SYMBOLS = {"sec": "s", "seconds": "s", "bytes": "B", "byte": "B"}
@@ -57,6 +60,17 @@ def percent(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1%"
     return f"{100 * share:.1f}%"
+
+
+_PRINTF = re.compile(r"(?:[^%]|%%){0,40}%[-+ #0]{0,5}\d{0,2}(?:\.\d{1,2})?(?P<kind>[eEfFgGdi])(?:[^%]|%%){0,40}")
+
+
+def printf(number_format: str) -> Callable[[float], str] | None:
+    """How C writes one number in this format; None where the format is not one of a number."""
+    found = _PRINTF.fullmatch(number_format)
+    if found is None:
+        return None
+    return lambda value: (number_format % value).strip() if isfinite(value) else str(value)
 
 
 def duration_ns(time_ns: float) -> str:

@@ -1,0 +1,182 @@
+"""The columns that a profiler wants shown, as columns of a view: formulas over sums, counts, minima over threads.
+
+A column is a formula whose variables are ids of the file (`Metric.summary_id`), or of other columns. Here they become
+(quantity, scope, statistic); `statistics` computes these for the rows of a view. What a view shows:
+
+    visible columns only; where there are several exclusive scopes, one of them (function before lexical)
+    where a file has no columns, the inclusive and the exclusive cost of every visible quantity
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from callgrove.analysis.statistics import Quantity, Rows, Statistics
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Floats, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.expressions import Call, Expression, Variable, fold, postorder
+from callgrove.model.formulas import FormulaError, evaluate, parse
+from callgrove.model.metrics import Column, Metrics, Scope
+from callgrove.model.scopes import recipe
+from callgrove.model.table import Column as TableColumn
+
+__all__ = ["CostColumn", "ShownColumns", "shown_columns"]
+
+MARKS = {Scope.INCLUSIVE: " (I)", Scope.NONE: ""}  # all others are exclusive in one way or another
+EXCLUSIVE_FIRST = (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.LEXICAL, Scope.POINT)
+SAME_UNIT = ("", "Sum", "Mean", "StdDev", "Min", "Max")
+SPREADS = ("StdDev", "CfVar")
+TAKEN = ("context", "depth", "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent", "source")
+LARGEST = 10_000  # terms of a formula, with those of the columns that it refers to
+
+
+@dataclass(frozen=True, eq=False)
+class CostColumn(TableColumn):
+    """A column of a table with what is needed to print it: `total` is what percentages are of, None without."""
+
+    number_format: str = ""
+    unit: str = ""
+    total: float | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One column: its name, and its formula over numbered quantities."""
+
+    name: str
+    column: Column
+    formula: Expression
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class ShownColumns:
+    """All columns of a view, over some profiles. `quantities` are what the formulas' variables mean."""
+
+    experiment: Experiment
+    profiles: Ints | None
+    columns: tuple[Shown, ...]
+    quantities: tuple[Quantity, ...]
+    left_out: tuple[str, ...] = field(default=())  # columns that cannot be computed
+
+    def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
+        """The columns for the rows of a view; no value is an empty cell."""
+        inclusive = [q.inclusive for q in self.quantities]
+        found = Statistics(self.experiment, self.profiles).of([*self.quantities, *inclusive], rows)
+        values = {k: found[q][:-1] for k, q in enumerate(self.quantities)}
+        totals = {k: found[q][-1:] for k, q in enumerate(inclusive)}
+        return tuple(self._column(shown, values, totals, rows.n) for shown in self.columns)
+
+    def _column(self, shown: Shown, values: Mapping[int, Floats], totals: Mapping[int, Floats], n: int) -> CostColumn:
+        column = shown.column
+        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent else None
+        cells = self._evaluated(shown, values, n)
+        return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
+
+    def _evaluated(self, shown: Shown, values: Mapping[int, Floats], n: int) -> Floats:
+        found = np.broadcast_to(evaluate(shown.formula, values), n).copy()
+        found[~np.isfinite(found)] = np.nan
+        if shown.column.statistic in SPREADS:  # equal values may seem to spread by less than nothing: rounding
+            used = shown.formula.variables()
+            touched: Array = np.logical_or.reduce([values[k] != 0 for k in used]) if used else np.zeros(n, np.bool_)
+            found[np.isnan(found) & touched] = 0.0
+        return found
+
+
+def shown_columns(experiment: Experiment, profiles: Ints | None = None) -> ShownColumns:
+    """The columns to show of an experiment, over all profiles or those given."""
+    reader = _Reader(experiment.metrics)
+    shown, left_out = [], []
+    for column in _chosen(experiment.metrics.columns):
+        formula = reader.formula(column)
+        if formula is None:
+            left_out.append(_name(column))
+        else:
+            shown.append(Shown(_name(column), column, formula, _unit(experiment.metrics, column)))
+    if not shown:
+        shown = list(_plain(experiment.metrics, reader))
+    names = {one.name: one for one in reversed(shown)}  # two columns of one name: the first one counts
+    unique = tuple(one for one in shown if names[one.name] is one)
+    return ShownColumns(experiment, profiles, unique, tuple(reader.quantities), tuple(left_out))
+
+
+def _name(column: Column) -> str:
+    statistic = f":{column.statistic}" if column.statistic else ""
+    mark = MARKS.get(column.scope, " (E)") or (" (metric)" if column.name in TAKEN and not statistic else "")
+    return f"{column.name}{statistic}{mark}"
+
+
+def _unit(metrics: Metrics, column: Column) -> str:
+    known = column.name in metrics.quantities and column.statistic in SAME_UNIT
+    return metrics.first(column.name).unit if known else ""
+
+
+def _chosen(columns: Iterable[Column]) -> list[Column]:
+    """Visible ones; of several exclusive ones with the same name the first by scope."""
+    visible = [column for column in columns if column.visible]
+    best: dict[str, int] = {}
+    for column in visible:
+        if column.scope in EXCLUSIVE_FIRST:
+            rank = EXCLUSIVE_FIRST.index(column.scope)
+            best[_name(column)] = min(rank, best.get(_name(column), rank))
+    return [c for c in visible if c.scope not in EXCLUSIVE_FIRST or EXCLUSIVE_FIRST.index(c.scope) == best[_name(c)]]
+
+
+def _plain(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
+    """Both costs of every visible quantity."""
+    for name in metrics.shown:
+        first = metrics.first(name)
+        for scope in (Scope.INCLUSIVE, Scope.EXCLUSIVE):
+            try:
+                possible = first.composite is None and recipe(metrics, name, scope) is not None
+            except UsageError:
+                possible = False
+            if possible:
+                column = Column(name, scope, "", show_percent=first.show_percent, number_format=first.number_format)
+                yield Shown(_name(column), column, reader.variable(Quantity(name, scope)), first.unit)
+
+
+class _Reader:
+    """Formulas of columns, with numbered quantities instead of ids of the file."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._rows = {
+            id_: Quantity(row.name, row.scope, row.statistic)
+            for row in reversed(metrics.rows)
+            if (id_ := row.source_id if row.summary_id is None else row.summary_id) is not None
+        }
+        self._columns = {c.source_id: c for c in reversed(metrics.columns) if c.source_id is not None}
+        self.quantities: dict[Quantity, int] = {}
+
+    def variable(self, quantity: Quantity) -> Expression:
+        return Variable(self.quantities.setdefault(quantity, len(self.quantities)))
+
+    def formula(self, column: Column) -> Expression | None:
+        """None where it cannot be read, or refers to what is not there."""
+        try:
+            return self._expanded(column, ())
+        except (FormulaError, KeyError):
+            return None
+
+    def _expanded(self, column: Column, above: tuple[Column, ...]) -> Expression:
+        """The formula of a column with those of the columns that it refers to in their places."""
+        if column in above:
+            raise KeyError(column.name)
+
+        def combine(node: Expression, args: Sequence[Expression]) -> Expression:
+            if isinstance(node, Call):
+                return Call(node.name, tuple(args))
+            if not isinstance(node, Variable) or node.id is None:
+                return node
+            if node.id in self._rows:
+                return self.variable(self._rows[node.id])
+            return self._expanded(self._columns[node.id], (*above, column))
+
+        found = fold(parse(column.formula), combine)
+        if len(above) > 0 and len(postorder(found)) > LARGEST:
+            raise KeyError(column.name)
+        return found
