@@ -53,6 +53,15 @@ def test_an_uncounted_rest_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("n\n1\n", "callgrove: more rows were left out by --limit\n")
 
 
+def test_a_known_rest_is_counted_without_reading_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def chunks() -> Iterator[Table]:
+        yield numbers(1, 2)
+        raise AssertionError("read further than the limit")
+
+    emit(chunks(), args(limit=1), n_rows=7)
+    assert capsys.readouterr() == ("n\n1\n", "callgrove: 6 more rows were left out by --limit\n")
+
+
 @pytest.mark.parametrize(
     ("chunks", "limit", "expected", "left"),
     [

@@ -168,3 +168,22 @@ def test_hot_follows_the_costliest_calls(capsys: Capture) -> None:
         assert (
             len(rows(capsys, "hot", path, "--share", "0")) >= len(hot) >= len(rows(capsys, "hot", path, "--share", "1"))
         )
+
+
+@pytest.mark.parametrize(("table", "options"), [("contexts", ()), ("samples", ()), ("samples", ("--thread", "1"))])
+def test_export_says_how_many_rows_are_left(
+    table: str, options: tuple[str, ...], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the table comes in many chunks, which are not read."""
+    n = len(rows(capsys, "export", PTH4, "--table", table, *options))
+    monkeypatch.setattr("callgrove.analysis.tables.CHUNK", 2)
+    capsys.readouterr()
+    assert main(["export", str(PTH4), "--table", table, "--limit", "3", *options]) == 0
+    assert f"callgrove: {n - 3} more rows were left out by --limit" in capsys.readouterr().err
+
+
+def test_info_writes_to_a_file(capsys: Capture, tmp_path: Path) -> None:
+    for options in ((), ("--format", "json"), ("--metrics",)):
+        printed = run(capsys, "info", PTH4, PTH4, *options)
+        assert run(capsys, "info", PTH4, PTH4, *options, "-o", tmp_path / "facts") == ""
+        assert (tmp_path / "facts").read_text("utf-8") == printed

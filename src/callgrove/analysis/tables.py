@@ -27,7 +27,7 @@ from callgrove.model.table import Column, Table
 from callgrove.model.traces import Samples, SpanKind
 from callgrove.model.values import SparseBlock
 
-__all__ = ["TABLES", "Selection", "export", "metric_rows"]
+__all__ = ["TABLES", "Selection", "export", "metric_rows", "n_rows"]
 
 CHUNK = 1 << 16  # rows
 MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may take 50 kB
@@ -54,6 +54,19 @@ def export(experiment: Experiment | Study, table: str, selection: Selection | No
     if table == "series":
         raise UsageError(f"{experiment.path}: is an experiment, which has no table series")
     return _EXPERIMENT[table](experiment, chosen)
+
+
+def n_rows(experiment: Experiment, table: str, selection: Selection) -> int | None:
+    """How many rows a table has, where that is known without making it."""
+    if table == "contexts":
+        return len(experiment.contexts)
+    if table == "samples" and experiment.traces.samples is not None:
+        lines = experiment.traces.samples
+        chosen = lines.count if selection.profiles is None else lines.count[np.isin(lines.profile, selection.profiles)]
+        return int(chosen.sum())
+    if table == "spans" and selection.profiles is None:
+        return experiment.traces.n_spans
+    return None
 
 
 def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:

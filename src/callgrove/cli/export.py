@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
-    from callgrove.analysis.tables import Selection, export
+    from callgrove.analysis.tables import Selection, export, n_rows
     from callgrove.cli.opening import as_study, open_any, said_everything
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
@@ -42,5 +42,5 @@ def run(args: argparse.Namespace) -> int:
         tables = chain([first], tables)
         if not len(first):
             said_everything(opened, args, printed=False)
-    emit(tables, args)
+    emit(tables, args, n_rows(opened, args.table, chosen))
     return said_everything(opened, args)

@@ -23,39 +23,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
     parser.add_argument("--format", choices=TABLE_FORMATS, default="table", help="default: table")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
 
 
 def run(args: argparse.Namespace) -> int:
     from callgrove.cli.opening import open_experiment, said_everything
     from callgrove.cli.options import emit
+    from callgrove.cli.output import write_text
 
     code = 0
     tables: list[Table] = []
+    text: list[str] = []
     for number, path in enumerate(args.paths):
-        one = argparse.Namespace(**{**vars(args), "path": path, "output": None, "limit": None})
+        one = argparse.Namespace(**{**vars(args), "path": path, "limit": None})
         experiment = open_experiment(one)
         if args.metrics or args.format != "table":
             table = _metrics(experiment) if args.metrics else _facts_table(experiment)
             tables.append(_of_path(table, path) if len(args.paths) > 1 else table)
         else:
-            print("\n" if number else "", end="")
-            _show(experiment, path)
+            text += ["\n" if number else "", *_shown(experiment, path)]
+            if not args.output:  # one after the other: what is wrong with the next one must not hide this one
+                write_text(text, None)
+                text = []
         code = max(code, said_everything(experiment, one))
     if tables:  # of all paths one table: two arrays are no JSON
-        emit(tables, argparse.Namespace(format=args.format, output=None, limit=None))
+        emit(tables, argparse.Namespace(format=args.format, output=args.output, limit=None))
+    elif args.output:
+        write_text(text, args.output)
     return code
 
 
-def _show(experiment: Experiment, path: str) -> None:
+def _shown(experiment: Experiment, path: str) -> Iterator[str]:
     from callgrove.analysis.overview import overview
     from callgrove.render.visible import visible
 
     facts = overview(experiment)
     for word, value in _facts(facts):
-        print(f"{word:<10} {visible(value)}")
-    print("next")
+        yield f"{word:<10} {visible(value)}\n"
+    yield "next\n"
     for command in _next(facts, path):
-        print(f"           {command}")
+        yield f"           {command}\n"
 
 
 def _facts_table(experiment: Experiment) -> Table:

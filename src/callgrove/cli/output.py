@@ -16,35 +16,45 @@ from callgrove.cli.messages import note
 from callgrove.model.table import UNCOUNTED, Table
 from callgrove.render import PLAIN, Look, render
 
-__all__ = ["emit", "limited", "replacing", "stdout_look"]
+__all__ = ["emit", "limited", "replacing", "stdout_look", "write_text"]
 
 _SHOWS_WHAT_IS_LEFT = ("table", "markdown")
 
 
-def emit(tables: Table | Iterable[Table], args: argparse.Namespace) -> None:
-    """Prints one table, given whole or in chunks, as --format, --output and --limit say."""
+def emit(tables: Table | Iterable[Table], args: argparse.Namespace, n_rows: int | None = None) -> None:
+    """Prints one table, given whole or in chunks, as --format, --output and --limit say. `n_rows` is how many rows
+    there are in all, where that is known without reading them."""
     stream = [tables] if isinstance(tables, Table) else tables
     if args.limit is not None:
-        stream = limited(stream, args.limit)
+        stream = limited(stream, args.limit, n_rows)
     cut: list[int] = []
     look = PLAIN if args.output else stdout_look()
     pieces = render(_counting_cut(stream, cut), args.format, look)
-    if args.output:
-        _write_file(pieces, args.output)
-    else:
-        sys.stdout.writelines(pieces)
+    write_text(pieces, args.output)
     if cut and args.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut)} '}more rows were left out by --limit")
 
 
-def limited(tables: Iterable[Table], limit: int) -> Iterator[Table]:
-    """The first `limit` rows. What is left is counted only where that costs no more than one further chunk."""
+def write_text(pieces: Iterable[str], target: str | None) -> None:
+    """Text to a file, which is replaced when all is written, or to stdout."""
+    if target:
+        _write_file(pieces, target)
+    else:
+        sys.stdout.writelines(pieces)
+
+
+def limited(tables: Iterable[Table], limit: int, n_rows: int | None = None) -> Iterator[Table]:
+    """The first `limit` rows. What is left is counted only where that is known (`n_rows`), or costs no more than one
+    further chunk."""
     stream = iter(tables)
     room = limit
     for table in stream:
         if len(table) > room:
             cut = table.head(room)
-            yield cut if next(stream, None) is None else replace(cut, left=UNCOUNTED)
+            if n_rows is not None:
+                yield replace(cut, left=n_rows - limit)
+            else:
+                yield cut if next(stream, None) is None else replace(cut, left=UNCOUNTED)
             return
         yield table
         room -= len(table)
