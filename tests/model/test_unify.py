@@ -17,7 +17,7 @@ from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.unify import PLACES, Unified, Unifier, unify
+from callgrove.model.unify import PLACES, Unified, Unifier, names, unify
 from tests.model.strategies import forests, trees
 
 OPTIONS = st.fixed_dictionaries(
@@ -212,6 +212,36 @@ def test_kinds_relations_and_parameters_count() -> None:
     tree = builder.build().contexts
     found = unify([tree, tree], merge_equal=True)
     assert found.maps[0].tolist() == found.maps[1].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_names_alone_may_count() -> None:
+    """Formats differ in kinds and places, in what they call an instruction, and in names of roots."""
+    trees_ = []
+    for root, kind, name in (
+        ("<program root>", ContextKind.PLACEHOLDER, "<unknown> 0x10"),
+        ("main thread", ContextKind.ENTRY, ""),
+    ):
+        builder = ExperimentBuilder("test")
+        top = builder.add_context(-1, kind, builder.region(kind, root))
+        place = builder.region(ContextKind.FUNCTION, "f", file=builder.file(f"{kind}.c"))
+        f = builder.add_context(top, ContextKind.FUNCTION, place, parameters=[("n", 1.0)])
+        instruction = builder.region(ContextKind.INSTRUCTION, name, module=builder.module("app"), offset=16)
+        builder.add_context(f, ContextKind.INSTRUCTION, instruction)
+        trees_.append(builder.build().contexts)
+    assert len(unify(trees_).tree) == 6
+    assert names(trees_[0]) == names(trees_[1]) == ["main thread", "f(n=1.0)", "app+0x10"]
+    found = unify(trees_, by_name=True)
+    assert len(found.tree) == 3
+    assert found.maps[0].tolist() == found.maps[1].tolist() == [0, 1, 2]
+
+
+def test_elided_contexts_of_one_tree_may_be_left_out() -> None:
+    builder = ExperimentBuilder("test")
+    builder.add_context(-1, ContextKind.ELIDED, source_id=7)
+    unifier = Unifier(whole := ExperimentBuilder("test"))
+    assert unifier.add(builder.build().contexts, keep_elided=False).tolist() == [-1]
+    assert unifier.add(builder.build().contexts).tolist() == [0]
+    assert whole.n_contexts == 1
 
 
 def test_elided_contexts_stay_apart() -> None:

@@ -10,6 +10,7 @@ that call one function) stay apart: the first matches the first of the other tre
                                                    `-- g               g -> g
 
 New contexts follow in the order in which they appear, so unify([a, b, c]) is unify([unify([a, b]), c]), to the last id.
+`by_name` compares nothing but `names`: formats differ in kinds and places.
 What the first tree says of a context (region, call site, attributes) stays. `source_id` is gone, as it means one file;
 elided contexts are never matched and keep theirs.
 """
@@ -26,9 +27,11 @@ from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, ContextTree
 
-__all__ = ["PLACES", "Unified", "Unifier", "unify"]
+__all__ = ["PLACES", "Unified", "Unifier", "names", "unify"]
 
 PLACES = ("file", "line", "module", "offset")  # what matching may ignore: builds of one program differ in these
+
+ROOTS = {"<program root>": "main thread", "<thread root>": "application thread"}  # two generations of HPCToolkit
 
 Key = tuple[object, ...]
 
@@ -45,12 +48,13 @@ def unify(
     trees: Sequence[ContextTree],
     *,
     ignore: Collection[str] = (),
+    by_name: bool = False,
     merge_equal: bool = False,
     keep_elided: bool = True,
 ) -> Unified:
     """One tree of many; the options are those of `Unifier`."""
     builder = ExperimentBuilder("unified")
-    unifier = Unifier(builder, ignore=ignore, merge_equal=merge_equal, keep_elided=keep_elided)
+    unifier = Unifier(builder, ignore=ignore, by_name=by_name, merge_equal=merge_equal, keep_elided=keep_elided)
     numbers = [unifier.add(tree) for tree in trees]
     final = np.append(builder.order(), np.int32(ABSENT))  # -1 picks the last entry, which is absent again
     return Unified(builder.build().contexts, tuple(final[own] for own in numbers))
@@ -59,8 +63,9 @@ def unify(
 class Unifier:
     """Adds trees, one after the other, to the contexts of a builder.
 
-    `ignore` names what of PLACES does not count, for runs of different builds. `merge_equal` makes one context of equal
-    siblings inside a tree, whose values then add up. `keep_elided=False` leaves elided contexts out.
+    `ignore` names what of PLACES does not count, for runs of different builds; `by_name` lets nothing but names count.
+    `merge_equal` makes one context of equal siblings inside a tree, whose values then add up. `keep_elided=False`
+    leaves elided contexts out.
     Where copies of source files lie is for the caller to say: they belong to one input each.
     """
 
@@ -69,6 +74,7 @@ class Unifier:
         builder: ExperimentBuilder,
         *,
         ignore: Collection[str] = (),
+        by_name: bool = False,
         merge_equal: bool = False,
         keep_elided: bool = True,
     ) -> None:
@@ -76,18 +82,20 @@ class Unifier:
             raise UsageError(f"matching cannot ignore {unknown[0]!r}; it can ignore {', '.join(PLACES)}")
         self._builder = builder
         self._kept = tuple(place for place in PLACES if place not in ignore)
+        self._by_name = by_name
         self._merge_equal = merge_equal
         self._keep_elided = keep_elided
         self._keys: dict[Key, int] = {}
         self._known: dict[int, int] = {}  # unified parent, key and ordinal, packed -> unified context
 
-    def add(self, tree: ContextTree) -> Ids:
-        """Match a tree with those added before; gives, for each of its contexts, the number in the builder."""
-        numbers, fresh = self._match(tree)
+    def add(self, tree: ContextTree, keep_elided: bool | None = None) -> Ids:
+        """Match a tree with those added before; gives, for each of its contexts, the number in the builder.
+        `keep_elided` may differ from tree to tree."""
+        numbers, fresh = self._match(tree, self._keep_elided if keep_elided is None else keep_elided)
         self._add_contexts(tree, numbers, fresh)
         return numbers
 
-    def _match(self, tree: ContextTree) -> tuple[Ids, Ints]:
+    def _match(self, tree: ContextTree, keep_elided: bool) -> tuple[Ids, Ints]:
         """The number of every context, and which contexts are new, in the order of their numbers."""
         n = tree.n_listed
         slots = self._slots(tree)
@@ -101,7 +109,7 @@ class Unifier:
                 fresh.append(context)
                 following += 1
             numbers[context] = number
-        if self._keep_elided:
+        if keep_elided:
             fresh.extend(range(n, len(tree)))
             numbers[n:] = range(following, following + len(tree) - n)
         return np.array(numbers, np.int32), np.array(fresh, np.int64)
@@ -121,6 +129,8 @@ class Unifier:
     def _key_numbers(self, tree: ContextTree) -> Ints:
         """What identifies each context below its parent, as a number that is the same in all trees."""
         n = tree.n_listed
+        if self._by_name:
+            return np.array([self._number((name,)) for name in names(tree)], np.int64)
         site = [tree.call_file] * ("file" in self._kept) + [tree.call_line] * ("line" in self._kept)
         code = np.zeros(n, np.int64)
         for column in (tree.region, tree.kind, tree.relation, *site):
@@ -217,6 +227,23 @@ def _present(*columns: Ids) -> Ids:
     """The ids that occur, in order."""
     ids: Ids = np.unique(np.concatenate(columns))
     return ids[ids >= 0]
+
+
+def names(tree: ContextTree) -> list[str]:
+    """What the listed contexts are called where formats are compared, parameters included.
+
+    An instruction is called by its place, whatever a file says of it; a file's own id, which others do not share, is
+    no name; and the two roots that every program has are called the same.
+    """
+    regions, kinds = tree.region[: tree.n_listed].tolist(), tree.kind[: tree.n_listed].tolist()
+    found = []
+    for context, (region, kind, parent) in enumerate(zip(regions, kinds, tree.parent.tolist(), strict=False)):
+        name = tree.label(context) if region >= 0 else f"<{ContextKind(kind).word}>"
+        if kind == ContextKind.INSTRUCTION and region >= 0 and tree.regions.offset[region] != NO_OFFSET:
+            module = int(tree.regions.module[region])
+            name = f"{tree.regions.modules[module] if module >= 0 else ''}+{int(tree.regions.offset[region]):#x}"
+        found.append(ROOTS.get(name, name) if parent < 0 else name)
+    return found
 
 
 def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
