@@ -96,7 +96,9 @@ def test_documented_commands_succeed(document: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, f"{document.name}:{command.line}: `{command.text}`\n{done.stderr}"
 
 
-@pytest.mark.parametrize("document", [pytest.param(ROOT / "docs" / "library.md", id="docs/library.md")])
+@pytest.mark.parametrize(
+    "document", [pytest.param(ROOT / "docs" / f"{name}.md", id=f"docs/{name}.md") for name in ("library", "algebra")]
+)
 def test_documented_programs_succeed(document: Path, tmp_path: Path) -> None:
     prepared = callgrove(["demo", "--keep", "."], tmp_path)
     assert prepared.returncode == 0, prepared.stderr

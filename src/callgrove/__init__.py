@@ -2,6 +2,7 @@
 
     model/      what a measured execution is
     binary/     bytes without meaning: sources and checked reads
+    algebra/    experiments made of experiments: merge, mean, diff, cut, part, common
     formats/    one package per tool, and the registry
     analysis/   questions asked of an experiment, as plain functions
     render/     results as text, CSV, JSON, markdown
@@ -25,6 +26,9 @@ from callgrove._version import __version__
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UsageError
 
 if TYPE_CHECKING:
+    from callgrove.algebra.cutting import common, cut
+    from callgrove.algebra.operations import diff, mean, merge
+    from callgrove.algebra.selecting import part
     from callgrove.formats.registry import open_path as open
     from callgrove.model.builder import ExperimentBuilder
     from callgrove.model.experiment import Experiment
@@ -43,7 +47,13 @@ __all__ = [
     "Study",
     "UsageError",
     "__version__",
+    "common",
+    "cut",
+    "diff",
+    "mean",
+    "merge",
     "open",
+    "part",
     "select",
 ]
 
@@ -52,8 +62,14 @@ _LAZY = {
     "ExperimentBuilder": ("callgrove.model.builder", "ExperimentBuilder"),
     "Scope": ("callgrove.model.metrics", "Scope"),
     "Study": ("callgrove.model.study", "Study"),
+    "common": ("callgrove.algebra.cutting", "common"),
+    "cut": ("callgrove.algebra.cutting", "cut"),
+    "diff": ("callgrove.algebra.operations", "diff"),
+    "mean": ("callgrove.algebra.operations", "mean"),
+    "merge": ("callgrove.algebra.operations", "merge"),
     "open": ("callgrove.formats.registry", "open_path"),
     "select": ("callgrove.model.selection", "select"),
+    "part": ("callgrove.algebra.selecting", "part"),
 }
 
 

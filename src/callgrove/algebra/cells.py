@@ -1,0 +1,264 @@
+"""Values of several inputs sorted by cell (profile, context, metric), and the rules that make one value of each.
+
+    owner   0     1     | 0     | 0     1     |
+    value   3.0   4.0   | 1.0   | 2.0   2.0   |     three cells, the second is in one input only
+    starts  ^             ^       ^
+
+A rule gets all cells of metrics that are combined in one way (added up, or as a minimum or maximum) and gives a value
+for each cell, and which cells it leaves out. Numbers of small integer types are widened first; counters that are
+subtracted become signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Bools, Ints
+from callgrove.model.metrics import Aggregation, Composite, Metric
+from callgrove.model.values import SparseBlock
+
+__all__ = [
+    "Cells",
+    "Differs",
+    "Rule",
+    "combined",
+    "difference",
+    "equal",
+    "first",
+    "lanes",
+    "last",
+    "made_one",
+    "mean",
+    "mean_of_present",
+]
+
+NEAR = 1e-12  # relative; what remains of a difference of equal sums is rounding
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values by cell; inside a cell in the order of their inputs."""
+
+    rows: SparseBlock
+    owner: Ints
+    starts: Ints
+    n_inputs: int
+
+    @cached_property
+    def counts(self) -> Ints:
+        """How many inputs have a value in each cell."""
+        return np.diff(np.append(self.starts, len(self.owner)))
+
+    @classmethod
+    def of(cls, blocks: Sequence[tuple[int, SparseBlock]], n_inputs: int) -> Cells:
+        """From blocks of one value type, each with the number of its input, in ascending order."""
+        rows = SparseBlock.joined([block for _, block in blocks])
+        owner = np.repeat([number for number, _ in blocks], [len(block) for _, block in blocks])
+        keys = _keys(rows)
+        if (np.diff(keys) <= 0).any():
+            order = np.argsort(keys, kind="stable")
+            rows, owner, keys = rows.take(order), owner[order], keys[order]
+        starts = np.flatnonzero(np.append(True, np.diff(keys) != 0)[: len(keys)])
+        return cls(rows, owner, starts, n_inputs)
+
+    @property
+    def places(self) -> SparseBlock:
+        """The first value of each cell, which says where it is."""
+        return self.rows.take(self.starts)
+
+    def take(self, kept: Bools) -> Cells:
+        """Some of the cells."""
+        rows = np.repeat(kept, self.counts)
+        starts = np.cumsum(self.counts[kept]) - self.counts[kept]
+        return Cells(self.rows.take(rows), self.owner[rows], starts, self.n_inputs)
+
+
+def _keys(rows: SparseBlock) -> Ints:
+    """A number for each cell, in ascending order of profile, context, metric."""
+    profile, context, metric = (c.astype(np.int64) for c in (rows.profile, rows.context, rows.metric))
+    sizes = [int(column.max(initial=0)) + 1 for column in (profile, context, metric)]
+    if sizes[0] * sizes[1] * sizes[2] < 2**62:
+        return (profile * sizes[1] + context) * sizes[2] + metric
+    order = np.lexsort((metric, context, profile))
+    fresh = np.append(False, np.logical_or.reduce([np.diff(c[order]) != 0 for c in (profile, context, metric)]))
+    out = np.empty(len(order), np.int64)
+    out[order] = np.cumsum(fresh)
+    return out
+
+
+Rule = Callable[[Cells, Aggregation], tuple[Array, Bools | None]]
+
+
+def combined(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+    """Added up, or the least or greatest of them."""
+    if aggregation == Aggregation.NONE and (cells.counts == 1).all():
+        return cells.rows.value, None
+    with np.errstate(invalid="ignore", over="ignore"):
+        return aggregation.ufunc.reduceat(_wide(cells.rows.value), cells.starts), None
+
+
+def mean(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+    """Divided by the number of inputs: what is absent counts as 0. Minima and maxima: of those that are there."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.add.reduceat(cells.rows.value.astype(np.float64), cells.starts)
+    return total / (cells.n_inputs if aggregation == Aggregation.SUM else cells.counts), None
+
+
+def mean_of_present(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+    """Divided by the number of inputs that have the cell."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.add.reduceat(cells.rows.value.astype(np.float64), cells.starts) / cells.counts, None
+
+
+def difference(cells: Cells, aggregation: Aggregation) -> tuple[Array, Bools]:
+    """The first input less the second. What is absent counts as 0; of minima and maxima both must be there."""
+    values = _signed(cells.rows.value)
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = np.add.reduceat(np.where(cells.owner == 0, values, -values), cells.starts)
+        if out.dtype.kind == "f":
+            largest = np.maximum.reduceat(np.abs(values), cells.starts)
+            out[np.isfinite(out) & (np.abs(out) <= NEAR * largest)] = 0
+    return out, (out != 0 if aggregation == Aggregation.SUM else cells.counts == 2)
+
+
+def first(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+    """That of the first input which has the cell."""
+    return cells.rows.value[cells.starts], None
+
+
+def last(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+    """That of the last input which has the cell."""
+    return cells.rows.value[cells.starts + cells.counts - 1], None
+
+
+class Differs(Exception):
+    """Two inputs differ in a cell: the value in row `one` of these cells, and that of input `owner` in row `other`,
+    which is None where it has no value there."""
+
+    def __init__(self, cells: Cells, one: int, owner: int, other: int | None) -> None:
+        self.cells, self.one, self.owner, self.other = cells, one, owner, other
+        super().__init__()
+
+
+def equal(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+    """The value that all inputs have which measured the metric in that profile; raises `Differs` where they differ."""
+    value = cells.rows.value
+    wanted = np.repeat(cells.starts, cells.counts)
+    differs = value != value[wanted]
+    if value.dtype.kind == "f":
+        differs &= ~(np.isnan(value) & np.isnan(value[wanted]))
+    if differs.any():
+        other = int(np.flatnonzero(differs)[0])
+        raise Differs(cells, int(wanted[other]), int(cells.owner[other]), other)
+    _demand_everywhere(cells)
+    return value[cells.starts], None
+
+
+def _demand_everywhere(cells: Cells) -> None:
+    """Inputs that have any value of a metric in a profile must have one in each of these cells."""
+    profile, metric = cells.rows.profile.astype(np.int64), cells.rows.metric.astype(np.int64)
+    column = profile * (int(metric.max(initial=0)) + 1) + metric
+    _, column = np.unique(column, return_inverse=True)
+    measured = np.zeros((int(column.max(initial=0)) + 1, cells.n_inputs), np.bool_)
+    measured[column, cells.owner] = True
+    short = np.flatnonzero(measured.sum(axis=1)[column[cells.starts]] != cells.counts)
+    if len(short):
+        start, n = int(cells.starts[short[0]]), int(cells.counts[short[0]])
+        missing = np.flatnonzero(
+            measured[column[start]] & ~np.isin(np.arange(cells.n_inputs), cells.owner[start : start + n])
+        )
+        raise Differs(cells, start, int(missing[0]), None)
+
+
+def _wide(values: Array) -> Array:
+    """The same numbers where sums of them fit."""
+    kind = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}.get(values.dtype.kind)
+    return values if kind is None else values.astype(kind, copy=False)
+
+
+def _signed(values: Array) -> Array:
+    if values.dtype.kind == "u" and len(values) and int(values.max()) >= 2**63:
+        return values.astype(np.float64)
+    return values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
+
+
+def made_one(cells: Cells, rule: Rule, metrics: Sequence[Metric]) -> list[SparseBlock]:
+    """Every cell as one value, by a rule."""
+    out = []
+    for some, metric in _by_kind(cells, metrics):
+        part = _once_per_input(some, metric)
+        value, kept = (_combined(part, metric), None) if rule is combined else rule(part, metric.aggregation)
+        places = part.places
+        block = SparseBlock(places.profile, places.context, places.metric, value)
+        out.append(block if kept is None or kept.all() else block.take(kept))
+    return [block for block in out if len(block)]
+
+
+def _by_kind(cells: Cells, metrics: Sequence[Metric]) -> Iterator[tuple[Cells, Metric]]:
+    """The cells by how their values are combined, each with a metric that says so."""
+    kinds: dict[tuple[Aggregation, int], list[int]] = {}
+    for row in np.unique(cells.places.metric).tolist():
+        kinds.setdefault((metrics[row].aggregation, id(metrics[row].composite)), []).append(row)
+    if len(kinds) == 1:
+        yield cells, metrics[next(iter(kinds.values()))[0]]
+        return
+    for rows in kinds.values():
+        yield cells.take(np.isin(cells.places.metric, rows)), metrics[rows[0]]
+
+
+def _once_per_input(cells: Cells, metric: Metric) -> Cells:
+    """The same cells with at most one value of each input: a chain may have made one context of several."""
+    fresh = np.append(True, np.diff(cells.owner) != 0)[: len(cells.owner)]
+    fresh[cells.starts] = True
+    if fresh.all():
+        return cells
+    inner = np.flatnonzero(fresh)
+    value = _combined(Cells(cells.rows, cells.owner, inner, cells.n_inputs), metric)
+    rows = replace(cells.rows.take(inner), value=value)
+    return Cells(rows, cells.owner[inner], np.searchsorted(inner, cells.starts), cells.n_inputs)
+
+
+def _combined(cells: Cells, metric: Metric) -> Array:
+    if metric.composite is None:
+        return combined(cells, metric.aggregation)[0]
+    return _combined_composites(cells, metric.composite)
+
+
+def _combined_composites(cells: Cells, composite: Composite) -> Array:
+    """Composite values of each cell, combined one input after the other."""
+    out = cells.rows.value[cells.starts].copy()
+    for turn in range(1, int(cells.counts.max(initial=1))):
+        more = np.flatnonzero(cells.counts > turn)
+        if composite.combine is None:
+            raise UsageError("composite values of this type cannot be combined; choose those of one input")
+        out[more] = composite.combine(out[more], cells.rows.value[cells.starts[more] + turn])
+    return out
+
+
+def lanes(blocks: list[tuple[int, SparseBlock]]) -> list[list[tuple[int, SparseBlock]]]:
+    """Blocks by value type; every metric has one type, which holds what all inputs have of it."""
+    if len({block.value.dtype for _, block in blocks}) <= 1:
+        return [blocks] if blocks else []
+    lanes: dict[str, list[tuple[int, SparseBlock]]] = {}
+    types = _types(blocks)
+    for number, block in blocks:
+        for metric in np.unique(block.metric).tolist():
+            part, kind = block.take(block.metric == metric), types[metric]
+            typed = SparseBlock(part.profile, part.context, part.metric, part.value.astype(kind))
+            lanes.setdefault(str(kind), []).append((number, typed))
+    return list(lanes.values())
+
+
+def _types(blocks: list[tuple[int, SparseBlock]]) -> dict[int, np.dtype[Any]]:
+    """The smallest type for each metric that holds all of its values."""
+    types: dict[int, np.dtype[Any]] = {}
+    for _, block in blocks:
+        for metric in np.unique(block.metric).tolist():
+            types[metric] = np.promote_types(types.get(metric, block.value.dtype), block.value.dtype)
+    return types

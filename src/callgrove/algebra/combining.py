@@ -1,0 +1,106 @@
+"""The values of a combination: those of all inputs, cell by cell, made one by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from callgrove.algebra.cells import Cells, Differs, Rule, lanes, made_one
+from callgrove.algebra.operands import Operand
+from callgrove.algebra.quantities import Plan
+from callgrove.algebra.tiles import TiledValues, sparse
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Ints
+from callgrove.model.contexts import ContextTree
+from callgrove.model.metrics import Scope
+from callgrove.model.orders import combine_upwards, depths, levels
+from callgrove.model.values import SparseBlock
+
+__all__ = ["CombinedValues"]
+
+
+class CombinedValues(TiledValues):
+    """The values of several operands. Rows that only one of them has in a profile pass as they are, unless the rule
+    is one for all of them (`everywhere`: a mean is divided by the number of inputs)."""
+
+    def __init__(
+        self, operands: Sequence[Operand], plan: Plan, tree: ContextTree, n_profiles: int, rule: Rule, everywhere: bool
+    ) -> None:
+        backends = [operand.experiment.values.backend for operand in operands]
+        super().__init__(backends, plan.metrics, n_profiles, len(tree) * len(plan.metrics))
+        self._operands, self._tree, self._rule = tuple(operands), tree, rule
+        self._combined = plan.is_contested | everywhere
+        self._derived = plan.derived
+        self._base = {row: base for base, rows in plan.derived.items() for row in rows}
+
+    def n_stored(self) -> int | None:
+        """At most what the inputs hold, where nothing is converted."""
+        whole = not self._derived and all(
+            way.is_stored and not operand.collapsed for operand in self._operands for way in operand.ways.values()
+        )
+        counts = [source.n_stored() for source in self._sources] if whole else [None]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
+        wanted = np.unique([self._base.get(row, row) for row in rows.tolist()])
+        contested: list[tuple[int, SparseBlock]] = []
+        for number, operand in enumerate(self._operands):
+            for block in operand.blocks(profiles, wanted):
+                mask = self._combined[block.metric]
+                if mask.all() and len(self._tree) == self._tree.n_listed:
+                    contested.append((number, block))
+                    continue
+                listed = block.context < self._tree.n_listed  # elided contexts are of one input each
+                yield block.take(~mask | ~(listed | np.isin(block.metric, list(self._derived))))
+                contested.append((number, block.take(mask & listed)))
+        for lane in lanes(contested):
+            for block in self._made_one(lane):
+                yield from self._scopes(block, set(rows.tolist()), profiles)
+
+    def _made_one(self, lane: list[tuple[int, SparseBlock]]) -> list[SparseBlock]:
+        cells = Cells.of(lane, len(self._operands))
+        try:
+            return made_one(cells, self._rule, self._metrics)
+        except Differs as found:
+            raise UsageError(self._conflict(found)) from None
+
+    def _conflict(self, found: Differs) -> str:
+        rows, owner = found.cells.rows, found.cells.owner
+        metric = self._metrics[int(rows.metric[found.one])]
+        left, right = self._operands[int(owner[found.one])].experiment, self._operands[found.owner].experiment
+        other = "none" if found.other is None else rows.value[found.other]
+        own = np.flatnonzero(self._operands[int(owner[found.one])].profiles == rows.profile[found.one])
+        profile = left.profiles.label(int(own[0])) if len(own) else "all profiles"
+        return (
+            f"{metric.name} ({metric.scope.word}) of {profile} at {self._tree.path(int(rows.context[found.one]))}: "
+            f"{left.path} has {rows.value[found.one]}, {right.path} has {other}; "
+            "--conflict first, last or sum decides, --system side-by-side keeps both runs"
+        )
+
+    def _scopes(self, block: SparseBlock, rows: set[int], profiles: Ints) -> Iterator[SparseBlock]:
+        """What was combined, in the scopes of the result: exclusive values of a base become those of its rows."""
+        bases = np.isin(block.metric, list(self._derived))
+        if not bases.all():
+            yield block.take(~bases)
+        for base in np.unique(block.metric[bases]).tolist():
+            part = block.take(block.metric == base)
+            for row, scope in self._derived[base].items():
+                if row in rows:
+                    yield from self._derive(part, row, scope, profiles)
+
+    def _derive(self, exclusive: SparseBlock, row: int, scope: Scope, profiles: Ints) -> Iterator[SparseBlock]:
+        if scope == Scope.EXCLUSIVE:
+            yield SparseBlock(
+                exclusive.profile, exclusive.context, np.full(len(exclusive), row, np.int32), exclusive.value
+            )
+            return
+        tree, n = self._tree, self._tree.n_listed
+        own = tree.parent[:n] if scope == Scope.INCLUSIVE else tree.within[:n]
+        by_level = tree.levels if scope == Scope.INCLUSIVE else levels(depths(own))
+        used = np.unique(exclusive.profile)
+        dense: Array = np.zeros((len(tree), len(used)), exclusive.value.dtype)
+        dense[exclusive.context, np.searchsorted(used, exclusive.profile)] = exclusive.value
+        dense[:n] = combine_upwards(dense[:n], own, by_level)
+        yield sparse(dense, used, row)

@@ -1,0 +1,109 @@
+"""An input's values in the ids of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.algebra.tiles import TILE_VALUES, sparse
+from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.chains import Link
+from callgrove.model.experiment import Experiment
+from callgrove.model.scopes import Recipe
+from callgrove.model.values import SparseBlock
+
+__all__ = ["Operand", "matrix"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One input. The maps give the result's profile and context for each of its own, or -1; `ways` say how it gives
+    the rows of the result. `collapsed`: all of its profiles are one."""
+
+    experiment: Experiment
+    profiles: Ids
+    contexts: Ids
+    ways: Mapping[int, Recipe]
+    collapsed: bool = False
+    reads_scalars: bool = False
+
+    def blocks(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
+        """All values that the input has in these profiles and rows of the result."""
+        ways = {row: self.ways[row] for row in rows.tolist() if row in self.ways}
+        if not ways:
+            return
+        if self.collapsed:
+            yield from self._totals(ways)
+            return
+        own = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
+        if not len(own):
+            return
+        yield from self._stored({row: way.stored for row, way in ways.items() if way.is_stored}, own)
+        for row, way in ways.items():
+            if not way.is_stored:
+                yield from self._computed(row, way, own)
+
+    def _stored(self, rows: Mapping[int, int], own: Ints) -> Iterator[SparseBlock]:
+        if not rows:
+            return
+        metrics = np.full(len(self.experiment.metrics), -1, np.int32)
+        metrics[list(rows.values())] = list(rows)
+        link = Link(self.experiment.values.backend, self.profiles, self.contexts, metrics)
+        for block in link.backend.blocks(own, np.array(sorted(rows.values()))):
+            part = block.triples()
+            if self.reads_scalars and part.value.dtype.names is not None:
+                part = SparseBlock(part.profile, part.context, part.metric, self._scalar(part))
+            yield link.outward(part)
+
+    def _scalar(self, block: SparseBlock) -> Array:
+        out = np.zeros(len(block))
+        for metric in np.unique(block.metric).tolist():
+            rows = block.metric == metric
+            out[rows] = self.experiment.values.scalar(metric, block.value[rows])
+        return out
+
+    def _computed(self, row: int, way: Recipe, own: Ints) -> Iterator[SparseBlock]:
+        """Another scope than the stored one, some profiles at a time."""
+        tree, neutral = self.experiment.contexts, way.metric.aggregation.neutral
+        step = max(1, TILE_VALUES // max(1, len(tree)))
+        for start in range(0, len(own), step):
+            some = own[start : start + step]
+            values = way.apply(matrix(self.experiment, way.stored, some), tree)
+            yield self._outward(sparse(values, some, row, neutral), row)
+
+    def _totals(self, ways: Mapping[int, Recipe]) -> Iterator[SparseBlock]:
+        """All profiles as one."""
+        values = self.experiment.values
+        for row, way in ways.items():
+            totals = way.apply(values.totals(way.stored), self.experiment.contexts)
+            neutral = 0.0 if way.metric.composite is not None else way.metric.aggregation.neutral
+            if self.reads_scalars and way.metric.composite is not None:
+                totals = values.scalar(way.stored, totals)
+            block = sparse(totals[:, None], np.zeros(1), row, neutral)
+            yield self._outward(block, row, np.zeros(1, np.int32))
+
+    def _outward(self, block: SparseBlock, row: int, profiles: Ids | None = None) -> SparseBlock:
+        metrics = np.full(row + 1, row, np.int32)
+        own = self.profiles if profiles is None else profiles
+        return Link(self.experiment.values.backend, own, self.contexts, metrics).outward(block)
+
+
+def matrix(experiment: Experiment, row: int, profiles: Ints) -> Array:
+    """One stored row as a matrix (contexts x profiles); absent is neutral. Integers stay integers."""
+    metric = experiment.metrics[row]
+    neutral = metric.aggregation.neutral
+    place = np.full(len(experiment.profiles), -1)
+    place[profiles] = np.arange(len(profiles))
+    blocks = [b.triples() for b in experiment.values.backend.blocks(profiles, np.array([row]))]
+    kinds = [block.value.dtype for block in blocks]
+    dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+    if neutral:
+        dtype = np.dtype(np.float64)
+    elif dtype.kind in "biu":
+        dtype = np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+    out = np.full((len(experiment.contexts), len(profiles)), neutral, dtype)
+    for block in blocks:
+        metric.aggregation.combine_at(out, (block.context, place[block.profile]), block.value)  # type: ignore[arg-type]
+    return out

@@ -1,0 +1,211 @@
+"""Which profiles and runs of several experiments are the same.
+
+Two profiles are the same where their runs are and they have equal kind and identifiers, but for node and core: those
+say where a process ran, not which one it was. A missing rank or thread counts as 0. Among several of one key the node
+decides, then their order. Two runs are the same where parameters and repetition are.
+
+    union          profiles that are the same become one, others are added
+    strict         every input must have the same profiles
+    side-by-side   nothing is the same: every input keeps its runs and profiles
+    collapse       all profiles of an input become one, and so do those of all inputs
+
+Stored summaries are left out: they would no longer be the sum of anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import DEFAULT_ID_NAMES, IdentifierTuples, ProfileKind, Profiles
+from callgrove.model.runs import Run
+
+__all__ = ["MatchedProfiles", "Systems", "gathered", "match_profiles"]
+
+PLACES = ("SUMMARY", "NODE", "CORE")  # where something ran
+ALWAYS = ("RANK", "THREAD")  # formats that know of one process only do not number it
+
+Key = tuple[object, ...]
+
+
+class Systems(StrEnum):
+    """What becomes of the profiles of several inputs."""
+
+    UNION = "union"
+    STRICT = "strict"
+    SIDE_BY_SIDE = "side-by-side"
+    COLLAPSE = "collapse"
+
+
+@dataclass(frozen=True)
+class MatchedProfiles:
+    """The profiles of the result. Profile p is profile `own[p]` of input `source[p]`, in run `run[p]`; `maps` give the
+    profile of the result for each profile of an input, -1 for summaries."""
+
+    maps: tuple[Ids, ...]
+    source: Ids
+    own: Ids
+    run: Ids
+    runs: tuple[Run, ...]
+    collapsed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def of_input(self, number: int) -> Ints:
+        """Profiles of the result that an input gives values to."""
+        ids = np.unique(self.maps[number])
+        return ids[ids >= 0].astype(np.int64)
+
+
+def match_profiles(experiments: Sequence[Experiment], systems: Systems) -> MatchedProfiles:
+    """The profiles and runs of the result."""
+    if systems == Systems.COLLAPSE:
+        return _collapsed(experiments)
+    found = _Found()
+    maps = []
+    for number, experiment in enumerate(experiments):
+        if systems == Systems.SIDE_BY_SIDE:
+            found.forget()
+        maps.append(found.add(number, experiment))
+    source, own, run = (np.array(column, np.int32) for column in found.columns)
+    out = MatchedProfiles(tuple(maps), source, own, run, tuple(found.runs))
+    if systems == Systems.STRICT:
+        _demand_the_same(experiments, out)
+    return out
+
+
+def _demand_the_same(experiments: Sequence[Experiment], matched: MatchedProfiles) -> None:
+    for number, experiment in enumerate(experiments):
+        missing = np.setdiff1d(np.arange(len(matched)), matched.of_input(number))
+        if len(missing):
+            source, own = int(matched.source[missing[0]]), int(matched.own[missing[0]])
+            label = experiments[source].profiles.label(own)
+            raise UsageError(
+                f"{experiment.path}: has no profile {label!r}, which {experiments[source].path} has; "
+                "--system union takes profiles that only some inputs have"
+            )
+
+
+def _collapsed(experiments: Sequence[Experiment]) -> MatchedProfiles:
+    maps = []
+    for experiment in experiments:
+        own = np.full(len(experiment.profiles), ABSENT, np.int32)
+        own[experiment.profiles.measured] = 0
+        maps.append(own)
+    zero = np.zeros(1, np.int32)
+    return MatchedProfiles(tuple(maps), zero, zero - 1, zero, experiments[0].runs[:1], collapsed=True)
+
+
+@dataclass
+class _Found:
+    """Profiles and runs found so far, by key; `columns` are source, own and run of each."""
+
+    columns: tuple[list[int], list[int], list[int]] = field(default_factory=lambda: ([], [], []))
+    runs: list[Run] = field(default_factory=list)
+    _runs: dict[Key, int] = field(default_factory=dict)
+    _profiles: dict[Key, list[tuple[int, object]]] = field(default_factory=dict)  # profile, node
+
+    def forget(self) -> None:
+        """What is added from here on is new."""
+        self._runs, self._profiles = {}, {}
+
+    def add(self, number: int, experiment: Experiment) -> Ids:
+        """The profile of the result for each of an input."""
+        runs = [self._run(experiment.runs, k) for k in range(len(experiment.runs))]
+        profiles = experiment.profiles
+        nodes = profiles.identity_list("node")
+        measured = profiles.measured.tolist()
+        own = [runs[run] for run in profiles.run[measured].tolist()]
+        keys = [(run, *key) for run, key in zip(own, _keys(profiles), strict=True)]
+        groups: dict[Key, list[int]] = {}
+        for profile, key in zip(measured, keys, strict=True):
+            groups.setdefault(key, []).append(profile)
+        out = np.full(len(profiles), ABSENT, np.int32)
+        for key, group in groups.items():
+            for profile, place in _paired(group, nodes, self._profiles.get(key, [])):
+                out[profile] = place
+        for profile, key, run in zip(measured, keys, own, strict=True):
+            if out[profile] < 0:
+                out[profile] = self._add(number, profile, run)
+                self._profiles.setdefault(key, []).append((int(out[profile]), nodes[profile]))
+        return out
+
+    def _add(self, number: int, profile: int, run: int) -> int:
+        for column, value in zip(self.columns, (number, profile, run), strict=True):
+            column.append(value)
+        return len(self.columns[0]) - 1
+
+    def _run(self, runs: tuple[Run, ...], number: int) -> int:
+        point = (tuple(sorted(runs[number].parameters.items())), runs[number].repetition)
+        alike = sum((tuple(sorted(r.parameters.items())), r.repetition) == point for r in runs[:number])
+        known = self._runs.setdefault((*point, alike), len(self.runs))
+        if known == len(self.runs):
+            self.runs.append(runs[number])
+        return known
+
+
+def _paired(group: list[int], nodes: list[int | None], known: list[tuple[int, object]]) -> list[tuple[int, int]]:
+    """Profiles of one key with those known: on the same node first, then in order."""
+    free, left, out = list(known), [], []
+    for profile in group:
+        same = next((k for k, (_, node) in enumerate(free) if node is not None and node == nodes[profile]), None)
+        if same is None:
+            left.append(profile)
+        else:
+            out.append((profile, free.pop(same)[0]))
+    return out + [(profile, place) for profile, (place, _) in zip(left, free, strict=False)]
+
+
+def _keys(profiles: Profiles) -> list[Key]:
+    """Kind and identifiers of every measured profile."""
+    tuples = profiles.identifiers
+    out: list[Key] = []
+    for profile in profiles.measured.tolist():
+        parts: dict[str, list[int]] = {name: [] for name in ALWAYS}
+        for kind, _, logical, _ in tuples.rows(profile):
+            if (name := tuples.name(kind)) not in PLACES:
+                parts.setdefault(name, []).append(logical)
+        for name in ALWAYS:
+            parts[name] = parts[name] or [0]
+        out.append((int(profiles.kind[profile]), *sorted((name, *numbers) for name, numbers in parts.items())))
+    return out
+
+
+def gathered(experiments: Sequence[Experiment], matched: MatchedProfiles) -> IdentifierTuples:
+    """The identifier tuples of the result's profiles. The first input's names of kinds stay; others are added."""
+    if matched.collapsed:
+        rank, thread = DEFAULT_ID_NAMES.index("RANK"), DEFAULT_ID_NAMES.index("THREAD")
+        return IdentifierTuples.of([[(rank, 0, 0, 3), (thread, 0, 0, 3)]])
+    names = list(experiments[0].profiles.identifiers.names)
+    kinds = []
+    for experiment in experiments:
+        own = experiment.profiles.identifiers
+        lookup = {k: k for k in range(len(own.names), int(own.kind.max(initial=0)) + 1)}
+        for kind, name in enumerate(own.names):
+            if name not in names:
+                names.append(name)
+            lookup[kind] = kind if kind < len(names) and names[kind] == name else names.index(name)
+        kinds.append(lookup)
+    rows = [
+        [(kinds[source][kind], *rest) for kind, *rest in experiments[source].profiles.identifiers.rows(own)]
+        for source, own in zip(matched.source.tolist(), matched.own.tolist(), strict=True)
+    ]
+    return IdentifierTuples.of(rows, tuple(names))
+
+
+def described(experiments: Sequence[Experiment], matched: MatchedProfiles) -> list[tuple[ProfileKind, str]]:
+    """Kind and name of each profile of the result."""
+    if matched.collapsed:
+        return [(ProfileKind.OTHER, "all profiles")]
+    out = []
+    for source, own in zip(matched.source.tolist(), matched.own.tolist(), strict=True):
+        profiles = experiments[source].profiles
+        out.append((ProfileKind(int(profiles.kind[own])), profiles.name[own]))
+    return out

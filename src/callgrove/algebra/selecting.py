@@ -1,0 +1,169 @@
+"""Parts of one experiment: some profiles, some contexts, some metrics. Nothing is copied that can be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from callgrove.algebra.profiles import MatchedProfiles
+from callgrove.algebra.systems import united_system
+from callgrove.algebra.tracing import Renumbered, chained
+from callgrove.errors import UsageError
+from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
+from callgrove.model.chains import ChainedValues, Link
+from callgrove.model.contexts import ContextTree
+from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.metrics import Metrics
+from callgrove.model.orders import subtree_ends
+from callgrove.model.profiles import IdentifierTuples, Profiles
+from callgrove.model.system import system_of
+from callgrove.model.values import ValueBackend, Values
+
+__all__ = ["Kept", "part", "taken"]
+
+
+def part(
+    experiment: Experiment,
+    *,
+    ranks: Container[int] | None = None,
+    threads: Container[int] | None = None,
+    runs: Container[int] | None = None,
+    profiles: Container[int] | None = None,
+    invert: bool = False,
+) -> Experiment:
+    """The experiment with these ranks, threads, runs and profiles only, or with all others. The tree stays as it is."""
+    chosen = experiment.select(ranks, threads).tolist()
+    if runs is not None:
+        chosen = [p for p in chosen if int(experiment.profiles.run[p]) in runs]
+    if profiles is not None:
+        chosen = [p for p in chosen if p in profiles]
+    kept_ones = np.setdiff1d(experiment.profiles.measured, chosen) if invert else np.array(chosen, np.int64)
+    if not len(kept_ones):
+        asked = (("rank", ranks), ("thread", threads), ("run", runs))
+        have = " and ".join(f"{word} {wanted}" for word, wanted in asked if wanted is not None)
+        raise UsageError(f"{experiment.path}: {'every' if invert else 'no'} profile has {have}, so nothing is left")
+    kept = Kept.of(experiment, profiles=kept_ones)
+    return taken(experiment, kept, experiment.contexts, kept.values(experiment), "part")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What of an experiment stays: for each of its profiles, contexts and metric rows the id in the result, or -1.
+
+    `samples` is the same for contexts of traces: a sample on a pruned call was taken in its caller.
+    """
+
+    profiles: Ids
+    contexts: Ids
+    metrics: Ids
+    samples: Ids
+
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        profiles: Ints | None = None,
+        contexts: Bools | None = None,
+        metrics: Bools | None = None,
+        samples: Ids | None = None,
+    ) -> Kept:
+        """None is everything; stored summaries and their statistics never stay, as they would be of something else."""
+        of_profiles = np.zeros(len(experiment.profiles), np.bool_)
+        of_profiles[experiment.profiles.measured if profiles is None else profiles] = True
+        of_metrics = np.array([not m.statistic for m in experiment.metrics], np.bool_)
+        of_contexts = np.ones(len(experiment.contexts), np.bool_) if contexts is None else contexts
+        places = _numbers(of_contexts)
+        return cls(
+            _numbers(of_profiles),
+            places,
+            _numbers(of_metrics if metrics is None else of_metrics & metrics),
+            places if samples is None else samples,
+        )
+
+    def values(self, experiment: Experiment) -> ValueBackend:
+        """The stored values of what stays, as they are."""
+        return ChainedValues([Link(experiment.values.backend, self.profiles, self.contexts, self.metrics)])
+
+
+def _numbers(kept: Bools) -> Ids:
+    out = np.full(len(kept), ABSENT, np.int32)
+    out[kept] = np.arange(int(kept.sum()), dtype=np.int32)
+    return out
+
+
+def taken(
+    experiment: Experiment, kept: Kept, tree: ContextTree, values: ValueBackend, word: str, *notes: str
+) -> Experiment:
+    """The experiment of what stays, with these values over this tree."""
+    metrics = _metrics(experiment.metrics, kept.metrics)
+    profiles = np.flatnonzero(kept.profiles >= 0)
+    rest = _profiles(experiment.profiles, profiles)
+    own = profiles.astype(np.int32)
+    run_ids, run = np.unique(rest.run, return_inverse=True)
+    matched = MatchedProfiles((kept.profiles,), own * 0, own, run.astype(np.int32), ())
+    found = united_system((experiment,), matched, shared=True)
+    rest = replace(rest, run=run.astype(np.int32))
+    runs = tuple(experiment.runs[k] for k in run_ids.tolist()) or experiment.runs
+    system, leaves = found or system_of(rest)
+    rest = replace(rest, system=leaves)
+    lost = ["lost: statistics of stored summaries"] if any(m.statistic for m in experiment.metrics) else []
+    return replace(
+        experiment,
+        runs=runs,
+        profiles=rest,
+        system=system,
+        contexts=tree,
+        metrics=metrics,
+        values=Values(values, metrics, rest, len(tree)),
+        traces=chained([Renumbered(experiment.traces, kept.profiles, kept.samples, kept.metrics)]),
+        attributes={**experiment.attributes, "operation": word, "inputs": experiment.path or experiment.title},
+        warnings=(*experiment.warnings, *(InputWarning(Severity.NOTE, note) for note in [*lost, *notes])),
+    )
+
+
+def _profiles(profiles: Profiles, chosen: Ints) -> Profiles:
+    ids = profiles.identifiers
+    lengths = np.diff(ids.bounds)[chosen]
+    bounds = np.append(0, np.cumsum(lengths))
+    rows = np.repeat(ids.bounds[:-1][chosen] - bounds[:-1], lengths) + np.arange(int(bounds[-1]))
+    return Profiles(
+        profiles.run[chosen],
+        profiles.kind[chosen],
+        tuple(profiles.name[p] for p in chosen.tolist()),
+        profiles.system[chosen],
+        profiles.source_id[chosen],
+        IdentifierTuples(
+            bounds, ids.kind[rows], ids.physical[rows], ids.logical[rows], ids.interpretation[rows], ids.names
+        ),
+        tuple(profiles.attributes[p] for p in chosen.tolist()) if profiles.attributes else (),
+    )
+
+
+def _metrics(metrics: Metrics, kept: Ids) -> Metrics:
+    lookup = np.append(kept, np.int32(ABSENT))
+    rows = (replace(m, parent=int(lookup[m.parent])) for m, k in zip(metrics, kept.tolist(), strict=True) if k >= 0)
+    return replace(metrics, rows=tuple(rows))
+
+
+def only(tree: ContextTree, kept: Ids) -> ContextTree:
+    """The contexts that stay, by their ids in the result. One whose parent goes becomes a root."""
+    chosen = np.flatnonzero(kept >= 0)
+    lookup = np.append(kept, np.int32(ABSENT))
+    parent = lookup[tree.parent[chosen]]
+    column: Callable[[Ids], Ids] = lambda ids: ids[chosen]  # noqa: E731
+    return ContextTree(
+        parent,
+        subtree_ends(parent),
+        column(tree.kind),
+        column(tree.relation),
+        column(tree.region),
+        lookup[tree.within[chosen]],
+        column(tree.call_file),
+        column(tree.call_line),
+        tree.source_id[chosen],
+        tree.regions,
+        {int(kept[k]): v for k, v in tree.parameters.items() if kept[k] >= 0},
+        {int(kept[k]): v for k, v in tree.attributes.items() if kept[k] >= 0},
+    )

@@ -1,0 +1,221 @@
+"""The traces of several inputs as one, or of one input in other ids; nothing is copied.
+
+A sample on a context that the result does not have is idle (-1). Lines, spans and counters of profiles that are left
+out are left out. A profile that several inputs have keeps the samples, the spans and the counters of the first of them
+that has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.errors import CallgroveError
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.experiment import Experiment
+from callgrove.model.traces import Counters, SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, Traces, Window
+
+__all__ = ["Renumbered", "chained", "set_traces"]
+
+
+@dataclass(frozen=True)
+class Renumbered:
+    """The traces of one input. Each map gives the id in the result, -1 where there is none."""
+
+    traces: Traces
+    profiles: Ids
+    contexts: Ids
+    metrics: Ids
+
+
+def chained(parts: Sequence[Renumbered]) -> Traces:
+    """One after the other."""
+    samples = _first_come([p for p in parts if p.traces.samples is not None], _sampled)
+    spans = _first_come([p for p in parts if p.traces.n_spans], lambda part: part.profiles)
+    counters = _first_come([p for p in parts if p.traces.counters is not None], _counted)
+    ranges = [p.traces.time_range for p in parts if p.traces.time_range is not None]
+    return Traces(
+        ChainedSamples(samples) if samples else None,
+        ChainedSpans(spans) if spans else None,
+        _counters(counters),
+        (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None,
+    )
+
+
+def _first_come(parts: Sequence[Renumbered], having: Callable[[Renumbered], Ids]) -> list[Renumbered]:
+    """The same without profiles that an earlier part has; `having` gives the profiles of the result that one has."""
+    seen = np.empty(0, np.int32)
+    out = []
+    for part in parts:
+        fresh = replace(part, profiles=np.where(np.isin(part.profiles, seen), np.int32(ABSENT), part.profiles))
+        out.append(fresh)
+        found = having(part)
+        seen = np.union1d(seen, found[found >= 0])
+    return out
+
+
+def _sampled(part: Renumbered) -> Ids:
+    assert part.traces.samples is not None
+    return part.profiles[part.traces.samples.profile]
+
+
+def _counted(part: Renumbered) -> Ids:
+    assert part.traces.counters is not None
+    return part.profiles[part.traces.counters.profile]
+
+
+def set_traces(builder: ExperimentBuilder, traces: Traces) -> None:
+    """Traces that were chained, given to a builder."""
+    builder.set_traces(traces.samples, traces.spans_backend, traces.counters, traces.time_range)
+
+
+def has_traces(experiment: Experiment) -> bool:
+    traces = experiment.traces
+    counters = 0 if traces.counters is None else len(traces.counters)
+    return bool(traces.n_lines or traces.n_spans or counters)
+
+
+def _lookup(ids: Ids) -> Ids:
+    """The same map, in which absent stays absent."""
+    return np.append(ids, np.int32(ABSENT))
+
+
+class ChainedSamples:
+    """Sample lines of several inputs."""
+
+    def __init__(self, parts: Sequence[Renumbered]) -> None:
+        self._backends: list[SampleBackend] = []
+        rows: list[tuple[Ids, Ids, Ints, Ints, Ints]] = []
+        self._contexts = [_lookup(part.contexts) for part in parts]
+        for number, part in enumerate(parts):
+            assert part.traces.samples is not None
+            own = part.traces.samples
+            self._backends.append(own)
+            profile, metric = part.profiles[own.profile], _lookup(part.metrics)[own.metric]
+            kept = np.flatnonzero((profile >= 0) & ((own.metric < 0) | (metric >= 0)))
+            rows.append((profile[kept], metric[kept], own.count[kept], np.full(len(kept), number), kept))
+        self.profile, self.metric, self.count, self._part, self._line = (
+            np.concatenate(column) for column in zip(*rows, strict=True)
+        )
+
+    @property
+    def problems(self) -> list[CallgroveError]:
+        return [problem for backend in self._backends for problem in backend.problems]
+
+    def line(self, line: int, window: Window | None = None) -> Samples:
+        part = int(self._part[line])
+        own = self._backends[part].line(int(self._line[line]), window)
+        return Samples(own.time_ns, self._contexts[part][own.context])
+
+
+class ChainedSpans:
+    """Spans of several inputs. Those of an input follow those of the one before, and are numbered on from there."""
+
+    def __init__(self, parts: Sequence[Renumbered]) -> None:
+        self._parts = tuple(parts)
+        self._backends: list[SpanBackend] = [
+            p.traces.spans_backend for p in parts if p.traces.spans_backend is not None
+        ]
+        counts = [backend.count() for backend in self._backends]
+        self._offsets = np.cumsum([0, *counts]).tolist()
+        self._texts = np.cumsum([0, *(len(backend.strings) for backend in self._backends)]).tolist()
+
+    @cached_property
+    def strings(self) -> tuple[str, ...]:
+        return tuple(text for backend in self._backends for text in backend.strings)
+
+    def count(self) -> int:
+        return sum(
+            self._offsets[k + 1] - self._offsets[k] if self._is_whole(k) else len(self._kept(k))
+            for k in range(len(self._parts))
+        )
+
+    def _is_whole(self, part: int) -> bool:
+        return bool((self._parts[part].profiles >= 0).all())
+
+    def _kept(self, part: int) -> Ints:
+        """Spans of an input whose profiles are in the result, in the numbers of the input."""
+        backend, own = self._backends[part], self._parts[part].profiles
+        found = [c["span"][_stay(c["profile"], own)] for c in backend.chunks(("profile",), None, None)]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        asked = tuple(dict.fromkeys((*columns, "profile")))
+        for number, (part, backend) in enumerate(zip(self._parts, self._backends, strict=True)):
+            own = None if profiles is None else np.flatnonzero(np.isin(part.profiles, profiles) & (part.profiles >= 0))
+            for chunk in backend.chunks(asked, window, own):
+                rows = np.flatnonzero(_stay(chunk["profile"], part.profiles))
+                if len(rows):
+                    yield {
+                        name: self._outward(name, chunk[name][rows], number)
+                        for name in ("span", *(c for c in asked if c in columns))
+                    }
+
+    def _outward(self, name: str, values: Array, number: int) -> Array:
+        part = self._parts[number]
+        if name == "profile":
+            return _lookup(part.profiles)[values]
+        if name == "context":
+            return _lookup(part.contexts)[values]
+        if name in ("name", "category"):
+            return np.where(values >= 0, values + self._texts[number], values)
+        return values + self._offsets[number] if name == "span" else values
+
+    def side(self, name: str) -> SideTable | None:
+        found = [(k, s) for k, b in enumerate(self._backends) if (s := b.side(name)) is not None]
+        if not found:
+            return None
+        spans: list[Ints] = []
+        columns: dict[str, list[Array | tuple[object, ...]]] = {}
+        shared = set.intersection(*(set(side.columns) for _, side in found))
+        for number, side in found:
+            rows = np.arange(len(side.span))
+            if not self._is_whole(number):
+                rows = np.flatnonzero(np.isin(side.span, self._kept(number)))
+            spans.append(side.span[rows] + self._offsets[number])
+            for column in (c for c in side.columns if c in shared):
+                columns.setdefault(column, []).append(_taken(side.columns[column], rows))
+        return SideTable(np.concatenate(spans), {c: _joined(parts) for c, parts in columns.items()})
+
+
+def _stay(profile: Array, own: Ids) -> Bools:
+    stay: Bools = (profile < 0) | (_lookup(own)[profile] >= 0)
+    return stay
+
+
+def _taken(column: Array | tuple[object, ...], rows: Ints) -> Array | tuple[object, ...]:
+    return column[rows] if isinstance(column, np.ndarray) else tuple(column[k] for k in rows.tolist())
+
+
+def _joined(parts: Sequence[Array | tuple[object, ...]]) -> Array | tuple[object, ...]:
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) == len(parts):
+        return np.concatenate(arrays)
+    return tuple(cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part))
+
+
+def _counters(parts: Sequence[Renumbered]) -> Counters | None:
+    columns: list[Mapping[str, Array]] = []
+    names: list[str] = []
+    for part in parts:
+        own = part.traces.counters
+        assert own is not None
+        profile = part.profiles[own.profile]
+        kept = profile >= 0
+        columns.append(
+            {
+                "profile": profile[kept],
+                "name": own.name[kept] + np.int32(len(names)),
+                "time_ns": own.time_ns[kept],
+                "value": own.value[kept],
+            }
+        )
+        names += own.names
+    if not columns:
+        return None
+    joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
+    return Counters(**joined, names=tuple(names))
