@@ -107,7 +107,7 @@ def test_a_verb_has_its_own_formats() -> None:
     assert parser.read(["--format", "jsonl"]).format == "jsonl"
 
 
-@pytest.mark.parametrize("text", ["", ",", "1,", "a", "3-1", "1-", "-1", "1-2-3", "1 2", "٣", "1.5"])
+@pytest.mark.parametrize("text", ["", ",", "1,", "a", "3-1", "-", "-1", "1-2-3", "1 2", "٣", "1.5"])
 def test_what_is_no_list(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="not a list"):
         IntSet.parse(text)
@@ -115,7 +115,16 @@ def test_what_is_no_list(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "canonical"),
-    [("0-3,7", "0-3,7"), ("7, 0-3", "0-3,7"), ("1,2,3", "1-3"), ("5-9,6", "5-9"), ("0-2,3-5", "0-5"), ("4", "4")],
+    [
+        ("0-3,7", "0-3,7"),
+        ("7, 0-3", "0-3,7"),
+        ("1,2,3", "1-3"),
+        ("5-9,6", "5-9"),
+        ("0-2,3-5", "0-5"),
+        ("4", "4"),
+        ("5,7-", "5,7-"),
+        ("9-,3-", "3-"),
+    ],
 )
 def test_lists_are_canonical(text: str, canonical: str) -> None:
     assert str(IntSet.parse(text)) == canonical
@@ -125,6 +134,7 @@ def test_huge_ranges_cost_nothing() -> None:
     everything = IntSet.parse("0-18446744073709551615")
     assert 2**63 in everything
     assert 2**64 not in everything
+    assert 2**64 - 1 in IntSet.parse("7-")
     assert np.int32(5) in everything
 
 

@@ -82,7 +82,7 @@ def test_runs_in_every_format(
 
 
 def test_every_verb_is_run_here() -> None:
-    elsewhere = {"formats", "convert", "demo"}
+    elsewhere = {"formats", "convert", "demo", "diff", "merge", "mean", "cut", "part", "common"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
 
 
@@ -346,10 +346,13 @@ def test_documented_output_is_real(capsys: Capture, tmp_path: Path, monkeypatch:
     run(capsys, "demo", "--keep", ".")
     n_shown = 0
     for block in re.findall(r"^```console\n(.*?)^```", REFERENCE, re.MULTILINE | re.DOTALL):
-        for command, output in re.findall(r"^\$ callgrove (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+        shown = re.findall(r"^\$ callgrove (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+        for command, output in shown:
+            if not any(text for _, text in shown):
+                continue
+            printed = run(capsys, *command.split())  # one may need what the one before wrote
             if not output:
                 continue
-            printed = run(capsys, *command.split())
             text, _, more = output.partition("...\n")
             assert printed.startswith(text) if "...\n" in output else printed == text, command
             assert more == ""

@@ -8,6 +8,7 @@ flat.py       the flat profile: `top`
 trees.py      the call tree from the roots down: `tree`
 callers.py    the call tree from the costly functions up: `tree --bottom-up`
 hot_path.py   the costliest call path: `hot`
+comparison.py what differs between experiments: `diff`
 overview.py   what is in an experiment: `info`
 tables.py     an experiment's own tables, streamed: `export`
 """

@@ -40,19 +40,20 @@ __all__ = [
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 SCALINGS = ("weak", "weak_threaded", "strong")
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
+_NO_END = 2**64  # `7-` goes on for ever; identifiers have 64 bits
 
 
 @dataclass(frozen=True)
 class IntSet:
-    """Numbers given as a list like `0-3,7`: sorted, separate ranges (first, last), however many numbers they span."""
+    """Numbers given as a list like `0-3,7,13-`: sorted, separate ranges (first, last), however long they are."""
 
     ranges: tuple[tuple[int, int], ...]
 
     @classmethod
     def parse(cls, text: str) -> IntSet:
         parts = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
-        ranges = sorted((int(part[1]), int(part[2] or part[1])) for part in parts if part)
+        ranges = sorted((int(part[1]), _last(part)) for part in parts if part)
         if len(ranges) < len(parts) or any(first > last for first, last in ranges):
             raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers and ranges like 0-3,7")
         return cls(_joined(ranges))
@@ -62,7 +63,19 @@ class IntSet:
         return index >= 0 and bool(number <= self.ranges[index][1])
 
     def __str__(self) -> str:
-        return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in self.ranges)
+        return ",".join(_written(first, last) for first, last in self.ranges)
+
+
+def _last(part: re.Match[str]) -> int:
+    if not part[2]:
+        return int(part[1])
+    return int(part[3]) if part[3] else _NO_END
+
+
+def _written(first: int, last: int) -> str:
+    if last >= _NO_END:
+        return f"{first}-"
+    return f"{first}-{last}" if last > first else str(first)
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

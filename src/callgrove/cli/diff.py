@@ -1,0 +1,125 @@
+"""`callgrove diff`: what differs between experiments."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_selection, add_table_output, emit
+from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, write_result
+
+if TYPE_CHECKING:
+    from callgrove.analysis.comparison import Comparison
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.table import Table
+
+LOOP_AT = "loop at "
+SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, "PATH", "two inputs or more: the first is compared with each of the others")
+    add_selection(parser)
+    parser.add_argument("--scope", choices=SCOPES, default="exclusive", help="of the costs (default: exclusive)")
+    parser.add_argument("--source", action="store_true", help="show source lines and call sites")
+    add_table_output(parser, limit=20)
+    parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
+    add_matching(parser)
+    add_target(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    inputs = open_all(args, args.paths)
+    if args.write:
+        return _write(inputs, args)
+    from callgrove.analysis.comparison import Question, compare
+    from callgrove.cli.opening import said_everything
+    from callgrove.model.metrics import Scope
+
+    sides = _sides(inputs, args)
+    found = compare(sides, Question(args.metric, Scope(args.scope), args.rank, args.thread, args.source))
+    table = found.table(args.limit)
+    _headline(found, args)
+    emit(_shown(table, found, args), args)
+    for experiment in inputs:
+        said_everything(experiment, args)
+    return 0
+
+
+def _sides(inputs: list[Experiment], args: argparse.Namespace) -> list[Experiment]:
+    """What is compared: the inputs, or the runs of a single one."""
+    from dataclasses import replace
+
+    from callgrove.algebra.selecting import part
+    from callgrove.errors import UsageError
+
+    if len(inputs) > 1:
+        return inputs
+    runs = inputs[0].runs
+    if len(runs) < 2:
+        raise UsageError(f"{args.paths[0]}: holds one run; name another input to compare it with")
+    names = [run.name or f"run {number}" for number, run in enumerate(runs)]
+    return [replace(part(inputs[0], runs=[k]), path=name) for k, name in enumerate(names)]
+
+
+def _write(inputs: list[Experiment], args: argparse.Namespace) -> int:
+    from callgrove.algebra.operations import diff
+    from callgrove.errors import UsageError
+
+    if len(inputs) != 2:
+        raise UsageError(f"an experiment of differences is made of two inputs, found {len(inputs)}")
+    made = diff(*inputs, ignore=args.ignore, by=args.by, system=args.system)
+    return write_result(made, inputs, args.write, args)
+
+
+def _headline(found: Comparison, args: argparse.Namespace) -> None:
+    """The totals, on stderr: stdout is data."""
+    from callgrove.cli.messages import note
+    from callgrove.cli.viewing import amount
+    from callgrove.render.units import percent
+
+    if args.format != "table" or args.output:
+        return
+    write = amount(found.metric.unit)
+    left, *others = found.totals
+    for name, right in zip(found.names[1:], others, strict=True):
+        change = f" ({percent((left - right) / right)})" if right else ""
+        sign = "+" if left > right else ""
+        what = f"{write(left)} in {found.names[0]}, {write(right)} in {name}"
+        note(f"{found.metric.name}: {what}: difference {sign}{write(left - right)}{change}")
+
+
+def _shown(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
+    """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
+    from callgrove.cli.viewing import amount
+    from callgrove.model.table import Column, Table
+
+    if args.format != "table":
+        return table
+    write = amount(found.metric.unit)
+    columns = []
+    for column in table.columns:
+        cells = column.plain()
+        if column.name in ("left", "right", "difference"):
+            cells = _right(["" if v is None else write(v) for v in cells])
+        elif column.name == "ratio":
+            cells = _right(["" if v is None else f"{v:.3g}" for v in cells])
+        elif column.name == "path":
+            cells = [_short(path) for path in cells]
+        columns.append(Column(column.name, cells))
+    return Table((*columns[1:], columns[0]), table.left)
+
+
+def _short(path: str) -> str:
+    """A path whose places are shown without the folders they lie in."""
+    names = path.split("->")
+    for k, name in enumerate(names):
+        what = LOOP_AT if name.startswith(LOOP_AT) else ""
+        if name.removeprefix(what).startswith("/"):
+            names[k] = what + name.rpartition("/")[2]
+    return "->".join(names)
+
+
+def _right(cells: list[str]) -> list[str]:
+    width = max(map(len, cells), default=0)
+    return [cell.rjust(width) for cell in cells]

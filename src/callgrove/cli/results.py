@@ -1,0 +1,140 @@
+"""What verbs share that make an experiment of experiments: their inputs, how these are matched, and the target.
+
+add_inputs     PATH... OUT and how to read      args.paths (OUT is the last)
+add_matching   --ignore, --by, --system         args.ignore, .by, .system
+add_target     --to, --dialect, --force         written by `write_result`
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_from, add_salvage
+from callgrove.errors import UsageError
+
+if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
+
+__all__ = ["add_inputs", "add_matching", "add_target", "open_all", "split_target", "write_result"]
+
+SYSTEMS = ("union", "strict", "side-by-side", "collapse")
+IGNORABLE = ("file", "line", "module", "offset", "unit")
+
+
+def add_inputs(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
+    group = parser.add_argument_group("input")
+    group.add_argument("paths", metavar=metavar, nargs="+", help=what)
+    add_care(group)
+
+
+def add_care(group: argparse._ActionsContainer) -> None:
+    """How to read, and what to do about damage."""
+    add_from(group)
+    care = group.add_mutually_exclusive_group()
+    care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
+    add_salvage(care)
+
+
+def ignored(text: str) -> list[str]:
+    """A list of what may differ."""
+    words = [word.strip() for word in text.split(",")]
+    if unknown := [word for word in words if word not in IGNORABLE]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} cannot be ignored; choose from {', '.join(IGNORABLE)}")
+    return words
+
+
+def add_matching(parser: argparse.ArgumentParser, *, systems: bool = True) -> None:
+    group = parser.add_argument_group("matching")
+    group.add_argument(
+        "--ignore", metavar="LIST", type=ignored, default=[], help=f"what may differ: {', '.join(IGNORABLE)}"
+    )
+    group.add_argument(
+        "--by", choices=("place", "name"), default="place", help="what makes two contexts the same (default: place)"
+    )
+    if systems:
+        group.add_argument(
+            "--system", choices=SYSTEMS, default="union", help="what becomes of the profiles (default: union)"
+        )
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("target")
+    group.add_argument(
+        "--to", metavar="FORMAT", help="the format to write (default: by OUT's ending, else the input's)"
+    )
+    group.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
+    group.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+
+
+def split_target(args: argparse.Namespace, least: int, most: int | None = None) -> tuple[list[str], str]:
+    """The inputs and OUT, the last of the paths."""
+    *inputs, target = args.paths
+    if len(inputs) < least or (most is not None and len(inputs) > most):
+        need = "one input" if most == 1 else f"{least} inputs or more"
+        raise UsageError(f"needs {need} and an OUT, found {' '.join(args.paths)}")
+    return inputs, target
+
+
+def open_all(args: argparse.Namespace, paths: Sequence[str]) -> list[Experiment]:
+    """The experiments at these paths."""
+    from callgrove.cli.opening import open_experiment
+
+    return [open_experiment(argparse.Namespace(**{**vars(args), "path": path})) for path in paths]
+
+
+def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, args: argparse.Namespace) -> int:
+    """Write what was made of some inputs; what got lost on the way, or in the target, is said on stderr."""
+    from dataclasses import replace
+
+    from callgrove.cli.messages import note
+    from callgrove.cli.progress import progress
+    from callgrove.errors import IncompleteResult
+    from callgrove.formats.interface import WriteOptions
+    from callgrove.formats.registry import checked_dialect, writer_of
+    from callgrove.formats.transfer import write
+
+    name = args.to or _format_of(target, inputs)
+    format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
+    for experiment in inputs:
+        if Path(target).resolve() == Path(experiment.path).resolve():
+            raise UsageError(f"{target}: is an input, which is never modified; name another OUT")
+    sums = [f"{e.path}: {digest}" for e in inputs if (digest := _sha256(e.path))]
+    if sums:
+        result = replace(result, attributes={**result.attributes, "sha256": ", ".join(sums)})
+    with progress() as report:
+        lost = write(result, format_, Path(target), WriteOptions(dialect, args.force, report))
+    known = {warning for experiment in inputs for warning in experiment.warnings}
+    for warning in result.warnings:
+        if warning not in known:
+            note(warning.text)
+    for loss in lost.losses:
+        note(f"lost: {loss}")
+    if result.values.problems and args.strict:
+        raise IncompleteResult(f"{target}: was written without what is damaged in the input")
+    return 0
+
+
+def _sha256(path: str) -> str:
+    """What tells one file from another; a folder has no such thing."""
+    import hashlib
+
+    if not Path(path).is_file():
+        return ""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _format_of(target: str, inputs: Sequence[Experiment]) -> str:
+    """By the ending of the target; else the first input's own format, where that can be written."""
+    from callgrove.formats.registry import FORMATS, format_for_target
+
+    try:
+        return format_for_target(target)
+    except UsageError:
+        own = [entry.name for entry in FORMATS if entry.writes and inputs and entry.name == inputs[0].format]
+        if not own:
+            raise
+        return own[0]

@@ -1,0 +1,154 @@
+"""What differs between experiments, call path by call path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from callgrove.algebra.selecting import part
+from callgrove.analysis.comparison import Comparison, Question, compare
+from callgrove.errors import UsageError
+from callgrove.examples import example
+from callgrove.formats.registry import open_path
+from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Aggregation, Scope
+from tests.algebra.consistent import consistent, dense
+from tests.algebra.reference import cube_a, cube_b
+from tests.formats.samples import CORPUS
+from tests.model.strategies import experiments
+
+A, B = cube_a(), cube_b()
+
+
+def rows(found: Comparison, limit: int | None = None) -> list[dict[str, Any]]:
+    table = found.table(limit)
+    return [dict(zip(table.names, row, strict=True)) for row in table.rows()]
+
+
+def by_path(found: Comparison) -> dict[str, dict[str, Any]]:
+    return {row["path"]: row for row in rows(found)}
+
+
+def test_the_reference_cubes() -> None:
+    """Totals over four locations, computed from the table of the specification."""
+    found = by_path(compare([A, B], Question("time")))
+    main = found["main"]
+    assert (main["left"], main["right"], main["difference"], main["ratio"]) == (26, 400, -374, 26 / 400)
+    assert (found["main->foo"]["left"], found["main->foo"]["right"]) == (26, 200)
+    assert (found["main->bar"]["left"], found["main->bar"]["right"]) == (8, 80)
+    only = found["main->foo->new"]
+    assert (only["left"], only["right"], only["difference"], only["ratio"], only["present"]) == (0, 4, -4, 0, "right")
+    only = found["main->MPI_Barrier"]
+    assert (only["left"], only["right"], only["difference"], only["ratio"], only["present"]) == (
+        16,
+        0,
+        16,
+        None,
+        "left",
+    )
+    assert found["main"]["present"] == "both"
+
+
+def test_inclusive_and_counters() -> None:
+    found = by_path(compare([A, B], Question("time", Scope.INCLUSIVE)))
+    assert (found["main"]["left"], found["main"]["right"]) == (128, 4 * 179)
+    visits = by_path(compare([A, B], Question("visits")))
+    assert (visits["main->foo"]["difference"], type(visits["main->foo"]["difference"])) == (100 - 4, int)
+    assert visits["main"]["difference"] == 2 - 4  # counters do not wrap
+
+
+def test_minima_that_are_not_there_are_empty() -> None:
+    found = by_path(compare([A, B], Question("lo")))
+    assert found["main"]["difference"] == 0.5 - 50
+    only = found["main->foo->new"]
+    assert (only["left"], only["right"], only["difference"], only["ratio"]) == (None, 0.5, None, None)
+
+
+def test_the_largest_difference_comes_first() -> None:
+    found = rows(compare([A, B], Question("time")))
+    weights = [abs(row["difference"]) for row in found]
+    assert weights == sorted(weights, reverse=True)
+    limited = compare([A, B], Question("time")).table(2)
+    assert (len(limited), limited.left) == (2, len(found) - 2)
+
+
+def test_selected_profiles_and_totals() -> None:
+    found = compare([A, B], Question("time", ranks={1}, threads={0}))
+    assert by_path(found)["main"]["left"] == 12
+    assert found.totals == (39.0, 179.0)
+    with pytest.raises(UsageError, match="no profile has rank"):
+        compare([A, B], Question("time", ranks={9}))
+
+
+def test_three_experiments() -> None:
+    found = compare([A, B, A], Question("time"))
+    table = found.table()
+    assert table.names[-1] == "input"
+    for row in rows(found):
+        assert row["input"] in ("A.cubex", "B.cubex")
+        if row["input"] == "A.cubex":
+            assert row["difference"] == 0
+
+
+def test_what_cannot_be_compared() -> None:
+    with pytest.raises(UsageError, match="there is no metric 'onlyA'"):
+        compare([A, B], Question("onlyA"))
+    with pytest.raises(UsageError, match="needs two experiments"):
+        compare([A])
+    with pytest.raises(UsageError, match=r"share no metric: A.cubex has visits, time, .*, others have CPUTIME"):
+        compare([A, example()])
+    with pytest.raises(UsageError, match="time is not stored in scope 'point'"):
+        compare([A, B], Question("time", Scope.POINT))
+
+
+@settings(max_examples=25)
+@given(experiments(traces=False, aggregations=tuple(Aggregation)[:3]))
+def test_nothing_differs_from_itself(e: Experiment) -> None:
+    for name in e.metrics.quantities:
+        for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
+            assert all(row["difference"] == 0 for row in rows(compare([e, e], Question(name, scope))))
+
+
+@settings(max_examples=25)
+@given(consistent(), consistent())
+def test_exclusive_differences_add_up(a: Experiment, b: Experiment) -> None:
+    for source in (False, True):
+        found = compare([a, b], Question("time", source=source))
+        total = dense(a, "time", Scope.EXCLUSIVE).sum() - dense(b, "time", Scope.EXCLUSIVE).sum()
+        assert sum(row["difference"] for row in rows(found)) == pytest.approx(total)
+        assert found.totals[0] - found.totals[1] == pytest.approx(total)
+
+
+def opened(paths: Sequence[Path]) -> list[Experiment]:
+    out = []
+    for path in paths:
+        e = open_path(path)
+        assert isinstance(e, Experiment)
+        out.append(e)
+    return out
+
+
+@pytest.mark.parametrize("scope", [Scope.EXCLUSIVE, Scope.INCLUSIVE, Scope.FUNCTION])
+@pytest.mark.parametrize("name", ["mpi4.d", "pth4.d", "mpi4.foreign.d", "pth4.foreign.d"])
+def test_one_run_in_two_formats(name: str, scope: Scope) -> None:
+    """The generations of HPCToolkit nest lines and call sites differently and call roots by other names."""
+    both = opened([CORPUS / "hpctoolkit" / generation / name for generation in ("prerelease", "release")])
+    for quantity in both[0].metrics.quantities:
+        found = rows(compare(both, Question(quantity, scope)))
+        assert found
+        assert {row["present"] for row in found} == {"both"}
+        assert all(row["difference"] == 0 for row in found)
+
+
+def test_runs_of_one_experiment() -> None:
+    a = example()
+    one, other = part(a, ranks=[0]), part(a, ranks=[3])
+    found = by_path(compare([one, other]))
+    waiting = next(row for path, row in found.items() if path.endswith("MPI_Waitall"))
+    assert waiting["left"] > waiting["right"]  # quick ranks wait
+    assert np.isfinite([row["difference"] for row in found.values()]).all()
