@@ -10,7 +10,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
-from bench.cases import growth, hatchet, hpctrace, info, values
+from bench.cases import algebra, growth, hatchet, hpctrace, info, values
 from bench.conditions import ROOT, Conditions, conditions
 from bench.results import Finding, as_markdown, as_text, surroundings
 
@@ -20,6 +20,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "info": info.run,
     "hatchet": hatchet.run,
     "hpctrace": hpctrace.run,
+    "algebra": algebra.run,
 }
 SCALES = "1/16,1/4,1"
 RESULTS = ROOT / "bench" / "RESULTS.md"

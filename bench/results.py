@@ -88,6 +88,9 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
 - `growth`: time per value over databases with ever more profiles, and time per context to open ever larger trees, each
   against the smallest. 1 is linear, less is better.
 - `info`: bytes that `callgrove info` asks for; and what one profile or one context costs.
+- `algebra`: a mean, a difference and merges of two databases with one tree and different costs, streamed, against
+  the columns of both; `compare` and its table against opening both; and the most anonymous memory that streaming a mean
+  adds to a process, against the bytes of both inputs' columns.
 - `hatchet`: `GraphFrame.from_hpctoolkit_latest` in its per-profile mode (see peers.md), against opening the same
   database and taking all of its columns. Hatchet returns two of the three scopes; all of its values are compared.
 - `hpctrace`: a trace of one thread as columns, and as an experiment with its samples. The floor is `np.fromfile` of the

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Bools, Ints
+from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.metrics import Aggregation, Composite, Metric
 from callgrove.model.values import SparseBlock
 
@@ -38,17 +38,23 @@ __all__ = [
     "mean_of_present",
 ]
 
+SPARSEST = 64  # places per value: beyond, sorting is faster than a place for each
 NEAR = 1e-12  # relative; what remains of a difference of equal sums is rounding
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Values by cell; inside a cell in the order of their inputs."""
+    """Values by cell; inside a cell in the order of their inputs. `profile`, `context` and `metric` say where each cell
+    is, `starts` where its values begin; `owner` is the input of each value."""
 
-    rows: SparseBlock
-    owner: Ints
+    profile: Ids
+    context: Ids
+    metric: Ids
     starts: Ints
+    value: Array
+    owner: Ids
     n_inputs: int
+    once: bool = False  # known: no input has a cell twice
 
     @cached_property
     def counts(self) -> Ints:
@@ -59,37 +65,60 @@ class Cells:
     def of(cls, blocks: Sequence[tuple[int, SparseBlock]], n_inputs: int) -> Cells:
         """From blocks of one value type, each with the number of its input, in ascending order."""
         rows = SparseBlock.joined([block for _, block in blocks])
-        owner = np.repeat([number for number, _ in blocks], [len(block) for _, block in blocks])
-        keys = _keys(rows)
-        if (np.diff(keys) <= 0).any():
+        owner = np.repeat(np.array([number for number, _ in blocks], np.int32), [len(block) for _, block in blocks])
+        keys, space = _keys(rows)
+        found = _counted(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None
+        once = found is not None
+        if found is None:
             order = np.argsort(keys, kind="stable")
-            rows, owner, keys = rows.take(order), owner[order], keys[order]
-        starts = np.flatnonzero(np.append(True, np.diff(keys) != 0)[: len(keys)])
-        return cls(rows, owner, starts, n_inputs)
-
-    @property
-    def places(self) -> SparseBlock:
-        """The first value of each cell, which says where it is."""
-        return self.rows.take(self.starts)
+            ordered = keys[order]
+            found = np.flatnonzero(np.append(True, np.diff(ordered) != 0)[: len(keys)]), order
+        starts, order = found
+        first = order[starts]
+        places = rows.profile[first], rows.context[first], rows.metric[first]
+        return cls(*places, starts, rows.value[order], owner[order], n_inputs, once)
 
     def take(self, kept: Bools) -> Cells:
         """Some of the cells."""
         rows = np.repeat(kept, self.counts)
         starts = np.cumsum(self.counts[kept]) - self.counts[kept]
-        return Cells(self.rows.take(rows), self.owner[rows], starts, self.n_inputs)
+        places = self.profile[kept], self.context[kept], self.metric[kept]
+        return Cells(*places, starts, self.value[rows], self.owner[rows], self.n_inputs, self.once)
 
 
-def _keys(rows: SparseBlock) -> Ints:
-    """A number for each cell, in ascending order of profile, context, metric."""
-    profile, context, metric = (c.astype(np.int64) for c in (rows.profile, rows.context, rows.metric))
-    sizes = [int(column.max(initial=0)) + 1 for column in (profile, context, metric)]
-    if sizes[0] * sizes[1] * sizes[2] < 2**62:
-        return (profile * sizes[1] + context) * sizes[2] + metric
-    order = np.lexsort((metric, context, profile))
-    fresh = np.append(False, np.logical_or.reduce([np.diff(c[order]) != 0 for c in (profile, context, metric)]))
-    out = np.empty(len(order), np.int64)
-    out[order] = np.cumsum(fresh)
-    return out
+def _keys(rows: SparseBlock) -> tuple[Ints, int]:
+    """A number for each cell, ascending by profile, context, metric, and one that all are below."""
+    least = [int(column.min()) if len(column) else 0 for column in (rows.profile, rows.context, rows.metric)]
+    columns = [
+        c.astype(np.int64) - low for c, low in zip((rows.profile, rows.context, rows.metric), least, strict=True)
+    ]
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    if sizes[0] * sizes[1] * sizes[2] >= 2**62:
+        columns = [np.unique(column, return_inverse=True)[1] for column in columns]
+        sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    return (columns[0] * sizes[1] + columns[1]) * sizes[2] + columns[2], sizes[0] * sizes[1] * sizes[2]
+
+
+def _counted(keys: Ints, owner: Ids, space: int, n_inputs: int) -> tuple[Ints, Ints] | None:
+    """Where each cell starts, and the order that sorts values by cell and input, without comparing keys: every key has
+    a place of its own. None where an input has a cell twice."""
+    present: Ids = np.zeros(space, np.uint8 if n_inputs < 256 else np.int32)
+    bounds = np.searchsorted(owner, np.arange(n_inputs + 1))
+    earlier = np.empty(len(keys), present.dtype)  # how many inputs before have the cell
+    for number in range(n_inputs):
+        own = slice(bounds[number], bounds[number + 1])
+        earlier[own] = present[keys[own]]
+        present[keys[own]] += 1
+    cells = np.flatnonzero(present > 0)
+    counts = present[cells].astype(np.int64)
+    if int(counts.sum()) != len(keys):
+        return None
+    starts = np.cumsum(counts) - counts
+    place = np.empty(space, np.int64)
+    place[cells] = starts
+    order = np.empty(len(keys), np.int64)
+    order[place[keys] + earlier] = np.arange(len(keys))
+    return starts, order
 
 
 Rule = Callable[[Cells, Aggregation], tuple[Array, Bools | None]]
@@ -98,27 +127,27 @@ Rule = Callable[[Cells, Aggregation], tuple[Array, Bools | None]]
 def combined(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """Added up, or the least or greatest of them."""
     if aggregation == Aggregation.NONE and (cells.counts == 1).all():
-        return cells.rows.value, None
+        return cells.value, None
     with np.errstate(invalid="ignore", over="ignore"):
-        return aggregation.ufunc.reduceat(_wide(cells.rows.value), cells.starts), None
+        return aggregation.ufunc.reduceat(_wide(cells.value), cells.starts), None
 
 
 def mean(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """Divided by the number of inputs: what is absent counts as 0. Minima and maxima: of those that are there."""
     with np.errstate(invalid="ignore", over="ignore"):
-        total = np.add.reduceat(cells.rows.value.astype(np.float64), cells.starts)
+        total = np.add.reduceat(cells.value.astype(np.float64), cells.starts)
     return total / (cells.n_inputs if aggregation == Aggregation.SUM else cells.counts), None
 
 
 def mean_of_present(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """Divided by the number of inputs that have the cell."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.add.reduceat(cells.rows.value.astype(np.float64), cells.starts) / cells.counts, None
+        return np.add.reduceat(cells.value.astype(np.float64), cells.starts) / cells.counts, None
 
 
 def difference(cells: Cells, aggregation: Aggregation) -> tuple[Array, Bools]:
     """The first input less the second. What is absent counts as 0; of minima and maxima both must be there."""
-    values = _signed(cells.rows.value)
+    values = _signed(cells.value)
     with np.errstate(invalid="ignore", over="ignore"):
         out = np.add.reduceat(np.where(cells.owner == 0, values, -values), cells.starts)
         if out.dtype.kind == "f":
@@ -129,26 +158,30 @@ def difference(cells: Cells, aggregation: Aggregation) -> tuple[Array, Bools]:
 
 def first(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """That of the first input which has the cell."""
-    return cells.rows.value[cells.starts], None
+    return cells.value[cells.starts], None
 
 
 def last(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """That of the last input which has the cell."""
-    return cells.rows.value[cells.starts + cells.counts - 1], None
+    return cells.value[cells.starts + cells.counts - 1], None
 
 
 class Differs(Exception):
-    """Two inputs differ in a cell: the value in row `one` of these cells, and that of input `owner` in row `other`,
-    which is None where it has no value there."""
+    """Two inputs differ in a cell: row `one` of the values, and row `other`, of input `owner`, which is None where that
+    has no value there."""
 
     def __init__(self, cells: Cells, one: int, owner: int, other: int | None) -> None:
         self.cells, self.one, self.owner, self.other = cells, one, owner, other
         super().__init__()
 
+    @property
+    def cell(self) -> int:
+        return int(np.searchsorted(self.cells.starts, self.one, side="right")) - 1
+
 
 def equal(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """The value that all inputs have which measured the metric in that profile; raises `Differs` where they differ."""
-    value = cells.rows.value
+    value = cells.value
     wanted = np.repeat(cells.starts, cells.counts)
     differs = value != value[wanted]
     if value.dtype.kind == "f":
@@ -162,16 +195,17 @@ def equal(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
 
 def _demand_everywhere(cells: Cells) -> None:
     """Inputs that have any value of a metric in a profile must have one in each of these cells."""
-    profile, metric = cells.rows.profile.astype(np.int64), cells.rows.metric.astype(np.int64)
-    column = profile * (int(metric.max(initial=0)) + 1) + metric
-    _, column = np.unique(column, return_inverse=True)
+    n_metrics = int(cells.metric.max(initial=0)) + 1
+    _, profile = np.unique(cells.profile, return_inverse=True)
+    column = profile * n_metrics + cells.metric
     measured = np.zeros((int(column.max(initial=0)) + 1, cells.n_inputs), np.bool_)
-    measured[column, cells.owner] = True
-    short = np.flatnonzero(measured.sum(axis=1)[column[cells.starts]] != cells.counts)
+    measured[np.repeat(column, cells.counts), cells.owner] = True
+    short = np.flatnonzero(measured.sum(axis=1)[column] != cells.counts)
     if len(short):
-        start, n = int(cells.starts[short[0]]), int(cells.counts[short[0]])
+        cell = int(short[0])
+        start, n = int(cells.starts[cell]), int(cells.counts[cell])
         missing = np.flatnonzero(
-            measured[column[start]] & ~np.isin(np.arange(cells.n_inputs), cells.owner[start : start + n])
+            measured[column[cell]] & ~np.isin(np.arange(cells.n_inputs), cells.owner[start : start + n])
         )
         raise Differs(cells, start, int(missing[0]), None)
 
@@ -194,8 +228,7 @@ def made_one(cells: Cells, rule: Rule, metrics: Sequence[Metric]) -> list[Sparse
     for some, metric in _by_kind(cells, metrics):
         part = _once_per_input(some, metric)
         value, kept = (_combined(part, metric), None) if rule is combined else rule(part, metric.aggregation)
-        places = part.places
-        block = SparseBlock(places.profile, places.context, places.metric, value)
+        block = SparseBlock(part.profile, part.context, part.metric, value)
         out.append(block if kept is None or kept.all() else block.take(kept))
     return [block for block in out if len(block)]
 
@@ -203,25 +236,26 @@ def made_one(cells: Cells, rule: Rule, metrics: Sequence[Metric]) -> list[Sparse
 def _by_kind(cells: Cells, metrics: Sequence[Metric]) -> Iterator[tuple[Cells, Metric]]:
     """The cells by how their values are combined, each with a metric that says so."""
     kinds: dict[tuple[Aggregation, int], list[int]] = {}
-    for row in np.unique(cells.places.metric).tolist():
+    for row in np.unique(cells.metric).tolist():
         kinds.setdefault((metrics[row].aggregation, id(metrics[row].composite)), []).append(row)
     if len(kinds) == 1:
         yield cells, metrics[next(iter(kinds.values()))[0]]
         return
     for rows in kinds.values():
-        yield cells.take(np.isin(cells.places.metric, rows)), metrics[rows[0]]
+        yield cells.take(np.isin(cells.metric, rows)), metrics[rows[0]]
 
 
 def _once_per_input(cells: Cells, metric: Metric) -> Cells:
     """The same cells with at most one value of each input: a chain may have made one context of several."""
+    if cells.once:
+        return cells
     fresh = np.append(True, np.diff(cells.owner) != 0)[: len(cells.owner)]
     fresh[cells.starts] = True
     if fresh.all():
         return cells
     inner = np.flatnonzero(fresh)
-    value = _combined(Cells(cells.rows, cells.owner, inner, cells.n_inputs), metric)
-    rows = replace(cells.rows.take(inner), value=value)
-    return Cells(rows, cells.owner[inner], np.searchsorted(inner, cells.starts), cells.n_inputs)
+    value = _combined(replace(cells, starts=inner), metric)
+    return replace(cells, starts=np.searchsorted(inner, cells.starts), value=value, owner=cells.owner[inner])
 
 
 def _combined(cells: Cells, metric: Metric) -> Array:
@@ -232,12 +266,12 @@ def _combined(cells: Cells, metric: Metric) -> Array:
 
 def _combined_composites(cells: Cells, composite: Composite) -> Array:
     """Composite values of each cell, combined one input after the other."""
-    out = cells.rows.value[cells.starts].copy()
+    out = cells.value[cells.starts].copy()
     for turn in range(1, int(cells.counts.max(initial=1))):
         more = np.flatnonzero(cells.counts > turn)
         if composite.combine is None:
             raise UsageError("composite values of this type cannot be combined; choose those of one input")
-        out[more] = composite.combine(out[more], cells.rows.value[cells.starts[more] + turn])
+        out[more] = composite.combine(out[more], cells.value[cells.starts[more] + turn])
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -59,6 +60,11 @@ class CombinedValues(TiledValues):
             for block in self._made_one(lane):
                 yield from self._scopes(block, set(rows.tolist()), profiles)
 
+    @cached_property
+    def _nesting(self) -> list[Ints]:
+        """Contexts of the tree by how deep they are nested in the source text."""
+        return levels(depths(self._tree.within[: self._tree.n_listed]))
+
     def _made_one(self, lane: list[tuple[int, SparseBlock]]) -> list[SparseBlock]:
         cells = Cells.of(lane, len(self._operands))
         try:
@@ -67,15 +73,16 @@ class CombinedValues(TiledValues):
             raise UsageError(self._conflict(found)) from None
 
     def _conflict(self, found: Differs) -> str:
-        rows, owner = found.cells.rows, found.cells.owner
-        metric = self._metrics[int(rows.metric[found.one])]
-        left, right = self._operands[int(owner[found.one])].experiment, self._operands[found.owner].experiment
-        other = "none" if found.other is None else rows.value[found.other]
-        own = np.flatnonzero(self._operands[int(owner[found.one])].profiles == rows.profile[found.one])
+        cells, cell = found.cells, found.cell
+        metric = self._metrics[int(cells.metric[cell])]
+        first = self._operands[int(cells.owner[found.one])]
+        left, right = first.experiment, self._operands[found.owner].experiment
+        other = "none" if found.other is None else cells.value[found.other]
+        own = np.flatnonzero(first.profiles == cells.profile[cell])
         profile = left.profiles.label(int(own[0])) if len(own) else "all profiles"
         return (
-            f"{metric.name} ({metric.scope.word}) of {profile} at {self._tree.path(int(rows.context[found.one]))}: "
-            f"{left.path} has {rows.value[found.one]}, {right.path} has {other}; "
+            f"{metric.name} ({metric.scope.word}) of {profile} at {self._tree.path(int(cells.context[cell]))}: "
+            f"{left.path} has {cells.value[found.one]}, {right.path} has {other}; "
             "--conflict first, last or sum decides, --system side-by-side keeps both runs"
         )
 
@@ -98,7 +105,7 @@ class CombinedValues(TiledValues):
             return
         tree, n = self._tree, self._tree.n_listed
         own = tree.parent[:n] if scope == Scope.INCLUSIVE else tree.within[:n]
-        by_level = tree.levels if scope == Scope.INCLUSIVE else levels(depths(own))
+        by_level = tree.levels if scope == Scope.INCLUSIVE else self._nesting
         used = np.unique(exclusive.profile)
         dense: Array = np.zeros((len(tree), len(used)), exclusive.value.dtype)
         dense[exclusive.context, np.searchsorted(used, exclusive.profile)] = exclusive.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -45,13 +46,19 @@ class Operand:
             if not way.is_stored:
                 yield from self._computed(row, way, own)
 
+    @cached_property
+    def _n_measured(self) -> int:
+        """Rows that profiles have: to ask for all of them is to ask for everything."""
+        return sum(not metric.statistic for metric in self.experiment.metrics)
+
     def _stored(self, rows: Mapping[int, int], own: Ints) -> Iterator[SparseBlock]:
         if not rows:
             return
         metrics = np.full(len(self.experiment.metrics), -1, np.int32)
         metrics[list(rows.values())] = list(rows)
         link = Link(self.experiment.values.backend, self.profiles, self.contexts, metrics)
-        for block in link.backend.blocks(own, np.array(sorted(rows.values()))):
+        wanted = None if len(rows) == self._n_measured else np.array(sorted(rows.values()))
+        for block in link.backend.blocks(own, wanted):
             part = block.triples()
             if self.reads_scalars and part.value.dtype.names is not None:
                 part = SparseBlock(part.profile, part.context, part.metric, self._scalar(part))

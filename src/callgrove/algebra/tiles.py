@@ -19,7 +19,8 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend
 
 __all__ = ["TILE_VALUES", "TiledValues", "is_by_metric", "sparse"]
 
-TILE_VALUES = 1 << 20  # about what a tile holds of each input
+TILE_VALUES = 1 << 17  # about what a tile holds: more does not fit the caches
+WHOLE_METRIC = 1 << 23  # cells of a metric that is unpacked at once
 
 
 class TiledValues(ABC):
@@ -83,7 +84,7 @@ class TiledValues(ABC):
             if all(count is not None for count in known) and len(groups) == 1:
                 stored = sum(count for count in known if count is not None)
                 per_profile = min(per_profile, stored // self._n_profiles)
-            step = max(1, TILE_VALUES // max(1, per_profile))
+            step = max(1, (TILE_VALUES if len(groups) == 1 else WHOLE_METRIC) // max(1, per_profile))
             for start in range(0, len(profiles), step):
                 yield profiles[start : start + step], group
 
