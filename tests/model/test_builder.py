@@ -380,3 +380,16 @@ def test_rows_know_the_ids_of_stored_summaries() -> None:
     assert [metric.summary_id for metric in builder.build().metrics] == [7, None]
     builder.name_summaries({9: second})
     assert [metric.summary_id for metric in builder.build().metrics] == [7, 9]
+
+
+def test_profiles_keep_their_attributes() -> None:
+    builder = ExperimentBuilder("test")
+    builder.add_profile(ProfileKind.THREAD, attributes=[("process-id", "42")])
+    builder.add_profile(ProfileKind.THREAD)
+    assert builder.build().profiles.attributes == ((("process-id", "42"),), ())
+
+
+def test_profiles_without_attributes_have_no_table_of_them() -> None:
+    builder = ExperimentBuilder("test")
+    builder.add_profile(ProfileKind.THREAD)
+    assert builder.build().profiles.attributes == ()

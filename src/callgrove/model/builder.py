@@ -77,6 +77,7 @@ class ExperimentBuilder:
         self._runs: list[Run] = []
         self._profile_rows: list[tuple[int, int, str, int]] = []
         self._tuples: list[list[Identifier]] = []
+        self._profile_attributes: list[tuple[tuple[str, str], ...]] = []
         self._identifiers: IdentifierTuples | None = None
         self.id_names: tuple[str, ...] = DEFAULT_ID_NAMES
         self._system: tuple[System, Ids] | None = None
@@ -191,10 +192,12 @@ class ExperimentBuilder:
         run: int = 0,
         name: str = "",
         source_id: int = ABSENT,
+        attributes: Iterable[tuple[str, str]] = (),
     ) -> int:
         """One profile with its identifier tuple; gives its number."""
         self._profile_rows.append((run, int(kind), name, source_id))
         self._tuples.append(list(identifiers))
+        self._profile_attributes.append(tuple(attributes))
         return len(self._tuples) - 1
 
     def set_identifiers(self, identifiers: IdentifierTuples) -> None:
@@ -369,6 +372,7 @@ class ExperimentBuilder:
             absent_system(len(names)),
             frozen(np.array(ids, np.int64)),
             identifiers,
+            tuple(self._profile_attributes) if any(self._profile_attributes) else (),
         )
         if len(identifiers) != len(profiles):
             return profiles, System(np.empty(0, np.int32), (), (), np.empty(0, np.int64))
