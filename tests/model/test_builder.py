@@ -382,6 +382,16 @@ def test_rows_know_the_ids_of_stored_summaries() -> None:
     assert [metric.summary_id for metric in builder.build().metrics] == [7, 9]
 
 
+def test_many_addresses_are_the_regions_that_single_ones_are() -> None:
+    builder = ExperimentBuilder("test")
+    module = builder.module("/bin/a")
+    one = builder.region(ContextKind.INSTRUCTION, module=module, offset=2**64 - 2)
+    found = builder.addresses(ContextKind.INSTRUCTION, [module, -1, module], np.array([5, 5, 2**64 - 2], np.uint64))
+    assert found.tolist() == [one + 1, one + 2, one]
+    assert builder.region(ContextKind.INSTRUCTION, offset=5) == one + 2
+    assert builder.addresses(ContextKind.UNKNOWN, [], []).tolist() == []
+
+
 def test_profiles_keep_their_attributes() -> None:
     builder = ExperimentBuilder("test")
     builder.add_profile(ProfileKind.THREAD, attributes=[("process-id", "42")])

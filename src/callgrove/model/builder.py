@@ -119,6 +119,13 @@ class ExperimentBuilder:
             self._region_details.setdefault(number, dict(details))
         return number
 
+    def addresses(self, kind: ContextKind, module: ArrayLike, offset: ArrayLike) -> Ids:
+        """Many regions at once that are known by module and offset alone: what `region` gives for each."""
+        modules, offsets = (np.asarray(column).tolist() for column in (module, offset))
+        known, before = self._regions, (int(kind), ABSENT, ABSENT, ABSENT, ABSENT)
+        keys = ((*before, m, at, ABSENT, ABSENT) for m, at in zip(modules, offsets, strict=True))
+        return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int32, len(modules))
+
     def add_context(
         self,
         parent: int,
