@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.cli.opening import open_experiment, said_everything
     from callgrove.cli.options import emit
-    from callgrove.cli.output import write_text
+    from callgrove.cli.output import emit_text
 
     code = 0
     tables: list[Table] = []
@@ -43,13 +43,13 @@ def run(args: argparse.Namespace) -> int:
         else:
             text += ["\n" if number else "", *_shown(experiment, path)]
             if not args.output:  # one after the other: what is wrong with the next one must not hide this one
-                write_text(text, None)
+                emit_text(text, None)
                 text = []
         code = max(code, said_everything(experiment, one))
     if tables:  # of all paths one table: two arrays are no JSON
         emit(tables, argparse.Namespace(format=args.format, output=args.output, limit=None))
     elif args.output:
-        write_text(text, args.output)
+        emit_text(text, args.output)
     return code
 
 

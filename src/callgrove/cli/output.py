@@ -16,7 +16,7 @@ from callgrove.cli.messages import note
 from callgrove.model.table import UNCOUNTED, Table
 from callgrove.render import PLAIN, Look, render
 
-__all__ = ["emit", "limited", "replacing", "stdout_look", "write_text"]
+__all__ = ["emit", "emit_text", "limited", "replacing", "stdout_look"]
 
 _SHOWS_WHAT_IS_LEFT = ("table", "markdown")
 
@@ -30,15 +30,15 @@ def emit(tables: Table | Iterable[Table], args: argparse.Namespace, n_rows: int 
     cut: list[int] = []
     look = PLAIN if args.output else stdout_look()
     pieces = render(_counting_cut(stream, cut), args.format, look)
-    write_text(pieces, args.output)
+    emit_text(pieces, args.output)
     if cut and args.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut)} '}more rows were left out by --limit")
 
 
-def write_text(pieces: Iterable[str], target: str | None) -> None:
-    """Text to a file, which is replaced when all is written, or to stdout."""
-    if target:
-        _write_file(pieces, target)
+def emit_text(pieces: Iterable[str], output: str | None) -> None:
+    """Prints text as it comes, or writes it to a file."""
+    if output:
+        _write_file(pieces, output)
     else:
         sys.stdout.writelines(pieces)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -20,7 +20,10 @@ from callgrove.model.values import Block
 
 __all__ = [
     "Checks",
+    "DumpView",
     "Dumps",
+    "DumpsText",
+    "DumpsViews",
     "Field",
     "Format",
     "Grade",
@@ -113,6 +116,31 @@ class Dumps(Protocol):
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every field in the file's order. Damage raises after what is intact was given."""
+
+
+@runtime_checkable
+class DumpsText(Protocol):
+    """A format whose raw structure has a text form of its own."""
+
+    def dump_text(self, source: Source) -> Iterator[str]:
+        """Pieces of whole lines. Damage raises after what is intact was given."""
+
+
+class DumpView(StrEnum):
+    """What to print of a raw structure."""
+
+    TEXT = "text"  # every field
+    JSON = "json"  # every field
+    SUMMARY = "summary"
+    TREE = "tree"
+
+
+@runtime_checkable
+class DumpsViews(DumpsText, Protocol):
+    """A format that also prints parts of it, or the same for programs."""
+
+    def dump_view(self, source: Source, view: DumpView, limit: int | None = None) -> Iterator[str]:
+        """Pieces of whole lines; of each kind of row at most `limit`."""
 
 
 @dataclass(frozen=True)
