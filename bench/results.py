@@ -95,6 +95,8 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
   database and taking all of its columns. Hatchet returns two of the three scopes; all of its values are compared.
 - `hpctrace`: a trace of one thread as columns, and as an experiment with its samples. The floor is `np.fromfile` of the
   same records, converted to native byte order.
+- `hpcrun`: a measurement file of 04.00, all records decoded and checked, and its values as columns of an experiment;
+  folders of more and more files. The floor is `np.fromfile` of the same records, converted to native byte order.
 """
 
 

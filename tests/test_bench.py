@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import BENCHES, main
-from bench.cases import growth, hatchet, hpctrace, info, values
+from bench.cases import growth, hatchet, hpcrun, hpctrace, info, values
 from bench.conditions import Conditions, opened
 from bench.generate import Shape, generate
 from bench.results import Finding, as_markdown, as_text
@@ -154,6 +154,12 @@ def test_without_hatchet_nothing_is_measured(conditions: Conditions, monkeypatch
 def test_a_trace_is_read_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hpctrace, "N_SAMPLES", 5000)
     assert [f.bench for f in hpctrace.run(conditions)] == ["hpctrace"] * 2
+
+
+def test_measurements_are_read_every_way(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("N_NODES", 400), ("N_METRICS", 3), ("N_FILES", 8), ("N_NODES_OF_MANY", 20)):
+        monkeypatch.setattr(hpcrun, name, size)
+    assert [f.bench for f in hpcrun.run(conditions)] == ["hpcrun"] * 4
 
 
 def test_ranges_are_merged() -> None:

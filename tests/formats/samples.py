@@ -22,6 +22,9 @@ COPIED = {  # folder of the corpus -> where it was copied from
     "hpctoolkit/prerelease": "own/hpctoolkit-prerelease",
     "hpctrace/04.00": "own/hpcrun-04.00/mpi4.m",
     "hpctrace/02.00": "own/hpcrun-02.00/2018.09/pth4.m",
+    "hpcrun/2016.12": "own/hpcrun-02.00/2016.12",
+    "hpcrun/2018.09": "own/hpcrun-02.00/2018.09",
+    "hpcrun/04.00": "own/hpcrun-04.00",
 }
 PARTS_OF_MEASUREMENTS = (".hpctrace", ".hpcstruct")  # tests of their own read all of these
 
@@ -61,6 +64,18 @@ def _of_the_corpus() -> Iterator[Sample]:
         yield Sample(f"hpctoolkit/legacy/{path.name}", path, "hpctoolkit-legacy")
     for part in sorted((CORPUS / "hpctoolkit" / "legacy" / "plain20.d").iterdir())[-2:]:
         yield Sample(f"hpctoolkit/legacy/alone-{part.name}", part, "hpctoolkit-legacy", part=True)
+    yield from _measurements()
+
+
+def _measurements() -> Iterator[Sample]:
+    """Folders of measurements, a file of each by itself, and those that were made for what no genuine file has."""
+    for release in ("2016.12", "2018.09", "04.00"):
+        folder = CORPUS / "hpcrun" / release / "pth4.m"
+        yield Sample(f"hpcrun/{release}/pth4.m", folder, "hpcrun")
+        alone = sorted(folder.glob("*.hpcrun"))[-1]
+        yield Sample(f"hpcrun/{release}/alone-{alone.stem}", alone, "hpcrun")
+    for path in sorted((CORPUS / "hpcrun" / "synthetic").iterdir()):
+        yield Sample(f"hpcrun/synthetic/{path.stem}", path, "hpcrun")
 
 
 def _of_shared() -> Iterator[Sample]:

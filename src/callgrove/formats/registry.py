@@ -63,6 +63,19 @@ FORMATS: tuple[Entry, ...] = (
         writes=True,
     ),
     Entry(
+        "hpctoolkit-legacy",
+        "HPCToolkit database of the years before (experiment.xml 2.x)",
+        "callgrove.formats.hpctoolkit.legacy:FORMAT",
+    ),
+    Entry(
+        "hpcrun",
+        "HPCToolkit measurements: .hpcrun files 02.00 to 04.00, or a folder of them",
+        "callgrove.formats.hpcrun.format:FORMAT",
+        writes=True,
+        dialects=("04.00", "02.00-b", "02.00-a"),
+        suffixes=(".hpcrun",),
+    ),
+    Entry(
         "hpctrace",
         "HPCToolkit trace of one thread or GPU stream (.hpctrace)",
         "callgrove.formats.hpcrun.hpctrace:FORMAT",
@@ -74,11 +87,6 @@ FORMATS: tuple[Entry, ...] = (
         "hpcstruct",
         "HPCToolkit structure of load modules (.hpcstruct)",
         "callgrove.formats.hpcrun.hpcstruct:FORMAT",
-    ),
-    Entry(
-        "hpctoolkit-legacy",
-        "HPCToolkit database of the years before (experiment.xml 2.x)",
-        "callgrove.formats.hpctoolkit.legacy:FORMAT",
     ),
 )
 

@@ -1,0 +1,251 @@
+"""From measurement files to an experiment: one file is one profile, a folder all of its profiles in one tree.
+
+    one file, one epoch     every node is a context, `source_id` is its id
+    several files, epochs   equal call paths are one context; `source_id` is a node's id only where the epochs of one
+                            file agree on it
+
+Files are read one after the other and closed again; values and samples are read from them when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError, CorruptFile, InputError, InvalidExperiment
+from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun.files import TRACE_SUFFIX, measurement_files, read_tables, sort_key
+from callgrove.formats.hpcrun.measurement import DensePlace, Epoch, Measurement
+from callgrove.formats.hpcrun.merging import merge
+from callgrove.formats.hpcrun.metrics import MetricTable
+from callgrove.formats.hpcrun.regions import OUTLINED, Regions, add_regions, places_of, readable
+from callgrove.formats.hpcrun.samples import MeasurementSamples, TraceLine, open_line
+from callgrove.formats.hpcrun.values import MeasurementValues, MetricRows, ValuePart
+from callgrove.formats.interface import Progress
+from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, ProfileKind
+
+__all__ = ["OpenedFile", "assemble", "open_files"]
+
+GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
+NOT_UNWOUND = ("unwound", "no")  # attribute of contexts whose callers the tool did not see
+MOST_KINDS = 256
+
+
+@dataclass(frozen=True)
+class OpenedFile:
+    """A file that was read, without its values; `n_values` counts them for each epoch."""
+
+    path: Path
+    measurement: Measurement
+    n_values: tuple[int, ...]
+
+    @classmethod
+    def of(cls, path: Path) -> OpenedFile:
+        file = FileBytes(path)
+        measurement = read_tables(file)
+        return cls(path, measurement, tuple(_n_values(epoch, file) for epoch in measurement.epochs))
+
+
+def _n_values(epoch: Epoch, file: FileBytes) -> int:
+    place = epoch.place
+    if not isinstance(place, DensePlace):
+        return place.n_values
+    return int(np.count_nonzero(file.array(place.record, place.n_nodes, place.at, "cct")["values"]))
+
+
+def open_files(source: Source, builder: ExperimentBuilder, progress: Progress) -> list[OpenedFile]:
+    """The file, or all that can be read of a folder, in the order of identifier tuples and names."""
+    if not source.is_folder:
+        return [OpenedFile.of(source.path)]
+    found, paths = [], measurement_files(source.path)
+    for number, path in enumerate(paths):
+        progress("opening profiles", number, len(paths))
+        try:
+            found.append(OpenedFile.of(path))
+        except InputError as error:
+            builder.warn(Severity.DAMAGE, str(error))
+    if not found:
+        reason = f": {builder.warnings[0].text}" if builder.warnings else ""
+        raise InputError(f"{source.path}: none of {len(paths)} measurement files can be read{reason}")
+    return sorted(found, key=lambda f: (f.measurement.tuple_of_identifiers(), sort_key(f.path.name)))
+
+
+def assemble(builder: ExperimentBuilder, files: Sequence[OpenedFile]) -> Experiment:
+    """The experiment of these files."""
+    try:
+        return _Assembly(builder, files).experiment()
+    except InvalidExperiment as error:
+        found = f"tables that contradict each other: {error.problems[0]}"
+        raise CorruptFile(builder.path, "tables", expected="one measurement", found=found) from error
+
+
+class _Assembly:
+    def __init__(self, builder: ExperimentBuilder, files: Sequence[OpenedFile]) -> None:
+        self.builder, self.files = builder, files
+        self.parts = [(file, epoch) for file in files for epoch in file.measurement.epochs]
+        self.is_lone = len(self.parts) == 1
+
+    def experiment(self) -> Experiment:
+        builder = self.builder
+        versions = sorted({file.measurement.version for file in self.files})
+        builder.version = ", ".join(versions)
+        builder.title = readable(self.files[0].measurement.value("program-name")) or builder.title
+        for file in self.files:
+            _warn_of_modules(builder, file)
+        table = MetricTable(builder, self.is_lone)
+        rows = [table.add(epoch.metrics, str(file.path)) for file, epoch in self.parts]
+        contexts = self._add_contexts()
+        final = builder.order()
+        parts = self._value_parts(rows, [final[own] for own in contexts])
+        builder.set_values(MeasurementValues([f.path for f in self.files], parts))
+        self._add_profiles()
+        self._add_traces(parts)
+        return builder.build()
+
+    # -- contexts ----------------------------------------------------------------------------------------------
+
+    def _add_contexts(self) -> list[Ids]:
+        """Adds contexts; gives the number of each node's, for every part."""
+        paths = dict.fromkeys(module.path for _, epoch in self.parts for module in epoch.modules if module.path)
+        ordered = list(paths) if self.is_lone else sorted(paths)
+        numbers = {path: number for number, path in enumerate(ordered)}
+        in_builder = np.array([self.builder.module(readable(path)) for path in ordered], np.int64)
+        regions, own = Regions(), []
+        for file, epoch in self.parts:
+            own.append(regions.add(*places_of(epoch, numbers, file.measurement.is_old)))
+        known, maps = regions.all()
+        region, kind = add_regions(self.builder, known, in_builder)
+        trees = [(epoch.nodes.above, maps[k][own[k]]) for k, (_, epoch) in enumerate(self.parts)]
+        if self.is_lone:
+            [(above, rows)], nodes = trees, self.parts[0][1].nodes
+            self.builder.add_contexts(parent=above, kind=kind[rows], region=region[rows], source_id=nodes.id)
+            found = [np.arange(len(above), dtype=np.int32)]
+        elif trees:
+            merged = merge(trees)
+            ids = self._source_ids(merged.contexts, len(merged.parent))
+            columns = {"kind": kind[merged.region], "region": region[merged.region]}
+            self.builder.add_contexts(parent=merged.parent, source_id=ids, **columns)
+            found = merged.contexts
+        else:
+            found = []
+        self._describe(found)
+        return found
+
+    def _source_ids(self, contexts: list[Ids], n: int) -> Ints:
+        """Of several epochs of one file, the node's id where it is the only one and no other context has it."""
+        ids = np.full(n, ABSENT, np.int64)
+        if len(self.files) == 1:
+            pairs = [np.stack([own, e.nodes.id], axis=1) for own, (_, e) in zip(contexts, self.parts, strict=True)]
+            unique = np.unique(np.concatenate(pairs).astype(np.int64), axis=0)
+            once = [np.isin(c, k[m == 1]) for c in unique.T for k, m in [np.unique(c, return_counts=True)]]
+            unique = unique[once[0] & once[1]]
+            ids[unique[:, 0]] = unique[:, 1]
+        return ids
+
+    def _describe(self, contexts: list[Ids]) -> None:
+        """Marks contexts of GPU code whose callers are not known."""
+        for own, (_, epoch) in zip(contexts, self.parts, strict=True):
+            flags = epoch.nodes.flags
+            if flags is not None:
+                for context in np.unique(own[(flags & rec.UNWOUND) == 0]).tolist():
+                    self.builder.describe_context(context, attributes=dict([NOT_UNWOUND]))
+
+    # -- values and traces -------------------------------------------------------------------------------------
+
+    def _value_parts(self, rows: list[MetricRows], contexts: list[Ids]) -> list[list[ValuePart]]:
+        found: list[list[ValuePart]] = []
+        part = 0
+        for file in self.files:
+            found.append([])
+            for epoch, n_values in zip(file.measurement.epochs, file.n_values, strict=True):
+                own = contexts[part]
+                is_merged = not self.is_lone and len(np.unique(own)) < len(own)
+                found[-1].append(ValuePart(epoch.place, rows[part], epoch.nodes.id, own, n_values, is_merged))
+                part += 1
+        return found
+
+    def _add_traces(self, parts: list[list[ValuePart]]) -> None:
+        lines = [line for k in range(len(self.files)) if (line := self._line(k, parts[k])) is not None]
+        if lines:
+            samples = MeasurementSamples(lines)
+            self.builder.set_traces(samples, time_range=samples.time_range)
+
+    def _line(self, profile: int, parts: list[ValuePart]) -> TraceLine | None:
+        """The line of a profile. Ids of its trace mean the last epoch that has them."""
+        file = self.files[profile]
+        path = file.path.with_suffix(TRACE_SUFFIX)
+        if file.path.suffix == TRACE_SUFFIX or not path.is_file():
+            return None
+        none = [np.empty(0, np.int64)]
+        ids = np.concatenate([part.node_id.astype(np.int64) for part in reversed(parts)] or none)
+        context = np.concatenate([part.context for part in reversed(parts)] or none).astype(np.int32)
+        in_order = file.measurement.value("trace-disorder") in ("", "0")
+        try:
+            line, problems = open_line(path, profile, file.measurement.is_old, ids, context, in_order)
+        except CallgroveError as error:
+            self.builder.warn(Severity.DAMAGE, f"{error}; the trace is left out")
+            return None
+        for problem in problems:
+            self.builder.warn(Severity.DAMAGE, str(problem))
+        return line
+
+    # -- profiles ----------------------------------------------------------------------------------------------
+
+    def _add_profiles(self) -> None:
+        """Profiles with their identifier tuples. Pairs that all files have are the experiment's attributes."""
+        builder = self.builder
+        pairs = [[(readable(k), readable(v)) for k, v in f.measurement.header.pairs] for f in self.files]
+        common = set(pairs[0]).intersection(*pairs[1:])
+        builder.attributes = {k: v for k, v in pairs[0] if (k, v) in common}
+        builder.id_names = _id_names([file.measurement for file in self.files])
+        tuples = [file.measurement.tuple_of_identifiers() for file in self.files]
+        names = _names(self.files, tuples)
+        for own, identifiers, name in zip(pairs, tuples, names, strict=True):
+            words = {builder.id_names[k] for k, _, _, _ in identifiers if k < len(builder.id_names)}
+            kind = ProfileKind.GPU_STREAM if words & set(GPU_KINDS) else ProfileKind.THREAD
+            rest = [pair for pair in own if pair not in common]
+            builder.add_profile(kind, identifiers, name=name, attributes=rest)
+
+
+def _names(files: Sequence[OpenedFile], tuples: list[list[Identifier]]) -> list[str]:
+    """Names for profiles that their tuples do not tell apart, as of a compiler and the programs that it starts."""
+    seen: dict[tuple[Identifier, ...], int] = {}
+    for one in tuples:
+        seen[tuple(one)] = seen.get(tuple(one), 0) + 1
+    words = ("program-name", "process-id")
+    return [
+        " ".join(readable(file.measurement.value(word)) for word in words).strip() if seen[tuple(one)] > 1 else ""
+        for file, one in zip(files, tuples, strict=True)
+    ]
+
+
+def _id_names(measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    """The names of identifier kinds, from all dictionaries; what is said first stays."""
+    named: dict[int, str] = {}
+    for measurement in measurements:
+        for kind, name in measurement.id_kinds:
+            named.setdefault(kind, readable(name))
+    if not named:
+        return DEFAULT_ID_NAMES
+    n = 1 + max(k for k in named if k < MOST_KINDS) if any(k < MOST_KINDS for k in named) else 0
+    return tuple(named.get(k, "") for k in range(n))
+
+
+def _warn_of_modules(builder: ExperimentBuilder, file: OpenedFile) -> None:
+    for epoch, ids in file.measurement.unknown_modules():
+        where = f"{file.path}: cct" + (f" of epoch {epoch}" if len(file.measurement.epochs) > 1 else "")
+        unknown = np.setdiff1d(ids, OUTLINED)
+        if len(unknown):
+            text = f"nodes are in module {unknown[0]}, which the loadmap does not have; they count as unknown"
+            more = f" (and in {len(unknown) - 1} more such modules)" if len(unknown) > 1 else ""
+            builder.warn(Severity.DAMAGE, f"{where}: {text}{more}")
+        if len(unknown) < len(ids):
+            builder.warn(Severity.NOTE, f"{where}: nodes about outlined ranges of GPU code count as unknown")

@@ -1,0 +1,212 @@
+"""A measurement file in memory: tables and nodes, and where its values lie or what they are.
+
+    measurement   header pairs, identifier tuple, names of identifier kinds
+    `-- epoch     metrics, modules, nodes, values; 04.00 has exactly one, 02.00 any number
+
+`read_tables` leaves the values in the file, `read_measurement` gets everything; `measurement_bytes` makes the same
+bytes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.errors import CorruptFile
+from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun.nodes import Nodes, Positions
+from callgrove.formats.hpcrun.primitives import EpochHeader, Header, MetricDescription, Module
+from callgrove.model.arrays import Array, Ids, Ints, Offsets
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier
+
+__all__ = ["DensePlace", "DenseValues", "Epoch", "Measurement", "SparsePlace", "SparseValues", "Stored"]
+
+
+class Stored(NamedTuple):
+    """Values of one epoch: position of the node, number of the metric, eight raw bytes as a number."""
+
+    node: Ids
+    metric: Array
+    raw: Offsets
+
+
+@dataclass(frozen=True)
+class SparseValues:
+    """Values of 04.00: those of node `node_id[k]` begin at `first[k]`. The end of the index is not kept."""
+
+    raw: Offsets
+    metric: npt.NDArray[np.uint16]
+    node_id: npt.NDArray[np.uint32]
+    first: Offsets
+
+    def stored(self, positions: Positions, names: Ids | None = None) -> Stored:
+        """The values in the order of the file; `names` are other numbers for the nodes than their positions."""
+        counts = np.diff(np.append(self.first.astype(np.int64), len(self.raw)))
+        node = positions[self.node_id]
+        return Stored(np.repeat(node if names is None else names[node], counts), self.metric, self.raw)
+
+    def part(self, start: int, stop: int) -> SparseValues:
+        """The values from one to another; a node may have its values in several parts."""
+        first = self.first.astype(np.int64)
+        node = slice(max(0, int(np.searchsorted(first, start, side="right")) - 1), int(np.searchsorted(first, stop)))
+        begins = np.maximum(first[node] - start, 0).astype(np.uint64)
+        return SparseValues(self.raw[start:stop].astype(np.uint64), self.metric[start:stop], self.node_id[node], begins)
+
+    def repeats(self, positions: Positions) -> bool:
+        """May a node have two values of one metric?"""
+        again = self.metric[1:] <= self.metric[:-1]
+        again[self.first[1:][(self.first[1:] > 0) & (self.first[1:] < len(self.raw))].astype(np.int64) - 1] = False
+        node = positions[self.node_id]
+        n_different = int((np.bincount(node) > 0).sum()) if len(node) else 0
+        return bool(again.any()) or n_different < len(node)
+
+
+@dataclass(frozen=True)
+class DenseValues:
+    """Values of 02.00: one for every node and metric."""
+
+    matrix: Offsets
+
+    def stored(self, positions: Positions, names: Ids | None = None) -> Stored:
+        """The values that are not zero, node after node."""
+        node, metric = np.nonzero(self.matrix)
+        return Stored(node.astype(np.int32) if names is None else names[node], metric, self.matrix[node, metric])
+
+    def repeats(self, positions: Positions) -> bool:
+        """There is one place for each."""
+        return False
+
+
+@dataclass(frozen=True)
+class SparsePlace:
+    """Where the values of 04.00 lie."""
+
+    at: int
+    n_values: int
+    n_nodes: int
+
+    @property
+    def index_at(self) -> int:
+        return self.at + self.n_values * rec.VALUE.itemsize
+
+    def read(self, file: FileBytes) -> SparseValues:
+        """All values, in native byte order."""
+        found = self.view(file)
+        return replace(found, raw=found.raw.astype(np.uint64))
+
+    def view(self, file: FileBytes) -> SparseValues:
+        """The same with raw values that are still those of the file, so that a part of them costs only that part."""
+        values = file.array(rec.VALUE, self.n_values, self.at, "sparse metrics")
+        index = file.array(rec.INDEX, self.n_nodes + 1, self.index_at, "sparse metrics")
+        self.check_index(index, file.path)
+        return SparseValues(
+            values["value"],
+            values["metric"].astype(np.uint16),
+            index["node"][:-1].astype(np.uint32),
+            index["first"][:-1].astype(np.uint64),
+        )
+
+    def check_index(self, index: Array, path: Path) -> None:
+        """It must begin at the first value, never fall, and end with its mark at the last."""
+        first = index["first"].astype(np.uint64)
+        last = int(index["node"][-1]), int(first[-1])
+        end = self.index_at + self.n_nodes * rec.INDEX.itemsize
+        if last != (rec.INDEX_END, self.n_values):
+            expected, found = (
+                f"the end of the index ({rec.INDEX_END:#x}, {self.n_values})",
+                f"({last[0]:#x}, {last[1]})",
+            )
+            raise CorruptFile(path, "sparse metrics", offset=end, expected=expected, found=found)
+        falls = np.flatnonzero(first[1:] < first[:-1])
+        if len(falls) or first[0] != 0:
+            row = int(falls[0]) + 1 if len(falls) else 0
+            where = self.index_at + row * rec.INDEX.itemsize
+            expected = f"numbers of values that rise from 0 to {self.n_values}"
+            raise CorruptFile(path, "sparse metrics", offset=where, expected=expected, found=str(first[row]))
+
+
+@dataclass(frozen=True)
+class DensePlace:
+    """Where the nodes of 02.00, and their values with them, lie."""
+
+    at: int
+    n_nodes: int
+    record: np.dtype[Any]
+
+    def read(self, file: FileBytes) -> DenseValues:
+        table = file.array(self.record, self.n_nodes, self.at, "cct")
+        return DenseValues(table["values"].astype(np.uint64).reshape(self.n_nodes, -1))
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One tree with its metrics and modules. `header` is None in 04.00; `values` is None where they were not read."""
+
+    header: EpochHeader | None
+    metrics: tuple[MetricDescription, ...]
+    modules: tuple[Module, ...]
+    nodes: Nodes
+    values: SparseValues | DenseValues | None
+    place: SparsePlace | DensePlace
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One file. `dialect` is `A` or `B` in 02.00 and empty in 04.00; `sections` are (name, start, end) of 04.00."""
+
+    header: Header
+    dialect: str
+    epochs: tuple[Epoch, ...]
+    identifiers: tuple[Identifier, ...] = ()
+    id_kinds: tuple[tuple[int, str], ...] = ()
+    sections: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def version(self) -> str:
+        return self.header.version
+
+    @property
+    def is_old(self) -> bool:
+        """02.00 and 03.00: epochs, return addresses, times in microseconds."""
+        return self.version < "04"
+
+    def value(self, name: str) -> str:
+        """What a pair of the header says."""
+        return self.header.value(name)
+
+    def with_values(self, file: FileBytes) -> Measurement:
+        """The same with its values in memory."""
+        epochs = tuple(replace(epoch, values=epoch.place.read(file)) for epoch in self.epochs)
+        return replace(self, epochs=epochs)
+
+    def tuple_of_identifiers(self) -> list[Identifier]:
+        """The identifier tuple: the file's own, in 02.00 what the header says of node, rank and thread."""
+        if not self.is_old:
+            return list(self.identifiers)
+        found = []
+        for name, kind, base in (("host-id", "NODE", 16), ("mpi-rank", "RANK", 10), ("thread-id", "THREAD", 10)):
+            number = _number(self.value(name), base)
+            if number is not None:
+                is_node = kind == "NODE"
+                found.append((DEFAULT_ID_NAMES.index(kind), number, 0 if is_node else number, 1 if is_node else 3))
+        return found
+
+    def unknown_modules(self) -> Iterator[tuple[int, Ints]]:
+        """(epoch, module ids that nodes name and the loadmap does not)."""
+        for number, epoch in enumerate(self.epochs):
+            known = np.array([0, *(module.id for module in epoch.modules)])
+            yield number, np.setdiff1d(epoch.nodes.lm, known).astype(np.int64)
+
+
+def _number(text: str, base: int) -> int | None:
+    try:
+        number = int(text, base)
+    except ValueError:
+        return None
+    return number if 0 <= number < 2**64 else None

@@ -1,0 +1,268 @@
+"""The primitives of the document, each with read, write and print: name-value pair, header, epoch header, metric,
+loadmap entry. (Strings are in `cursor`, nodes are arrays and in `nodes`.)
+
+    PRIMITIVE.read(cursor, ...)   from where the cursor stands
+    primitive.packed(...)         its bytes
+    primitive.line()              the line that `dump` prints
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.errors import CorruptFile, UnsupportedVersion
+from callgrove.formats.hpcrun import records as rec
+from callgrove.formats.hpcrun.cursor import Cursor, text_bytes
+
+__all__ = [
+    "EpochHeader",
+    "Header",
+    "MetricDescription",
+    "Module",
+    "Pairs",
+    "metrics_bytes",
+    "modules_bytes",
+    "pair_line",
+    "pairs_bytes",
+    "quoted",
+    "read_metrics",
+    "read_modules",
+    "read_pairs",
+]
+
+Pairs = tuple[tuple[str, str], ...]
+SMALLEST_PAIR = 8
+TYPES = {1: "raw", 2: "final", 3: "derived"}
+VALUE_TYPES = {0: "none", 1: "inclusive", 2: "exclusive"}
+VALUE_FORMATS = {1: "int", 2: "real"}
+REAL = 2
+
+
+def quoted(text: str) -> str:
+    """In JSON's quotes. What no encoding can hold is escaped."""
+    return json.dumps(text, ensure_ascii=not text.isprintable() or any("\ud800" <= c <= "\udfff" for c in text))
+
+
+def read_pairs(cursor: Cursor) -> Pairs:
+    """A list of name-value pairs."""
+    n, found = cursor.count("u4", "number of pairs", SMALLEST_PAIR), []
+    for cursor.index in range(n):
+        found.append((cursor.text("name"), cursor.text("value")))
+    cursor.index = -1
+    return tuple(found)
+
+
+def pairs_bytes(pairs: Sequence[tuple[str, str]]) -> bytes:
+    return len(pairs).to_bytes(4, "big") + b"".join(text_bytes(name) + text_bytes(value) for name, value in pairs)
+
+
+def pair_line(pair: tuple[str, str]) -> str:
+    return f"{quoted(pair[0])} = {quoted(pair[1])}"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What every file begins with."""
+
+    version: str
+    pairs: Pairs
+
+    @classmethod
+    def read(cls, cursor: Cursor) -> Header:
+        version = read_version(cursor)
+        return cls(version, read_pairs(cursor))
+
+    def packed(self) -> bytes:
+        return rec.MAGIC + self.version.encode("ascii") + b"b" + pairs_bytes(self.pairs)
+
+    def line(self) -> str:
+        return f"hpcrun {self.version} big-endian"
+
+    def value(self, name: str) -> str:
+        """What a pair says; empty where there is none of that name."""
+        return next((value for known, value in self.pairs if known == name), "")
+
+
+def read_version(cursor: Cursor) -> str:
+    """The version, after magic and byte order were found right."""
+    file = cursor.file
+    start = file.copy(0, min(rec.START_SIZE, file.size), "header")
+    magic, version, order = start[: len(rec.MAGIC)], start[len(rec.MAGIC) : -1], start[-1:]
+    if magic != rec.MAGIC or len(start) < rec.START_SIZE:
+        remedy = "not an hpcrun profile"
+        raise CorruptFile(file.path, "header", offset=0, expected=repr(rec.MAGIC), found=repr(start), remedy=remedy)
+    if version.decode("ascii", "replace") not in rec.VERSIONS:
+        known = ", ".join(rec.VERSIONS)
+        raise UnsupportedVersion(
+            f"{file.path}: hpcrun version {version.decode('ascii', 'backslashreplace')!r} at byte {len(rec.MAGIC)}; "
+            f"{known} can be read"
+        )
+    if order != b"b":
+        raise CorruptFile(
+            file.path,
+            "header",
+            offset=rec.START_SIZE - 1,
+            expected="'b', for big-endian numbers",
+            found=repr(order)[1:],
+        )
+    cursor.tag(start, "start")
+    return version.decode("ascii")
+
+
+@dataclass(frozen=True)
+class EpochHeader:
+    """What an epoch of 02.00 begins with. `ra_to_callsite` is dead: return addresses stand in interior nodes whatever
+    it says."""
+
+    flags: int
+    granularity: int
+    ra_to_callsite: int
+    pairs: Pairs
+
+    @classmethod
+    def read(cls, cursor: Cursor) -> EpochHeader:
+        cursor.tag(rec.EPOCH_TAG, "epoch-tag")
+        flags, granularity = cursor.number("u8", "flags"), cursor.number("u8", "granularity")
+        return cls(flags, granularity, cursor.number("u4", "ra-to-callsite"), read_pairs(cursor))
+
+    def packed(self) -> bytes:
+        numbers = self.flags.to_bytes(8, "big") + self.granularity.to_bytes(8, "big")
+        return rec.EPOCH_TAG + numbers + self.ra_to_callsite.to_bytes(4, "big") + pairs_bytes(self.pairs)
+
+    def line(self) -> str:
+        return f"flags={self.flags:#x} granularity={self.granularity} ra={self.ra_to_callsite}"
+
+    @property
+    def is_logical(self) -> bool:
+        """Do nodes have the fields of logical unwinding?"""
+        return bool(self.flags & rec.LOGICAL_UNWINDING)
+
+
+@dataclass(frozen=True)
+class MetricDescription:
+    """One row of a metric table. The last four fields are absent (None) in dialect A of 02.00."""
+
+    name: str
+    description: str
+    ty: int
+    val_ty: int
+    val_fmt: int
+    move2proc: int
+    partner: int
+    show: int
+    show_percent: int
+    period: int
+    formula: str
+    format: str
+    is_frequency: int | None = None
+    is_multiplexed: int | None = None
+    threshold_mean: float | None = None
+    n_samples: int | None = None
+
+    SMALLEST = 4 + 4 + rec.METRIC_FLAGS.itemsize + 8 + 4 + 4
+
+    @classmethod
+    def read(cls, cursor: Cursor, has_tail: bool) -> MetricDescription:
+        name, description = cursor.text("name"), cursor.text("description")
+        at = cursor.at
+        flags = cursor.record(rec.METRIC_FLAGS)
+        ty, val_ty, val_fmt, move2proc, partner, show, percent, _ = flags.tolist()
+        if ty not in TYPES or val_fmt not in VALUE_FORMATS or flags["reserved"].any():
+            found = flags.tobytes().hex(" ")
+            raise cursor.fail("metric flags of one byte each", found, at, "unsupported metric flags")
+        period, formula, format_ = cursor.number("u8", "period"), cursor.text("formula"), cursor.text("format")
+        numbers = (ty, val_ty, val_fmt, move2proc, partner, show, percent, period)
+        tail = cursor.record(rec.METRIC_TAIL).tolist() if has_tail else ()
+        return cls(*(name, description, *numbers, formula, format_, *tail))
+
+    def packed(self, has_tail: bool) -> bytes:
+        numbers = (self.ty, self.val_ty, self.val_fmt, self.move2proc, self.partner, self.show, self.show_percent)
+        flags = np.array([(*numbers, [0] * 8)], rec.METRIC_FLAGS).tobytes()
+        tail = b""
+        if has_tail:
+            mean = 0.0 if self.threshold_mean is None else self.threshold_mean
+            rest = (self.is_frequency or 0, self.is_multiplexed or 0, mean, self.n_samples or 0)
+            tail = np.array([rest], rec.METRIC_TAIL).tobytes()
+        texts = text_bytes(self.name) + text_bytes(self.description)
+        ends = text_bytes(self.formula) + text_bytes(self.format)
+        return texts + flags + self.period.to_bytes(8, "big") + ends + tail
+
+    @property
+    def is_real(self) -> bool:
+        return self.val_fmt == REAL
+
+    def words(self) -> dict[str, int | float | str]:
+        """Every field by the name that `dump` prints, in its order."""
+        found: dict[str, int | float | str] = {
+            "desc": self.description,
+            "ty": TYPES[self.ty],
+            "valty": VALUE_TYPES.get(self.val_ty, str(self.val_ty)),
+            "fmt": VALUE_FORMATS[self.val_fmt],
+            "move2proc": self.move2proc,
+            "partner": self.partner,
+            "show": self.show,
+            "percent": self.show_percent,
+            "period": self.period,
+            "formula": self.formula,
+            "format": self.format,
+        }
+        if self.is_frequency is not None:
+            found |= {"freq": self.is_frequency, "mux": self.is_multiplexed or 0}
+            found |= {"mean": self.threshold_mean or 0.0, "samples": self.n_samples or 0}
+        return found | {"reserved": "0000000000000000"}
+
+    def line(self) -> str:
+        texts = ("desc", "formula", "format")
+        words = (f"{k}={quoted(str(v)) if k in texts else v}" for k, v in self.words().items())
+        return f"{quoted(self.name)} {' '.join(words)}"
+
+
+@dataclass(frozen=True)
+class Module:
+    """An entry of the loadmap. In 04.00, bit 0 of the flags says that samples fell into the module."""
+
+    id: int
+    path: str
+    flags: int
+
+    SMALLEST = 2 + 4 + 8
+
+    @classmethod
+    def read(cls, cursor: Cursor) -> Module:
+        return cls(cursor.number("u2", "id"), cursor.text("path"), cursor.number("u8", "flags"))
+
+    def packed(self) -> bytes:
+        return self.id.to_bytes(2, "big") + text_bytes(self.path) + self.flags.to_bytes(8, "big")
+
+    def line(self) -> str:
+        return f"{self.id} flags={self.flags:#x} {quoted(self.path)}"
+
+
+def read_metrics(cursor: Cursor, has_tail: bool) -> tuple[MetricDescription, ...]:
+    """A metric table."""
+    n, found = cursor.count("u4", "number of metrics", MetricDescription.SMALLEST), []
+    for cursor.index in range(n):
+        found.append(MetricDescription.read(cursor, has_tail))
+    cursor.index = -1
+    return tuple(found)
+
+
+def metrics_bytes(metrics: Sequence[MetricDescription], has_tail: bool) -> bytes:
+    return len(metrics).to_bytes(4, "big") + b"".join(metric.packed(has_tail) for metric in metrics)
+
+
+def read_modules(cursor: Cursor) -> tuple[Module, ...]:
+    """A loadmap."""
+    n, found = cursor.count("u4", "number of modules", Module.SMALLEST), []
+    for cursor.index in range(n):
+        found.append(Module.read(cursor))
+    cursor.index = -1
+    return tuple(found)
+
+
+def modules_bytes(modules: Sequence[Module]) -> bytes:
+    return len(modules).to_bytes(4, "big") + b"".join(module.packed() for module in modules)

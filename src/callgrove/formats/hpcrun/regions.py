@@ -1,0 +1,113 @@
+"""What nodes execute: regions of the model, and one sorted numbering of them for all files.
+
+A node is known by two numbers: `place`, the module's number plus FIRST_MODULE or one of the special places below, and
+`offset`, the address in the module or the code of a placeholder. Sorted by these, regions have the same order however
+the nodes were spread over files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from callgrove.formats.hpcrun import placeholders
+from callgrove.formats.hpcrun.measurement import Epoch
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints, Offsets
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
+
+__all__ = ["FIRST_MODULE", "OUTLINED", "PLACEHOLDER", "UNKNOWN_MODULE", "Region", "Regions", "places_of", "readable"]
+
+PLACEHOLDER, UNKNOWN_MODULE, FIRST_MODULE = 0, 1, 2  # places
+OUTLINED = (65531, 65532, 65533)  # module ids of nodes about ranges of GPU code; no loadmap has them
+N_MODULE_IDS = 1 << 16
+
+
+class Region(NamedTuple):
+    """Where each region is: arrays of equal length, sorted by place and offset."""
+
+    place: Ints
+    offset: Offsets
+
+
+def readable(text: str) -> str:
+    """A string of a file for the model: bytes that are no UTF-8 become escapes."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def places_of(epoch: Epoch, modules: Mapping[str, int], is_old: bool) -> tuple[Ints, Offsets]:
+    """Place and offset of every node; `modules` numbers the paths. In 02.00 interior nodes hold return addresses, one
+    less of which lies in the call instruction, as in 04.00."""
+    nodes = epoch.nodes
+    table = np.full(N_MODULE_IDS, UNKNOWN_MODULE, np.int64)
+    for module in epoch.modules:
+        table[module.id] = modules[module.path] + FIRST_MODULE if module.path else UNKNOWN_MODULE
+    table[0] = PLACEHOLDER
+    place, offset = table[nodes.lm], nodes.ip
+    if is_old:
+        place, offset = _old_places(place, offset)
+        interior = ~nodes.is_leaf if nodes.is_leaf is not None else nodes.has_children
+        offset = np.where(interior & (place != PLACEHOLDER) & (offset > 0), offset - np.uint64(1), offset)
+    return place, offset
+
+
+def _old_places(place: Ints, offset: Offsets) -> tuple[Ints, Offsets]:
+    """02.00: root and partial root as the codes of 04.00; other addresses of module 0 lie in no known module."""
+    out = offset.copy()
+    for number, code in ((0, placeholders.ROOT), (1, placeholders.PARTIAL)):
+        out[(place == PLACEHOLDER) & (offset == number)] = placeholders.code_number(code)
+    is_code = np.isin(out, placeholders.known_codes())
+    return np.where((place == PLACEHOLDER) & ~is_code, UNKNOWN_MODULE, place), out
+
+
+class Regions:
+    """Collects the places of many trees, then numbers them."""
+
+    def __init__(self) -> None:
+        self._parts: list[Region] = []
+
+    def add(self, place: Ints, offset: Offsets) -> Ids:
+        """The regions of one tree's nodes, numbered within the tree; `final` maps them to those of all trees."""
+        region, inverse = _sorted_unique(place, offset)
+        self._parts.append(region)
+        return inverse
+
+    def all(self) -> tuple[Region, list[Ids]]:
+        """The regions of all trees, and for each tree the number of each of its own."""
+        if not self._parts:
+            return Region(np.empty(0, np.int64), np.empty(0, np.uint64)), []
+        place, offset = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        region, inverse = _sorted_unique(place, offset)
+        bounds = np.cumsum([len(part.place) for part in self._parts])[:-1]
+        return region, np.split(inverse, bounds)
+
+
+def _sorted_unique(place: Array, offset: Array) -> tuple[Region, Ids]:
+    order = np.lexsort((offset, place))
+    place, offset = place[order], offset[order]
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (place[1:] != place[:-1]) | (offset[1:] != offset[:-1])
+    inverse = np.empty(len(order), np.int32)
+    inverse[order] = np.cumsum(fresh) - 1
+    return Region(place[fresh], offset[fresh]), inverse
+
+
+def add_regions(builder: ExperimentBuilder, regions: Region, module_numbers: Ints) -> tuple[Ids, Ids]:
+    """Regions as regions of the model: their numbers and kinds. `module_numbers` are the builder's."""
+    place, offset = regions
+    numbers, kinds = np.empty(len(place), np.int32), np.empty(len(place), np.int32)
+    addressed = place >= FIRST_MODULE
+    for kind, of_kind, modules in (
+        (ContextKind.INSTRUCTION, addressed, module_numbers[place[addressed] - FIRST_MODULE]),
+        (ContextKind.UNKNOWN, place == UNKNOWN_MODULE, np.full(int((place == UNKNOWN_MODULE).sum()), ABSENT)),
+    ):
+        numbers[of_kind], kinds[of_kind] = builder.addresses(kind, modules, offset[of_kind]), kind
+    for row in np.flatnonzero(place == PLACEHOLDER).tolist():
+        code = int(offset[row])
+        kinds[row], name = placeholders.described(code)
+        # Two codes have one name: the role tells which one it is.
+        role = "" if placeholders.code_of(name) == code else placeholders.code_text(code)
+        numbers[row] = builder.region(ContextKind(kinds[row]), name, role=role)
+    return numbers, kinds

@@ -1,0 +1,214 @@
+"""Writes experiments as measurement files: one profile as one file, several as a folder of them, traces beside.
+
+    define    where contexts and metrics go (`write_contexts`, `write_metrics`); the target is refused or taken
+    write     values and samples wait on disk
+    close     profile after profile: its nodes, values and samples; then everything is renamed into place
+
+Contexts that no profile has values or samples for are written into the first file, so that none is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.formats.hpcrun.files import SUFFIX, TRACE_SUFFIX, file_name, measurement_bytes
+from callgrove.formats.hpcrun.hpctrace_records import CALL_TRACE, MICROSECONDS, NANOSECONDS, write_trace
+from callgrove.formats.hpcrun.spill import Spill
+from callgrove.formats.hpcrun.write_contexts import NodePlan
+from callgrove.formats.hpcrun.write_metrics import MetricPlan
+from callgrove.formats.hpcrun.write_profile import ProfileWriter, Samples, number
+from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.targets import PendingFile, PendingFolder, PendingTarget
+from callgrove.model.arrays import ABSENT
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.values import Block, DenseBlock, SparseBlock
+
+__all__ = ["DIALECTS", "MeasurementWriter"]
+
+DIALECTS = {"04.00": ("04.00", ""), "02.00-a": ("02.00", "A"), "02.00-b": ("02.00", "B")}
+VALUE = np.dtype([("context", "i4"), ("metric", "i4"), ("value", "u8")])
+SAMPLE = np.dtype([("time", "i8"), ("context", "i4")])
+LOST_TIME = "times: 02.00 counts microseconds, so nanoseconds are rounded down"
+
+
+class MeasurementWriter:
+    """Measurement files in the making. A failure of any call leaves what was there before."""
+
+    takes_spans = False
+
+    def __init__(self, target: Path, options: WriteOptions) -> None:
+        if options.dialect not in ("", *DIALECTS):
+            raise UsageError(f"measurement files have the dialects {', '.join(DIALECTS)}, not {options.dialect!r}")
+        self.target, self._options = target, options
+        self.version, self.dialect = DIALECTS[options.dialect or "04.00"]
+        self._report = LossReport()
+        self._tables: Experiment | None = None
+        self._pending: list[PendingTarget] = []
+        self._spills: list[Spill] = []
+
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for pending in self._pending:
+                stack.enter_context(pending.or_nothing(before=self._close_spills))
+            yield
+
+    # -- taking ------------------------------------------------------------------------------------------------
+
+    def define(self, tables: Experiment) -> None:
+        if self._tables is not None:
+            raise UsageError(f"{self.target}: define was called twice")
+        measured = tables.profiles.measured
+        is_old = self.version < "04"
+        self._plan = NodePlan.of(tables.contexts, str(self.target))
+        self._metrics = MetricPlan.of(tables.metrics, tables.contexts, is_old)
+        self._order = {profile: row for row, profile in enumerate(measured.tolist())}
+        has_lines = tables.traces.samples is not None and len(tables.traces.samples.profile) > 0
+        self._is_folder = len(measured) != 1
+        self._pending = self._targets(has_lines)
+        with self._or_nothing():
+            self._values, self._samples = (Spill(self.target.parent, kind) for kind in (VALUE, SAMPLE))
+            self._spills = [self._values, self._samples]
+            self._used = np.zeros(len(self._plan.lm), np.bool_)
+            self._profile = ProfileWriter(tables, self._plan, self._metrics, self.version, self.dialect)
+            for loss in (*self._plan.losses(is_old), *self._metrics.losses(), *self._profile.losses()):
+                self._report.add(loss)
+            self._tables = tables
+
+    def _targets(self, has_lines: bool) -> list[PendingTarget]:
+        overwrite = self._options.overwrite
+        if not self._is_folder:
+            trace = self.target.with_suffix(TRACE_SUFFIX)
+            if self.target.suffix == TRACE_SUFFIX:
+                raise UsageError(f"{self.target}: has the ending of a trace; name a file that ends with {SUFFIX}")
+            return [PendingFile(path, overwrite) for path in ([trace] if has_lines else []) + [self.target]]
+        if self.target.suffix == SUFFIX:
+            n = len(self._order)
+            raise UsageError(f"{self.target}: there are {n} profiles, each a file of its own; name a folder")
+        return [PendingFolder(self.target, overwrite, _has_measurements, "a folder of measurements")]
+
+    def write(self, chunk: Chunk) -> None:
+        self._defined()
+        with self._or_nothing():
+            if isinstance(chunk, SampleChunk):
+                self._take_samples(chunk)
+            elif isinstance(chunk, SparseBlock | DenseBlock):
+                self._take_values(chunk)
+            else:
+                self._report.add("spans: they are left out")
+
+    def _take_values(self, block: Block) -> None:
+        rows = block.triples()
+        if rows.value.dtype.names is not None:
+            return  # named when the metrics were planned
+        known = np.full(len(self._defined().metrics) + 1, ABSENT, np.int32)
+        for stored, written in self._metrics.row_of.items():
+            known[stored] = written
+        metric = known[rows.metric]
+        kept = (metric >= 0) & (rows.value != 0)
+        rows, metric = rows.take(kept), metric[kept]
+        for row in np.unique(metric).tolist():
+            self._metrics.note(row, rows.value[metric == row])
+        kind = np.float64 if rows.value.dtype.kind == "f" else np.uint64 if rows.value.dtype.kind == "u" else np.int64
+        records = np.empty(len(rows), VALUE)
+        records["context"], records["metric"] = rows.context, metric
+        records["value"] = rows.value.astype(kind).view(np.uint64)
+        self._used[self._plan.into[rows.context]] = True
+        for profile in np.unique(rows.profile).tolist():
+            self._values.add(profile, records[rows.profile == profile], np.dtype(kind).str)
+
+    def _take_samples(self, chunk: SampleChunk) -> None:
+        if chunk.metric >= 0 or chunk.profile not in self._order:
+            self._report.add("samples of metrics: only samples of contexts are stored")
+            return
+        records = np.empty(len(chunk.samples), SAMPLE)
+        records["time"], records["context"] = chunk.samples.time_ns, chunk.samples.context
+        if (records["time"] < 0).any():
+            self._report.add("samples before time 0: they are moved to 0")
+            records["time"] = np.maximum(records["time"], 0)
+        if (records["context"] < 0).any():
+            self._report.add("idle samples: they are on the context <no activity>")
+            records["context"][records["context"] < 0] = self._plan.idle
+        self._used[self._plan.into[records["context"]]] = True
+        self._samples.add(chunk.profile, records)
+
+    def _defined(self) -> Experiment:
+        if self._tables is None:
+            raise UsageError(f"{self.target}: define comes first, and nothing after close")
+        return self._tables
+
+    def flush(self) -> None:
+        """Nothing can be read before `close`."""
+        self._defined()
+
+    # -- finishing ---------------------------------------------------------------------------------------------
+
+    def close(self) -> LossReport:
+        self._defined()
+        with self._or_nothing():
+            unused = self._plan.is_node & ~self._plan.with_ancestors(self._used)
+            unused[len(self._plan.tree) :] = False  # the rows that were added
+            names: set[str] = set()
+            for profile, row in self._order.items():
+                self._options.progress("writing profiles", row, len(self._order))
+                self._write_profile(profile, unused if row == 0 else np.zeros_like(unused), names)
+            for pending in self._pending:
+                pending.complete()
+            self._close_spills()
+            self._tables = None
+        return self._report
+
+    def _write_profile(self, profile: int, more: np.ndarray[tuple[int], np.dtype[np.bool_]], names: set[str]) -> None:
+        samples = self._samples_of(profile) if profile in self._samples else None
+        values = [(np.dtype(mark), records) for mark, records in self._values.batches(profile)]
+        made, ids = self._profile.measurement(profile, values, samples, more)
+        path, trace_path = self._places(profile, names)
+        path.write_bytes(measurement_bytes(made))
+        if samples is None or trace_path is None:
+            return
+        if made.is_old and (samples.time % MICROSECONDS).any():
+            self._report.add(LOST_TIME)
+        scale = MICROSECONDS if made.is_old else NANOSECONDS
+        kind = self._defined().profiles.kind[profile]
+        flags = CALL_TRACE if kind == ProfileKind.GPU_STREAM else 0
+        write_trace(trace_path, flags, samples.time, ids[samples.row], time_scale=scale)
+
+    def _samples_of(self, profile: int) -> Samples:
+        records = np.concatenate([records for _, records in self._samples.batches(profile)])
+        order = np.argsort(records["time"], kind="stable")
+        return Samples(records["time"][order], self._plan.into[records["context"][order]])
+
+    def _places(self, profile: int, names: set[str]) -> tuple[Path, Path | None]:
+        """Where a profile and its trace are written."""
+        if not self._is_folder:
+            return self._pending[-1].place, self._pending[0].place if len(self._pending) > 1 else None
+        pairs = self._profile.pairs(profile)
+        host = number(pairs.get("host-id", ""), 16)
+        fields = [number(pairs.get(word, ""), 10) for word in ("mpi-rank", "thread-id", "process-id")]
+        generation = 0
+        while (name := file_name(pairs["program-name"], fields[0], fields[1], host, fields[2], generation)) in names:
+            generation += 1
+        names.add(name)
+        folder = self._pending[0].place
+        return folder / f"{name}{SUFFIX}", folder / f"{name}{TRACE_SUFFIX}"
+
+    def _close_spills(self) -> None:
+        for spill in self._spills:
+            spill.close()
+        self._spills = []
+
+    def abort(self) -> None:
+        self._close_spills()
+        for pending in self._pending:
+            pending.discard()
+        self._tables = None
+
+
+def _has_measurements(folder: Path) -> bool:
+    return any(path.suffix == SUFFIX for path in folder.iterdir())
