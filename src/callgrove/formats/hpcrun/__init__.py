@@ -25,4 +25,7 @@ write_contexts.py  where its contexts go
 write_metrics.py   where its metrics go
 write_profile.py   one profile of it
 spill.py           what waits on disk until then
+
+hpctrace.py        the format: a trace by itself (hpctrace_records, _samples, _text, _writer)
+hpcstruct.py       the format: the structure of load modules (hpcstruct_reader, _tables, _ranges)
 """
