@@ -145,12 +145,18 @@ def test_sums_are_associative(a: Experiment, b: Experiment, c: Experiment) -> No
 def fits_together(e: Experiment) -> None:
     """All stored scopes follow from the exclusive one."""
     exclusive = dense(e, "time", Scope.EXCLUSIVE)
-    for scope in (Scope.FUNCTION, Scope.INCLUSIVE):
+    for scope in e.metrics.scopes("time"):
         assert dense(e, "time", scope) == pytest.approx(in_scope(e.contexts, exclusive, scope), abs=1e-9)
 
 
 @few
 @given(consistent(), consistent())
+def test_scopes_are_kept(a: Experiment, b: Experiment) -> None:
+    assert mean(a, b).metrics.scopes("time") == SCOPES
+
+
+@few
+@given(consistent(beside=True), consistent(beside=True))
 def test_scopes_stay_consistent(a: Experiment, b: Experiment) -> None:
     for e in (a, mean(a, b), diff(a, b), mean(a, b, missing="skip"), common(a, a)):
         fits_together(e)

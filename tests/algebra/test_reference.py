@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,11 @@ from callgrove.algebra.cutting import common, cut
 from callgrove.algebra.operations import diff, mean, merge
 from callgrove.algebra.selecting import part
 from callgrove.errors import UsageError
+from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from tests.algebra.reference import TREE_A, at, cube, cube_a, cube_b, is_sound, notes, paths, stored
+from tests.formats.samples import CORPUS
 
 A, B = cube_a(), cube_b()
 
@@ -234,8 +238,6 @@ def shifted() -> Experiment:
     e = cube("A", builder_tree, [[1] * 4] * 7, [[1.0] * 4] * 7)
     regions = e.contexts.regions
     moved = np.where(regions.line >= 0, regions.line + 3, -1).astype(np.int32)
-    from dataclasses import replace
-
     return replace(e, contexts=replace(e.contexts, regions=replace(regions, line=moved)))
 
 
@@ -248,3 +250,19 @@ def test_relaxed_matching_of_rebuilt_code() -> None:
         diff(A, moved, ignore=["colour"])
     with pytest.raises(UsageError, match="not by 'sound'"):
         diff(A, moved, by="sound")
+
+
+@pytest.mark.parametrize("name", ["mpi4.d", "pth4.d"])
+def test_one_run_in_two_formats(name: str) -> None:
+    """They nest lines and call sites differently: costs are those of each, in spite of that."""
+    both = [open_path(CORPUS / "hpctoolkit" / generation / name) for generation in ("prerelease", "release")]
+    old, new = (e for e in both if isinstance(e, Experiment))
+    found = merge(old, new, by="name", system="side-by-side")
+    metric = new.default_metric
+    total = new.root_total(metric)
+    for run in (0, 1):
+        profiles = np.flatnonzero(found.profiles.run == run)
+        assert found.root_total(metric, profiles) == pytest.approx(total)
+        assert found.totals(metric, Scope.EXCLUSIVE, profiles).sum() == pytest.approx(total)
+    change = diff(old, new, by="name", system="strict")
+    assert change.root_total(metric) == pytest.approx(0, abs=1e-12)

@@ -32,6 +32,7 @@ from callgrove.model.unify import PLACES, Unifier
 
 __all__ = ["CONFLICTS", "IGNORABLE", "MISSING", "Matching", "diff", "mean", "merge"]
 
+NOT_SEEN = -2
 IGNORABLE = (*PLACES, "unit")
 CONFLICTS = {"error": cells.equal, "first": cells.first, "last": cells.last, "sum": cells.combined}
 MISSING = {"zero": cells.mean, "skip": cells.mean_of_present}
@@ -127,12 +128,13 @@ def combine(experiments: Sequence[Experiment], matching: Matching, operation: Op
     if not experiments:
         raise UsageError(f"{operation.demands.word} needs at least one experiment")
     profiles = match_profiles(experiments, matching.systems)
-    plan = plan_metrics(experiments, profiles, operation.demands)
     path = f"{operation.demands.word} of {', '.join(e.path or e.title for e in experiments)}"
     builder = ExperimentBuilder(experiments[0].format, experiments[0].version, title, path)
+    numbers = _contexts(builder, experiments, matching, operation, profiles)
+    demands = replace(operation.demands, same_nesting=_nests_the_same(experiments, numbers, builder.n_contexts))
+    plan = plan_metrics(experiments, profiles, demands)
     keeps_traces = operation.keeps_traces and not profiles.collapsed
     _tell(builder, experiments, operation.demands.word, plan, keeps_traces)
-    numbers = _contexts(builder, experiments, matching, operation, profiles)
     _profiles(builder, experiments, profiles, matching.systems != Systems.SIDE_BY_SIDE)
     for metric in plan.metrics:
         builder.add_metric(metric)
@@ -197,6 +199,19 @@ def _contexts(
             f"lost: {left_out} elided contexts: nothing tells which are the same; the tree has their cost",
         )
     return numbers
+
+
+def _nests_the_same(experiments: Sequence[Experiment], numbers: Sequence[Ids], n_contexts: int) -> bool:
+    """Do all trees agree in which context each one is nested? Those of two formats may not."""
+    within = np.full(n_contexts, NOT_SEEN, np.int32)
+    for experiment, own in zip(experiments, numbers, strict=True):
+        tree, n = experiment.contexts, experiment.contexts.n_listed
+        here = np.append(own, np.int32(ABSENT))[tree.within[:n]]
+        known = within[own[:n]]
+        if ((known != NOT_SEEN) & (known != here)).any():
+            return False
+        within[own[:n]] = here
+    return True
 
 
 def _seen(profiles: MatchedProfiles, number: int, seen: Bools) -> bool:

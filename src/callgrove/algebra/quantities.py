@@ -1,7 +1,8 @@
 """Which metric rows a result has, and how each input gives them.
 
 Quantities are the same where their names are; the first input that has one says what is known of it. Its scopes stay
-where all inputs that have the quantity store them, or where they can be computed (exclusive, inclusive).
+where all inputs that have the quantity store them, or where they can be computed (exclusive, inclusive). Scopes that
+follow the nesting of the source text (function, lexical) stay where all trees nest their contexts in the same way.
 
 Where values are chosen cell by cell, exclusive ones are: the row then comes from `base`, and the scopes of the result
 are computed from that.
@@ -25,6 +26,7 @@ from callgrove.model.scopes import Recipe, recipe
 __all__ = ["Demands", "Plan", "plan_metrics", "signed", "some"]
 
 COMPUTED = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
+NESTED = (Scope.FUNCTION, Scope.LEXICAL)
 FROM_EXCLUSIVE = (Scope.EXCLUSIVE, Scope.INCLUSIVE, Scope.FUNCTION)  # what follows from exclusive values and the tree
 SHOWN = 5  # names in one sentence
 
@@ -42,6 +44,7 @@ class Demands:
     reads_scalars: bool = False
     dtype: str = ""  # "", "double" or "signed"
     any_unit: bool = False
+    same_nesting: bool = True
 
 
 @dataclass
@@ -124,7 +127,7 @@ def _add_quantity(
     if model.formula and first.scopes(name) == (Scope.NONE,):
         yield from _add_formula(plan, model, holders, n_inputs)
         return
-    scopes = _shared_scopes(name, holders)
+    scopes = _shared_scopes(name, holders, demands.same_nesting or len(holders) == 1)
     contested = _share_profiles(holders, profiles)
     if chosen := demands.chooses and contested and model.aggregation == Aggregation.SUM and model.composite is None:
         scopes = [s for s in scopes if s in FROM_EXCLUSIVE] or [Scope.EXCLUSIVE]
@@ -159,11 +162,12 @@ def _add_formula(plan: Plan, model: Metric, holders: Mapping[int, Experiment], n
     yield plan.add(replace(model, source_id=None), contested=False)
 
 
-def _shared_scopes(name: str, holders: Mapping[int, Experiment]) -> list[Scope]:
+def _shared_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: bool) -> list[Scope]:
     """Scopes of the first input that all have or can compute; exclusive where there is no other."""
     first, *rest = (e.metrics for e in holders.values())
     computable = COMPUTED if all(_computes(e, name) for e in holders.values()) else ()
-    found = [s for s in first.scopes(name) if s in computable or all(s in m.scopes(name) for m in rest)]
+    stored = [s for s in first.scopes(name) if same_nesting or s not in NESTED]
+    found = [s for s in stored if s in computable or all(s in m.scopes(name) for m in rest)]
     return found or list(computable[:1])
 
 

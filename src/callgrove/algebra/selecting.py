@@ -40,6 +40,8 @@ def part(
     if profiles is not None:
         chosen = [p for p in chosen if p in profiles]
     kept_ones = np.setdiff1d(experiment.profiles.measured, chosen) if invert else np.array(chosen, np.int64)
+    if not len(experiment.profiles.measured):
+        raise UsageError(f"{experiment.path}: there is no profile to choose from")
     if not len(kept_ones):
         asked = (("rank", ranks), ("thread", threads), ("run", runs))
         have = " and ".join(f"{word} {wanted}" for word, wanted in asked if wanted is not None)
