@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.formats.damage import run
+from tests.cli.commands import Capture, said
+from tests.cli.commands import run as printed
 from tests.formats.hpcrun_synthetic import FILES, MIXED_04
 from tests.formats.samples import CORPUS
 
 FOLDER = CORPUS / "hpcrun" / "04.00" / "pth4.m"
-FILE = sorted(FOLDER.glob("*.hpcrun"))[1]
+Out = Callable[..., str]
 TEXT = """\
 hpcrun 02.00 big-endian dialect=B
 header
@@ -42,10 +44,10 @@ end
 """
 
 
-def out(*words: str) -> str:
-    code, found, said = run("dump", *words)
-    assert (code, said) == (0, "")
-    return found
+@pytest.fixture
+def out(capsys: Capture) -> Out:
+    """What `dump` prints with these words."""
+    return lambda *words: printed(capsys, "dump", *words)
 
 
 @pytest.fixture
@@ -54,12 +56,12 @@ def mixed(tmp_path: Path) -> str:
     return str(tmp_path / "a")
 
 
-def test_old_files_in_full(tmp_path: Path) -> None:
+def test_old_files_in_full(tmp_path: Path, out: Out) -> None:
     (tmp_path / "a").write_bytes(FILES["formulas.hpcrun"])
     assert out(str(tmp_path / "a")) == TEXT
 
 
-def test_new_files_in_full(mixed: str) -> None:
+def test_new_files_in_full(mixed: str, out: Out) -> None:
     lines = out(mixed).splitlines()
     assert lines[0] == "hpcrun 04.00 big-endian"
     heads = [line for line in lines if not line.startswith(" ")][1:]
@@ -77,7 +79,7 @@ def test_new_files_in_full(mixed: str) -> None:
     assert "period=100000000" in out(mixed)
 
 
-def test_json_has_what_the_text_has(mixed: str) -> None:
+def test_json_has_what_the_text_has(mixed: str, out: Out) -> None:
     """Every number and string of the text, found in the JSON."""
     found: dict[str, Any] = json.loads(out(mixed, "--format", "json"))
     assert list(found) == [
@@ -90,14 +92,14 @@ def test_json_has_what_the_text_has(mixed: str) -> None:
     assert [text for text in texts if json.dumps(text.replace("\\\\", "\\"))[1:-1] not in in_json] == []
 
 
-def test_limits_say_what_they_leave_out(mixed: str) -> None:
+def test_limits_say_what_they_leave_out(mixed: str, out: Out) -> None:
     lines = out(mixed, "--limit", "2").splitlines()
     assert lines[lines.index("cct 7") + 3] == "  ... and 5 more"
     assert len(json.loads(out(mixed, "--limit", "2", "--format", "json"))["cct"]) == 2
     assert out(mixed, "--tree", "--limit", "3").splitlines()[-2] == "  ... and 4 more"
 
 
-def test_the_summary_counts_and_adds_up(mixed: str) -> None:
+def test_the_summary_counts_and_adds_up(mixed: str, out: Out) -> None:
     assert out(mixed, "--summary").splitlines() == [
         "hpcrun 04.00 big-endian",
         'program "app"',
@@ -114,7 +116,7 @@ def test_the_summary_counts_and_adds_up(mixed: str) -> None:
     ]
 
 
-def test_the_tree_is_indented(mixed: str) -> None:
+def test_the_tree_is_indented(mixed: str, out: Out) -> None:
     assert out(mixed, "--tree").splitlines()[2:] == [
         "  <root> [12]",
         "    <program root> [14]",
@@ -127,14 +129,14 @@ def test_the_tree_is_indented(mixed: str) -> None:
     ]
 
 
-def test_folders_are_printed_file_after_file() -> None:
+def test_folders_are_printed_file_after_file(out: Out) -> None:
     text = out(str(FOLDER), "--summary")
     names = [path.name for path in sorted(FOLDER.glob("*.hpcrun"))]
     assert re.findall(r'^file "(.*)"$', text, re.MULTILINE) == names
     assert [one["version"] for one in json.loads(out(str(FOLDER), "--format", "json"))] == ["04.00"] * len(names)
 
 
-def test_fields_have_offsets(mixed: str) -> None:
+def test_fields_have_offsets(mixed: str, out: Out) -> None:
     rows = json.loads(out(mixed, "--format", "jsonl", "--section", "cct").splitlines()[1])
     assert (rows["offset"], rows["field"], rows["value"]) == (2056, "id", 12)
     data, lines = MIXED_04.packed(), out(mixed, "--format", "jsonl").splitlines()
@@ -145,12 +147,11 @@ def test_fields_have_offsets(mixed: str) -> None:
             assert data[line["offset"] + 4 :].startswith(line["value"].encode())
 
 
-def test_output_goes_to_a_file(mixed: str, tmp_path: Path) -> None:
+def test_output_goes_to_a_file(mixed: str, tmp_path: Path, out: Out) -> None:
     assert out(mixed, "-o", str(tmp_path / "out.txt")) == ""
     assert (tmp_path / "out.txt").read_text() == out(mixed)
 
 
-def test_databases_have_no_such_views() -> None:
-    code, _, said = run("dump", str(CORPUS / "hpctoolkit" / "release" / "pth4.d"), "--tree")
-    assert (code, said.count("\n")) == (2, 1)
-    assert "has no tree to print; leave out --tree" in said
+def test_databases_have_no_such_views(capsys: Capture) -> None:
+    text = said(capsys, "dump", CORPUS / "hpctoolkit" / "release" / "pth4.d", "--tree", code=2)
+    assert "has no tree to print; leave out --tree" in text

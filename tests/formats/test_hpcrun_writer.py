@@ -289,6 +289,12 @@ def test_an_experiment_without_addresses_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_experiment_without_profiles_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no profile"):
+        converted(ExperimentBuilder("test").build(), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_chunks_may_come_in_any_order(tmp_path: Path) -> None:
     experiment = opened(FOLDERS[-1])
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -65,6 +65,8 @@ class MeasurementWriter:
         if self._tables is not None:
             raise UsageError(f"{self.target}: define was called twice")
         measured = tables.profiles.measured
+        if not len(measured):
+            raise UsageError(f"{self.target}: there is no profile, and each measurement file is one")
         is_old = self.version < "04"
         self._plan = NodePlan.of(tables.contexts, str(self.target))
         self._metrics = MetricPlan.of(tables.metrics, tables.contexts, is_old)
