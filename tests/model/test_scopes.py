@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -145,15 +146,22 @@ def test_what_cannot_be_computed_is_refused(stored: list[Scope], wanted: Scope) 
         recipe(metrics, "m", wanted)
 
 
-def test_composite_values_are_given_as_stored_only() -> None:
-    metrics = Metrics((Metric("m", E, aggregation=Aggregation.COMPOSITE, composite=ATOMIC_TYPE),))
+def test_composite_values_combine_upwards_and_never_downwards() -> None:
     builder = ExperimentBuilder("test")
-    builder.add_context(-1, ContextKind.FUNCTION)
+    root = builder.add_context(-1, ContextKind.FUNCTION)
+    for _ in range(2):
+        builder.add_context(root, ContextKind.FUNCTION)
     tree = builder.build().contexts
-    values = np.zeros(1, ATOMIC_TYPE.dtype)
+    values = np.zeros(3, ATOMIC_TYPE.dtype)
+    metrics = Metrics((Metric("m", E, aggregation=Aggregation.COMPOSITE, composite=ATOMIC_TYPE),))
     assert recipe(metrics, "m", E).apply(values, tree) is values
-    with pytest.raises(UsageError, match="composite values are stored exclusive only"):
-        recipe(metrics, "m", I).apply(values, tree)
+    apart = replace(ATOMIC_TYPE, combine=None)
+    stored = Metrics((Metric("m", I, composite=ATOMIC_TYPE), Metric("n", E, composite=apart)))
+    for name, wanted in (("m", E), ("n", I)):
+        way = recipe(stored, name, wanted)
+        assert not way.is_possible
+        with pytest.raises(UsageError, match="composite values are stored (inclusive|exclusive) only"):
+            way.apply(values, tree)
 
 
 @given(experiments(traces=False, summary=False, aggregations=(Aggregation.SUM,)))

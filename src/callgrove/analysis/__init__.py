@@ -7,6 +7,8 @@ statistics.py what they are made of: sums, counts, minima over threads
 flat.py       the flat profile: `top`
 trees.py      the call tree from the roots down: `tree`
 callers.py    the call tree from the costly functions up: `tree --bottom-up`
+metric_tree.py  a metric without the metrics below it
+places.py     one metric over machines, nodes, processes and threads
 hot_path.py   the costliest call path: `hot`
 comparison.py what differs between experiments: `diff`
 overview.py   what is in an experiment: `info`

@@ -63,7 +63,7 @@ def bottom_up(costs: Costs, limit: int | None = None) -> Table:
         (
             Column("context", [-1] * len(rows), -1),
             Column("depth", [r.depth for r in rows]),
-            *described(tree, [int(groups.first[r.group]) for r in rows]),
+            *described(tree, [int(groups.first[r.group]) for r in rows], parameters=False),
             *costs.columns(columns[0], columns[1], columns[0]),
         ),
         left=left,

@@ -25,7 +25,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
     costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
     order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
     shown = order if limit is None else order[:limit]
-    described_as = described(costs.tree, groups.first[shown].tolist())
+    described_as = described(costs.tree, groups.first[shown].tolist(), parameters=by == "context")
     if by in ("file", "module"):
         described_as = _only(costs, by, groups.first[shown].tolist(), described_as)
     more = columns.of_rows(groups.rows(shown, costs.tree)) if columns else ()

@@ -11,11 +11,11 @@ from callgrove.model.table import Column
 __all__ = ["described"]
 
 
-def described(tree: ContextTree, contexts: Sequence[int]) -> tuple[Column, ...]:
-    """One row per context; absent cells are empty."""
+def described(tree: ContextTree, contexts: Sequence[int], parameters: bool = True) -> tuple[Column, ...]:
+    """One row per context; absent cells are empty. A row that stands for a group is named without parameters."""
     chosen = list(contexts)
     regions = tree.regions
-    names = [tree.label(c) for c in chosen]
+    names = [tree.label(c) if parameters else tree.name(c) for c in chosen]
     kinds = [ContextKind(int(tree.kind[c])).word for c in chosen]
     owner = [int(tree.region[c]) for c in chosen]
     files = [int(regions.file[r]) if r >= 0 else ABSENT for r in owner]

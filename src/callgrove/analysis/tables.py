@@ -4,7 +4,8 @@
     series parameters                                                      of a study
 
 Ids are the model's; `source_id` is the file's own id where it has one. Absent is an empty cell. Metrics end with the
-rows that can be computed (exclusive, inclusive), which have no source_id.
+rows that can be computed (exclusive, inclusive), which have no source_id. Where a file names a metric by one id in
+every scope, as Cube does, computed values carry the row of that metric, and there is no other.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,17 +21,19 @@ from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Array, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment
+from callgrove.model.matrices import matrices
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import IDENTITY, ProfileKind
 from callgrove.model.scopes import SOURCES, Recipe, recipe
 from callgrove.model.study import Study
 from callgrove.model.table import Column, Table
 from callgrove.model.traces import Samples, SpanKind
-from callgrove.model.values import SparseBlock
+from callgrove.model.values import SparseBlock, is_set
 
 __all__ = ["TABLES", "Selection", "export", "metric_rows", "n_rows"]
 
 CHUNK = 1 << 16  # rows
+MOST_CELLS = 1 << 24  # of the matrices that scopes are computed in
 MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may take 50 kB
 
 
@@ -76,18 +80,17 @@ def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, S
     for quantity in metrics.quantities:
         for scope in SOURCES:
             if metrics.find(quantity, scope) is None and (way := _possible(experiment, quantity, scope)) is not None:
-                computed[quantity, scope] = len(rows)
-                rows.append(way.row)
+                computed[quantity, scope] = way.stored if way.metric.id_of_quantity else len(rows)
+                rows += [] if way.metric.id_of_quantity else [way.row]
     return rows, computed
 
 
 def _possible(experiment: Experiment, quantity: str, scope: Scope) -> Recipe | None:
-    if experiment.metrics.first(quantity).composite is not None:
-        return None
     try:
-        return recipe(experiment.metrics, quantity, scope)
+        way = recipe(experiment.metrics, quantity, scope)
     except UsageError:
         return None
+    return way if way.is_possible else None
 
 
 def _metrics(experiment: Experiment, selection: Selection) -> Iterator[Table]:
@@ -151,7 +154,7 @@ def _contexts(experiment: Experiment, selection: Selection) -> Iterator[Table]:
                 Column("source_id", tree.source_id[part], ABSENT),
                 Column("parent", tree.parent[part], ABSENT),
                 Column("kind", [ContextKind(k).word for k in tree.kind[part].tolist()]),
-                Column("name", [tree.label(c) for c in contexts]),
+                Column("name", [tree.name(c) for c in contexts]),
                 Column("file", [tree.regions.files.paths[f] if f >= 0 else None for f in file]),
                 Column("line", lines[part], ABSENT),
                 Column("module", [tree.regions.modules[m] if m >= 0 else None for m in module]),
@@ -211,7 +214,9 @@ def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) ->
     fields: list[str | None] = [None] * len(block)
     if value.dtype.names is not None:
         metric = int(block.metric[0])
-        fields = [json.dumps(dict(zip(value.dtype.names, row, strict=True))) for row in value.tolist()]
+        composite_type = experiment.metrics[metric].composite
+        describe = None if composite_type is None else composite_type.describe
+        fields = [json.dumps(_plain(row if describe is None else describe(row))) for row in value]
         value = experiment.values.scalar(metric, value)
     columns = (
         Column("profile", block.profile),
@@ -242,22 +247,35 @@ def _computed(experiment: Experiment, selection: Selection) -> Iterator[SparseBl
     computed = metric_rows(experiment)[1]
     rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
     profiles = experiment.profiles.measured if selection.profiles is None else selection.profiles
-    wanted = np.array([way.stored for way in ways])
-    for profile in profiles.tolist():  # which may come in several blocks, while its scopes need all of it
-        parts = [block.triples() for block in experiment.values.blocks(np.array([profile]), wanted)]
-        for way, row in zip(ways, rows, strict=True):
-            stored = SparseBlock.joined([b for p in parts if len(b := p.take(p.metric == way.stored))])
-            yield _one(experiment, stored, way, profile, row)
+    room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
+    for first in range(0, len(profiles), room):
+        band = profiles[first : first + room]
+        found = matrices(experiment.values, experiment.contexts, ways, band)
+        for column, profile in enumerate(band.tolist()):
+            for way, row in zip(ways, rows, strict=True):
+                if (matrix := found.get(way.stored)) is not None:
+                    yield _one(matrix[:, column], way, profile, row)
 
 
-def _one(experiment: Experiment, stored: SparseBlock, way: Recipe, profile: int, row: int) -> SparseBlock:
+def _one(found: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
     neutral = way.metric.aggregation.neutral
-    dense = np.full(len(experiment.contexts), neutral, stored.value.dtype if not neutral else np.float64)
-    dense[stored.context] = stored.value
-    found = way.apply(dense, experiment.contexts)
-    contexts = np.flatnonzero(found != neutral).astype(np.int32)
+    there = found != neutral if found.dtype.names is None else is_set(found)
+    contexts = np.flatnonzero(there).astype(np.int32)
     n = len(contexts)
     return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), found[contexts])
+
+
+def _plain(value: Any) -> Any:
+    """Fields of a composite value as JSON has them: no arrays, and null for what is not finite."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.void):
+        return {name: _plain(value[name]) for name in value.dtype.names or ()}
+    if isinstance(value, list | np.ndarray):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _scope(word: str) -> Scope:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ABSENT", "NO_OFFSET", "Array", "Bools", "Floats", "Ids", "Ints", "Offsets", "frozen"]
+__all__ = ["ABSENT", "NO_OFFSET", "Array", "Bools", "Floats", "Ids", "Ints", "Offsets", "frozen", "summable"]
 
 ABSENT = -1
 NO_OFFSET = np.uint64(2**64 - 1)  # offsets are unsigned: kernel addresses exceed 2**63
@@ -24,3 +24,19 @@ def frozen(array: Array) -> Array:
     """The same array, read-only: the model is immutable, its arrays too."""
     array.flags.writeable = False
     return array
+
+
+def summable(values: Array) -> Array:
+    """The same numbers in a type that holds their sum: integers of 64 bits, or doubles where these would overflow."""
+    if values.dtype.kind not in "biu":
+        return values
+    signed = values.dtype.kind != "u"
+    wide = values.astype(np.int64 if signed else np.uint64, copy=False)
+    if not values.size or values.dtype.itemsize * 8 + int(values.size).bit_length() < 63:
+        return wide
+    # Three comparisons instead of an exact sum: the largest magnitude times the count, then the sum in doubles.
+    top = max(abs(int(wide.min())), abs(int(wide.max())))
+    limit = 2**63 if signed else 2**64
+    if top * values.size < limit or float(np.abs(wide.astype(np.float64)).sum()) < limit * 0.999:
+        return wide
+    return wide.astype(np.float64)

@@ -6,7 +6,7 @@ and metrics are called there. A link's context may be absent from the whole (-1)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,15 @@ import numpy as np
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import Ids, Ints
 from callgrove.model.profiles import Profiles
-from callgrove.model.values import ArrayValues, Block, NoValues, SparseBlock, ValueBackend
+from callgrove.model.values import (
+    ArrayValues,
+    Block,
+    DenseBlock,
+    NoValues,
+    SparseBlock,
+    ValueBackend,
+    measured_blocks,
+)
 
 __all__ = ["ChainedValues", "Link", "in_memory"]
 
@@ -44,9 +52,21 @@ class Link:
             return None
         return np.flatnonzero(self.metrics >= 0) if metrics is None else self.inward(self.metrics, metrics)
 
+    def outward_dense(self, block: DenseBlock) -> DenseBlock:
+        """The same of a matrix; what the whole does not have is left out."""
+        contexts, profiles = self.contexts[block.contexts], self.profiles[block.profiles]
+        matrix = block.matrix
+        if (contexts < 0).any() or (profiles < 0).any():
+            matrix = matrix[np.ix_(contexts >= 0, profiles >= 0)]
+            contexts, profiles = contexts[contexts >= 0], profiles[profiles >= 0]
+        return DenseBlock(int(self.metrics[block.metric]), contexts, profiles, matrix, block.neutral)
+
     def inward(self, mapping: Ids, wanted: Ints) -> Ints:
         """Which of the backend's ids mean one of the wanted ids of the whole."""
         return np.flatnonzero(np.isin(mapping, wanted) & (mapping >= 0))
+
+
+ReadLink = Callable[[Link, Ints, Ints | None], Iterator[Block]]
 
 
 class ChainedValues:
@@ -88,12 +108,23 @@ class ChainedValues:
         return SparseBlock.joined([b for b in found if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        return self._blocks(profiles, metrics, lambda link, own, wanted: link.backend.blocks(own, wanted))
+
+    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        """The same without the fillers of links that have any."""
+        return self._blocks(profiles, metrics, lambda link, own, wanted: measured_blocks(link.backend, own, wanted))
+
+    def _blocks(self, profiles: Ints | None, metrics: Ints | None, read: ReadLink) -> Iterator[Block]:
         for link in self._links:
             own = np.flatnonzero(link.profiles >= 0) if profiles is None else link.inward(link.profiles, profiles)
             wanted = link.wanted_metrics(metrics)
             if len(own) and (wanted is None or len(wanted)):
-                for block in link.backend.blocks(own, wanted):
-                    mapped = link.outward(block.triples())
+                for block in read(link, own, wanted):
+                    mapped: Block
+                    if isinstance(block, DenseBlock):
+                        mapped = link.outward_dense(block)
+                    else:
+                        mapped = link.outward(block)
                     if len(mapped):
                         yield mapped
 

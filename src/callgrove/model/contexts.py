@@ -217,12 +217,16 @@ class ContextTree:
         out: Ids | Offsets = np.append(values, np.array([fill], values.dtype))[self.region]
         return out
 
-    def label(self, context: int) -> str:
-        """The context's name, with its parameters: `solve(level=3)`."""
+    def name(self, context: int) -> str:
+        """The name of what a context executes."""
         region = int(self.region[context])
         if region < 0:
             return f"<{ContextKind(int(self.kind[context])).word} {int(self.source_id[context])}>"
-        label = self.regions.label(region)
+        return self.regions.label(region)
+
+    def label(self, context: int) -> str:
+        """The context's name, with its parameters: `solve(level=3)`."""
+        label = self.name(context)
         given = self.parameters.get(context)
         return f"{label}({','.join(f'{k}={v}' for k, v in given)})" if given else label
 

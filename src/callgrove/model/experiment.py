@@ -14,6 +14,7 @@ import numpy as np
 from callgrove.errors import InputError, RefusedInput, UsageError
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.contexts import ContextTree
+from callgrove.model.matrices import matrices
 from callgrove.model.metrics import Metrics, Scope
 from callgrove.model.profiles import Profiles
 from callgrove.model.runs import Run
@@ -116,6 +117,18 @@ class Experiment:
         """
         way = recipe(self.metrics, quantity, scope)
         return way.apply(self.values.totals(way.stored, profiles), self.contexts)
+
+    def matrix(self, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
+        """The same profile by profile: contexts x profiles, of the measured ones or those given."""
+        way = recipe(self.metrics, quantity, scope)
+        chosen = self.profiles.measured if profiles is None else profiles
+        found = matrices(self.values, self.contexts, [way], chosen).get(way.stored)
+        if found is not None:
+            return found
+        shape = len(self.contexts), len(chosen)
+        if way.metric.composite is not None:
+            return np.zeros(shape, way.metric.composite.dtype, order="F")
+        return np.full(shape, way.metric.aggregation.neutral, order="F")
 
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """The inclusive cost of all roots of the tree: what percentages are of."""

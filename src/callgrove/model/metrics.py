@@ -78,11 +78,16 @@ class Aggregation(StrEnum):
 
 @dataclass(frozen=True)
 class Composite:
-    """A composite value type: its fields, its scalar reading and how two of them combine (None: they cannot)."""
+    """A composite value type: its fields, its scalar reading and how two of them combine (None: they cannot).
+
+    `combine` works on arrays of any shape. `describe` gives the fields of one value where not all of them mean
+    something; without it, they are shown as they are.
+    """
 
     dtype: np.dtype[Any]
     scalar: Callable[[Array], Floats]
     combine: Callable[[Array, Array], Array] | None = None
+    describe: Callable[[np.void], dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,8 @@ class Metric:
     `statistic` is empty for what profiles measure; rows that only stored summaries carry (count, min, ...) name it.
     `parent` is the row of the enclosing metric where metrics nest (Cube), -1 otherwise.
     `dtype` is the file's own spelling of the value type. `summary_id` is the id by which stored summaries, and the
-    formulas of columns, know this row; `source_id` is that of profiles.
+    formulas of columns, know this row; `source_id` is that of profiles. `id_of_quantity` says that `source_id` is the
+    metric's in every scope (Cube), and not that of this scope alone (HPCToolkit).
     """
 
     name: str
@@ -109,6 +115,7 @@ class Metric:
     formula: str = ""
     statistic: str = ""
     source_id: int | None = None
+    id_of_quantity: bool = False
     composite: Composite | None = None
     attributes: tuple[tuple[str, str], ...] = ()
     summary_id: int | None = None

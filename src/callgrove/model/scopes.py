@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array
+from callgrove.model.arrays import Array, summable
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.orders import combine_upwards, subtract_children
@@ -46,22 +46,46 @@ class Recipe:
         """The metric row of the result; a computed one has no id in the file."""
         return self.metric if self.is_stored else replace(self.metric, scope=self.wanted, source_id=None)
 
+    @property
+    def is_possible(self) -> bool:
+        """Composite values combine upwards by their own rule; differences of them mean nothing."""
+        composite = self.metric.composite
+        upwards = self.wanted == Scope.INCLUSIVE and self.metric.scope in (Scope.EXCLUSIVE, Scope.POINT)
+        return composite is None or self.is_stored or (upwards and composite.combine is not None)
+
     def apply(self, values: Array, tree: ContextTree) -> Array:
-        """The wanted scope from stored values of all contexts, one profile or one total. Elided contexts become
+        """The wanted scope from stored values: of all contexts, or of contexts x profiles. Elided contexts become
         neutral in what is computed."""
         if self.is_stored:
             return values
-        if self.metric.composite is not None:
+        if not self.is_possible:
             raise UsageError(f"{self.metric.name}: composite values are stored {self.metric.scope.word} only")
+        if self.metric.composite is not None:
+            return self._composite_inclusive(values, tree)
         neutral = self.metric.aggregation.neutral
         # Not np.where(..., neutral): a neutral 0.0 makes doubles of counters, which exceed 2^53.
-        own = values.astype(np.float64) if np.isinf(neutral) else values.copy()
+        own = values.astype(np.float64) if np.isinf(neutral) else summable(values).copy()
         if tree.n_listed < len(tree):
             own[tree.n_listed :] = neutral
         own = self._exclusive(own, tree)
         if self.wanted == Scope.EXCLUSIVE:
             return own
         return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc)
+
+    def _composite_inclusive(self, values: Array, tree: ContextTree) -> Array:
+        """Children into their parents, the deepest first; of several children one after the other."""
+        assert self.metric.composite is not None
+        combine = self.metric.composite.combine
+        assert combine is not None
+        out = values.copy()
+        out[tree.n_listed :] = np.zeros((), out.dtype)
+        for level in reversed(tree.levels[1:]):
+            left = level
+            while len(left):
+                above, first = np.unique(tree.parent[left], return_index=True)
+                out[above] = combine(out[above], out[left[first]])
+                left = np.delete(left, first)
+        return out
 
     def _exclusive(self, values: Array, tree: ContextTree) -> Array:
         scope, aggregation = self.metric.scope, self.metric.aggregation

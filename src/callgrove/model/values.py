@@ -13,16 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
-from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints, summable
 from callgrove.model.metrics import Aggregation, Metrics
 from callgrove.model.profiles import Profiles
 
-__all__ = ["ArrayValues", "Block", "DenseBlock", "NoValues", "SparseBlock", "ValueBackend", "Values"]
+__all__ = [
+    "ArrayValues",
+    "Block",
+    "DenseBlock",
+    "HasFillers",
+    "NoValues",
+    "SparseBlock",
+    "ValueBackend",
+    "Values",
+    "is_set",
+    "measured_blocks",
+]
 
 
 @dataclass(frozen=True)
@@ -80,18 +91,18 @@ class DenseBlock:
 
     def triples(self) -> SparseBlock:
         """What is not neutral, profile by profile."""
-        kept = self.matrix.T != self.neutral if self.matrix.dtype.names is None else _is_set(self.matrix.T)
+        kept = self.matrix.T != self.neutral if self.matrix.dtype.names is None else is_set(self.matrix.T)
         profile, context = np.nonzero(kept)
         metric = np.full(len(profile), self.metric, np.int32)
         return SparseBlock(self.profiles[profile], self.contexts[context], metric, self.matrix.T[kept])
 
 
-def _is_set(composite: Array) -> Bools:
+def is_set(composite: Array) -> Bools:
     """Where any field, or any number of a field that is an array, differs from 0."""
     out = np.zeros(composite.shape, np.bool_)
     for name in composite.dtype.names or ():
         values = composite[name]
-        part = _is_set(values) if values.dtype.names is not None else values != 0
+        part = is_set(values) if values.dtype.names is not None else values != 0
         out |= part.any(axis=tuple(range(composite.ndim, part.ndim)))
     return out
 
@@ -120,6 +131,21 @@ class ValueBackend(Protocol):
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Everything of these profiles and metrics, in the file's order; at most one block is in memory."""
+
+
+@runtime_checkable
+class HasFillers(Protocol):
+    """A backend whose input holds numbers in places where nothing was measured."""
+
+    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        """Like `blocks`, with the neutral element in place of such numbers."""
+
+
+def measured_blocks(backend: ValueBackend, profiles: Ints | None, metrics: Ints | None) -> Iterator[Block]:
+    """What computed views are made of: everything that is stored, but for fillers."""
+    if isinstance(backend, HasFillers):
+        return backend.measured_blocks(profiles, metrics)
+    return backend.blocks(profiles, metrics)
 
 
 class NoValues:
@@ -211,6 +237,10 @@ class Values:
         """Everything, in the file's order, over the measured profiles or those given; memory holds one block."""
         return self.backend.blocks(self.profiles.measured if profiles is None else profiles, metrics)
 
+    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        """The same without numbers that the input has in places where nothing was measured."""
+        return measured_blocks(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
+
     def dense(self, profile: int, metric: int) -> Array:
         """One metric of one profile over all contexts; absent is neutral."""
         return self._spread(self.backend.profile(profile, np.array([metric])), metric)
@@ -230,15 +260,27 @@ class Values:
         if row.composite is not None:
             return self._composite_totals(metric, profiles)
         out: Array | None = None
-        for block in self.blocks(profiles, np.array([metric])):
-            part = block.triples()
-            kind = self._wide(metric, part.value.dtype)
+        for block in self.measured_blocks(profiles, np.array([metric])):
+            context, value = self._folded(metric, block)
+            kind = self._wide(metric, value.dtype)
             if out is None:
                 out = self._neutral(metric, kind)
             elif out.dtype != kind:  # the runs of one experiment may store a metric in different types
                 out = out.astype(np.promote_types(out.dtype, kind))
-            row.aggregation.combine_at(out, part.context, part.value)
+            row.aggregation.combine_at(out, context, value)
         return self._neutral(metric, np.dtype(np.float64)) if out is None else out
+
+    def _folded(self, metric: int, block: Block) -> tuple[Ids, Array]:
+        """Contexts and values of a block; a matrix is combined over its profiles."""
+        if isinstance(block, SparseBlock):
+            return block.context, block.value
+        rule, matrix = self.metrics[metric].aggregation, block.matrix
+        if block.neutral != rule.neutral:  # what stands for an absent minimum or maximum in the input
+            matrix = np.where(matrix == block.neutral, rule.neutral, matrix)
+        if rule.neutral == 0:
+            matrix = summable(matrix)
+        with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+            return block.contexts, rule.ufunc.reduce(matrix, axis=1)
 
     def columns(self, profiles: Ints | None = None) -> SparseBlock:
         """Every value as four columns, stored summaries included unless profiles are given. Where the count is known,
@@ -298,9 +340,21 @@ class Values:
         assert composite is not None
         out = np.zeros(self.n_contexts, composite.dtype)
         seen = np.zeros(self.n_contexts, np.bool_)
-        for block in self.blocks(profiles, np.array([metric])):
-            self._combine(metric, out, seen, block.triples())
+        for block in self.measured_blocks(profiles, np.array([metric])):
+            self._combine(metric, out, seen, self._composite_folded(metric, block))
         return out
+
+    def _composite_folded(self, metric: int, block: Block) -> SparseBlock:
+        """A block, with a matrix combined over its profiles: the right half into the left one, again and again."""
+        composite = self.metrics[metric].composite
+        if isinstance(block, SparseBlock) or composite is None or composite.combine is None:
+            return block.triples()
+        matrix = block.matrix
+        while matrix.shape[1] > 1:
+            half = matrix.shape[1] // 2
+            rest = matrix[:, 2 * half :]
+            matrix = np.concatenate([composite.combine(matrix[:, :half], matrix[:, half : 2 * half]), rest], axis=1)
+        return DenseBlock(metric, block.contexts, block.profiles[:1], matrix, block.neutral).triples()
 
     def _combine(self, metric: int, out: Array, seen: Bools, block: SparseBlock) -> None:
         """Combine composite values into those seen so far. Rows of one context go one after the other."""

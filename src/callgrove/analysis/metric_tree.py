@@ -1,0 +1,41 @@
+"""Metrics that nest: what a metric has beyond its children."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Aggregation, Scope
+
+__all__ = ["mixed_units", "without_children"]
+
+
+def without_children(experiment: Experiment, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
+    """A metric in a scope over all contexts, less all its children: hidden ones and those of other units as well.
+
+    A metric's value contains its children; children without values count nothing. `mixed_units` tells where such a
+    difference is to be read with care.
+    """
+    row = experiment.metrics.first(quantity)
+    if row.aggregation != Aggregation.SUM:
+        raise UsageError(f"{quantity} is no sum: its children cannot be taken from it")
+    total = experiment.totals(quantity, scope, profiles).astype(np.float64)
+    for child in _children(experiment, quantity):
+        total = total - experiment.totals(child, scope, profiles)
+    return total
+
+
+def mixed_units(experiment: Experiment, quantity: str) -> tuple[str, ...]:
+    """Children whose unit is another one than the metric's own."""
+    own = experiment.metrics.first(quantity).unit
+    return tuple(name for name in _children(experiment, quantity) if experiment.metrics.first(name).unit != own)
+
+
+def _children(experiment: Experiment, quantity: str) -> list[str]:
+    """Names of the children that add up and have any scope."""
+    metrics = experiment.metrics
+    rows = {k for k, metric in enumerate(metrics) if metric.name == quantity}
+    found = [m.name for m in metrics if m.parent in rows and m.aggregation == Aggregation.SUM and m.composite is None]
+    return list(dict.fromkeys(found))
