@@ -160,7 +160,7 @@ def test_composite_values_combine_upwards_and_never_downwards() -> None:
     for name, wanted in (("m", E), ("n", I)):
         way = recipe(stored, name, wanted)
         assert not way.is_possible
-        with pytest.raises(UsageError, match="composite values are stored (inclusive|exclusive) only"):
+        with pytest.raises(UsageError, match=r"composite values are stored (inclusive|exclusive) only"):
             way.apply(values, tree)
 
 

@@ -127,8 +127,8 @@ class Experiment:
             return found
         shape = len(self.contexts), len(chosen)
         if way.metric.composite is not None:
-            return np.zeros(shape, way.metric.composite.dtype, order="F")
-        return np.full(shape, way.metric.aggregation.neutral, order="F")
+            return np.zeros(shape, way.metric.composite.dtype)
+        return np.full(shape, way.metric.aggregation.neutral)
 
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """The inclusive cost of all roots of the tree: what percentages are of."""

@@ -1,4 +1,4 @@
-"""Quantities in a scope as matrices, contexts x profiles, profile after profile in memory.
+"""Quantities in a scope as matrices, contexts x profiles.
 
 Blocks come by profile or by metric, sparse or dense; all of some profiles is read in one pass over them.
 """
@@ -39,7 +39,7 @@ def matrices(values: Values, tree: ContextTree, ways: Sequence[Recipe], profiles
     for way in ways:
         if way.stored in filled:
             try:
-                out[way.stored] = way.apply(filled[way.stored], tree)
+                out[way.stored] = way.apply(filled[way.stored], tree, in_place=True)
             except UsageError:  # composite values that do not fit one another: all others can still be had
                 if len(ways) == 1:
                     raise
@@ -63,14 +63,18 @@ def _fill(
     kind = values.dtype if not neutral else np.dtype(np.float64)
     out = filled.get(metric)
     if out is None:
-        filled[metric] = out = np.zeros(shape, kind, order="F")
+        filled[metric] = out = np.zeros(shape, kind)
         if neutral:
             out[:] = neutral
     elif out.dtype != kind:  # the runs of one experiment may store a metric in different types
-        filled[metric] = out = out.astype(np.promote_types(out.dtype, kind), order="F")
+        filled[metric] = out = out.astype(np.promote_types(out.dtype, kind))
     if isinstance(block, DenseBlock):
         if block.neutral != neutral:
             values = np.where(values == block.neutral, neutral, values)
-        out[np.ix_(block.contexts, column[block.profiles])] = values
+        columns = column[block.profiles]
+        if len(columns) == shape[1] and (np.diff(columns) == 1).all():
+            out[block.contexts] = values
+        else:
+            out[np.ix_(block.contexts, columns)] = values
     else:
         out[block.context, column[block.profile]] = values

@@ -14,6 +14,8 @@ from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 
 __all__ = ["combine_upwards", "cycles", "depths", "levels", "preorder", "subtract_children", "subtree_ends"]
 
+WIDE_ROWS = 64  # profiles
+
 
 def depths(parent: Ids) -> Ids:
     """Distance to the root, 0 for roots, by pointer jumping: log(depth) passes over any order of contexts.
@@ -98,14 +100,27 @@ def levels(depth: Ids) -> list[Ints]:
     return np.split(order, bounds)
 
 
-def combine_upwards(values: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc = np.add) -> Array:
+def combine_upwards(
+    values: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc = np.add, out: Array | None = None
+) -> Array:
     """Each context's value combined with those of everything below it. Level by level: no cancellation, as a
-    difference of running sums would have. `values` may be (contexts) or (contexts x profiles)."""
-    out = values.copy()
+    difference of running sums would have. `values` may be (contexts) or (contexts x profiles); `out` may be them."""
+    if out is None:
+        out = values.copy()
     with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+        if out.ndim > 1 and out.shape[1] >= WIDE_ROWS:
+            _combine_rows(out, parent, by_level, ufunc)
+            return out
         for level in reversed(by_level[1:]):
             ufunc.at(out, parent[level], out[level])
     return out
+
+
+def _combine_rows(out: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc) -> None:
+    """The same, row by row: long rows are added faster one after the other than gathered first."""
+    for level in reversed(by_level[1:]):
+        for context, above in zip(level.tolist(), parent[level].tolist(), strict=True):
+            ufunc(out[above], out[context], out=out[above])
 
 
 def subtract_children(values: Array, owner: Ids) -> Array:
@@ -116,7 +131,11 @@ def subtract_children(values: Array, owner: Ids) -> Array:
     owned = np.flatnonzero(owner >= 0)
     taken = np.zeros_like(values)
     with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
-        np.add.at(taken, owner[owned], values[owned])
+        if values.ndim > 1 and values.shape[1] >= WIDE_ROWS:
+            for context, above in zip(owned.tolist(), owner[owned].tolist(), strict=True):
+                taken[above] += values[context]
+        else:
+            np.add.at(taken, owner[owned], values[owned])
         out: Array = values - taken
         if np.issubdtype(out.dtype, np.floating):
             out[np.isfinite(out) & (np.abs(out) <= 1e-12 * np.maximum(np.abs(values), np.abs(taken)))] = 0

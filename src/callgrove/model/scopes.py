@@ -53,9 +53,9 @@ class Recipe:
         upwards = self.wanted == Scope.INCLUSIVE and self.metric.scope in (Scope.EXCLUSIVE, Scope.POINT)
         return composite is None or self.is_stored or (upwards and composite.combine is not None)
 
-    def apply(self, values: Array, tree: ContextTree) -> Array:
+    def apply(self, values: Array, tree: ContextTree, in_place: bool = False) -> Array:
         """The wanted scope from stored values: of all contexts, or of contexts x profiles. Elided contexts become
-        neutral in what is computed."""
+        neutral in what is computed. `in_place`: the values may be overwritten."""
         if self.is_stored:
             return values
         if not self.is_possible:
@@ -64,13 +64,15 @@ class Recipe:
             return self._composite_inclusive(values, tree)
         neutral = self.metric.aggregation.neutral
         # Not np.where(..., neutral): a neutral 0.0 makes doubles of counters, which exceed 2^53.
-        own = values.astype(np.float64) if np.isinf(neutral) else summable(values).copy()
+        own = values.astype(np.float64, copy=False) if np.isinf(neutral) else summable(values)
+        if own is values and not in_place:
+            own = own.copy()
         if tree.n_listed < len(tree):
             own[tree.n_listed :] = neutral
         own = self._exclusive(own, tree)
         if self.wanted == Scope.EXCLUSIVE:
             return own
-        return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc)
+        return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc, out=own)
 
     def _composite_inclusive(self, values: Array, tree: ContextTree) -> Array:
         """Children into their parents, the deepest first; of several children one after the other."""
