@@ -29,6 +29,9 @@ COPIED = {  # folder of the corpus -> where it was copied from
 PARTS_OF_MEASUREMENTS = (".hpctrace", ".hpcstruct")  # tests of their own read all of these
 
 
+SERIES = ("own/scaling/runs", "public/extrap/cubeset")  # many runs of few programs: one run of each is enough
+
+
 @dataclass(frozen=True)
 class Sample:
     """One input and the format that its bytes are in. A part is what is left of a sample when the rest is missing.
@@ -81,9 +84,14 @@ def _measurements() -> Iterator[Sample]:
 def _of_shared() -> Iterator[Sample]:
     data = SHARED / "data"
     copies = {data / origin / p.name for folder, origin in COPIED.items() for p in (CORPUS / folder).iterdir()}
+    seen: set[Path] = set()
     for path, format_name in _recognised(data):
+        name = path.relative_to(data).as_posix()
+        if name.startswith(SERIES) and path.is_file():
+            if path.parents[1] in seen:
+                continue
+            seen.add(path.parents[1])
         if path not in copies:
-            name = path.relative_to(data).as_posix()
             yield Sample(f"shared/{name}", path, format_name, public=name.startswith("public/"))
 
 

@@ -3,6 +3,8 @@
     sources.py   a file, a folder or a set of files, by content and not by name
     filebytes.py one memory-mapped file; every access is checked against its size and counted
     idmap.py     a file's own sparse ids to dense ones
+    inflating.py compressed bytes, never inflated beyond a limit
+    tar.py       the members of a tar archive, found by their headers; nothing is ever extracted
     xml.py       XML as a stream, entities refused
 
 Nothing here trusts a number that it read.

@@ -27,10 +27,20 @@ class FileBytes:
     """Checked views into one file. The arrays it gives are read-only views; nothing is copied."""
 
     def __init__(self, path: Path) -> None:
+        self._view(path, _open(path))
+
+    @classmethod
+    def over(cls, path: Path, buffer: Buffer) -> FileBytes:
+        """Views into bytes that were made from the file at `path`, such as what it holds in compressed form."""
+        made = cls.__new__(cls)
+        made._view(path, buffer)
+        return made
+
+    def _view(self, path: Path, buffer: Buffer) -> None:
         self.path = path
         self.bytes_viewed = 0
-        self._buffer: Buffer = _open(path)
-        self.size = len(self._buffer)
+        self._buffer: Buffer = buffer
+        self.size = len(buffer)
 
     def check(self, offset: int, size: int, section: str) -> None:
         """Raise unless `size` bytes at `offset` lie inside the file."""

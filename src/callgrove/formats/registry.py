@@ -88,6 +88,14 @@ FORMATS: tuple[Entry, ...] = (
         "HPCToolkit structure of load modules (.hpcstruct)",
         "callgrove.formats.hpcrun.hpcstruct:FORMAT",
     ),
+    Entry(
+        "cube",
+        "Cube 4 (.cubex) of Score-P, Scalasca and CubeLib",
+        "callgrove.formats.cube.format:FORMAT",
+        writes=True,
+        dialects=("plain", "compressed"),
+        suffixes=(".cubex",),
+    ),
 )
 
 

@@ -1,0 +1,181 @@
+"""A Cube file as an experiment: the archive, the anchor, then where the rows of each metric lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.inflating import gunzip, gunzip_bytes
+from callgrove.binary.tar import Archive, Member
+from callgrove.errors import CallgroveError, CorruptFile, InputError
+from callgrove.formats.cube.anchor import Anchor, RawMetric, read_anchor
+from callgrove.formats.cube.rows import StoredRows, read_rows
+from callgrove.formats.cube.tables import add_attributes, add_contexts, add_metrics, add_system, is_void, type_of
+from callgrove.formats.cube.traversal import wide_order
+from callgrove.formats.cube.value_types import value_type
+from callgrove.formats.cube.values import CubeValues, MetricValues
+from callgrove.formats.cube.words import DERIVED, GHOST, KNOWN_VERSIONS, SCOPES, WIDE
+from callgrove.model.arrays import Ints
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.metrics import Aggregation
+
+__all__ = ["ANCHOR", "CubeFile", "open_archive", "read_experiment"]
+
+ANCHOR = "anchor.xml"
+GZIP_MAGIC = b"\x1f\x8b"
+LARGEST_ARCHIVE = 1 << 40  # bytes of a gzipped archive, inflated
+LARGEST_ANCHOR = 1 << 30
+VISITS = "visits"
+
+
+@dataclass(frozen=True)
+class MemberBytes:
+    """An attachment: a member that is none of Cube's own."""
+
+    archive: Archive
+    member: Member
+
+    def read(self) -> bytes:
+        return self.archive.bytes_of(self.member)
+
+
+@dataclass
+class CubeFile:
+    """One opened file: its archive and its anchor."""
+
+    archive: Archive
+    anchor: Anchor
+
+    @classmethod
+    def open(cls, path: Path) -> CubeFile:
+        archive = open_archive(FileBytes(path))
+        return cls(archive, read_anchor(path, anchor_text(archive)))
+
+    def pair(self, metric: RawMetric) -> tuple[Member | None, Member | None]:
+        """Index and data of a metric; those of hidden metrics have names of their own."""
+        names = [f"ghost_{metric.id}"] if metric.given.get("viztype") == GHOST else []
+        for stem in (*names, str(metric.id)):
+            index, data = (self.archive.members.get(f"{stem}.{kind}") for kind in ("index", "data"))
+            if index is not None or data is not None:
+                return index, data
+        return None, None
+
+    def own_names(self) -> set[str]:
+        """Names of the members that belong to metrics, and of the anchor."""
+        stems = {stem for metric in self.anchor.metrics for stem in (str(metric.id), f"ghost_{metric.id}")}
+        return {ANCHOR, *(f"{stem}.{kind}" for stem in stems for kind in ("index", "data"))}
+
+
+def open_archive(file: FileBytes) -> Archive:
+    """The archive, inflated first if it is gzipped."""
+    if not file.size:
+        raise CorruptFile(file.path, "archive", offset=0, expected="a tar archive", found="an empty file")
+    if file.copy(0, min(2, file.size), "archive") == GZIP_MAGIC:
+        file = gunzip(file, "archive", LARGEST_ARCHIVE)
+    return Archive.of(file)
+
+
+def anchor_text(archive: Archive) -> bytes:
+    """The XML, inflated if it is gzipped; an archive without one cannot be read."""
+    path, member = archive.file.path, archive.members.get(ANCHOR)
+    if member is None:
+        if archive.damage:
+            raise archive.damage[0].with_remedy("there is no anchor.xml before this place, so nothing can be read")
+        found = ", ".join(list(archive.members)[:5]) or "no member at all"
+        raise CorruptFile(path, "archive", expected="a member anchor.xml", found=found)
+    if member.missing:
+        raise archive.damage[0].with_remedy("without the whole anchor.xml nothing can be read")
+    text = archive.bytes_of(member)
+    return gunzip_bytes(path, ANCHOR, text, LARGEST_ANCHOR) if text.startswith(GZIP_MAGIC) else text
+
+
+def read_experiment(path: Path, format_name: str) -> Experiment:
+    """The whole experiment; values stay in the file."""
+    cube = CubeFile.open(path)
+    anchor, archive = cube.anchor, cube.archive
+    builder = ExperimentBuilder(format_name, anchor.version, title=path.name, path=str(path))
+    if anchor.version not in KNOWN_VERSIONS:
+        builder.warn(Severity.NOTE, f"{path}: version {anchor.version} of the anchor is not known; read as 4.7")
+    for note in archive.notes:
+        builder.warn(Severity.NOTE, note)
+    for error in archive.damage:
+        builder.warn(Severity.DAMAGE, str(error))
+    add_attributes(builder, anchor)
+    add_metrics(path, builder, anchor.metrics)
+    add_contexts(path, builder, anchor)
+    location_ids = add_system(path, builder, anchor)
+    if anchor.attributes.get("CLUSTERING", "").strip() == "ON":
+        text = "iterations are clustered: the call tree is shown as stored, with sums over the iterations of a cluster"
+        builder.warn(Severity.NOTE, f"{path}: {text}")
+    builder.set_values(_values(cube, builder, location_ids))
+    own = cube.own_names()
+    builder.attachments.update(
+        {name: MemberBytes(archive, member) for name, member in archive.members.items() if name not in own}
+    )
+    return builder.build()
+
+
+def _values(cube: CubeFile, builder: ExperimentBuilder, location_ids: Ints) -> CubeValues:
+    order = builder.order()
+    contexts = {False: order, True: order[wide_order(np.array(cube.anchor.cnode_parent, np.int32))]}
+    n, top = len(location_ids), int(location_ids.max()) + 1 if len(location_ids) else 0
+    widths = (n,) if n == top else (n, top)
+    found: list[MetricValues | None] = []
+    for raw in cube.anchor.metrics:
+        rows = _rows(cube, builder, raw, len(order), widths)
+        if rows is None:
+            found.append(None)
+            continue
+        columns = location_ids if rows.width == top else np.arange(n)
+        contexts_of_rows = contexts[type_of(raw) in WIDE][rows.position]
+        found.append(MetricValues(rows, contexts_of_rows, columns, rows.type.aggregation))
+    _find_partners(cube.anchor.metrics, found)
+    return CubeValues(found, n, len(order))
+
+
+def _find_partners(metrics: list[RawMetric], found: list[MetricValues | None]) -> None:
+    """For minima and maxima, the metrics that tell which of their cells were measured."""
+    names = {raw.texts.get("uniq_name", "").strip(): k for k, raw in enumerate(metrics) if found[k] is not None}
+    for name, k in names.items():
+        one = found[k]
+        assert one is not None
+        if one.rows.type.absent and name.startswith(("min", "max")):
+            one.visits = names.get(VISITS, -1)
+            partner = names.get("max" + name.removeprefix("min"), -1) if name.startswith("min") else -1
+            other = found[partner] if partner >= 0 else None
+            if other is not None and other.aggregation == Aggregation.MAXIMUM != one.aggregation:
+                one.partner = partner
+
+
+def _rows(
+    cube: CubeFile, builder: ExperimentBuilder, raw: RawMetric, n_cnodes: int, widths: tuple[int, ...]
+) -> StoredRows | None:
+    """Where a metric's rows lie; None, and a record of why, where it has none or they cannot be read."""
+    name, path = raw.texts.get("uniq_name", "").strip() or str(raw.id), cube.archive.file.path
+    if is_void(raw) or type_of(raw) in DERIVED:
+        return None
+    type_ = value_type(raw.texts.get("dtype", ""))
+    if type_of(raw) not in SCOPES or type_ is None:
+        word = type_of(raw) if type_of(raw) not in SCOPES else raw.texts.get("dtype", "").strip()
+        builder.warn(Severity.DAMAGE, f"{path}: metric {name} has the unknown type {word!r}; it has no values here")
+        return None
+    index, data = cube.pair(raw)
+    if index is None and data is None:
+        return None  # Score-P leaves out what has no value
+    try:
+        if index is None or data is None:
+            there, missing = ("data", "index") if index is None else ("index", "data")
+            raise InputError(f"{path}: metric {name} has {there} and no {missing}; it has no values here")
+        rows = read_rows(cube.archive.file, index, data, type_, n_cnodes, widths)
+    except CallgroveError as error:
+        builder.warn(Severity.DAMAGE, str(error))
+        return None
+    for note in rows.notes:
+        builder.warn(Severity.NOTE, note)
+    for damage in rows.damage:
+        builder.warn(Severity.DAMAGE, str(damage))
+    return rows
