@@ -97,6 +97,9 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
   same records, converted to native byte order.
 - `hpcrun`: a measurement file of 04.00, all records decoded and checked, and its values as columns of an experiment;
   folders of more and more files. The floor is `np.fromfile` of the same records, converted to native byte order.
+- `cube`: all metrics of a generated Cube file, each value touched once, against the inflater on the same rows, and
+  against pycubexr (in this environment). pycubexr puts compressed rows together by copying what it has so far, so its
+  time grows with the square of the file: it is measured on smaller ones. Memory is anonymous: no pages of the file.
 """
 
 

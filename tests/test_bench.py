@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 from bench.__main__ import BENCHES, main
-from bench.cases import growth, hatchet, hpcrun, hpctrace, info, values
+from bench.cases import cube, growth, hatchet, hpcrun, hpctrace, info, values
 from bench.conditions import Conditions, opened
+from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
 from bench.results import Finding, as_markdown, as_text
 from bench.touched import Touched, watched
@@ -160,6 +162,25 @@ def test_measurements_are_read_every_way(conditions: Conditions, monkeypatch: py
     for name, size in (("N_NODES", 400), ("N_METRICS", 3), ("N_FILES", 8), ("N_NODES_OF_MANY", 20)):
         monkeypatch.setattr(hpcrun, name, size)
     assert [f.bench for f in hpcrun.run(conditions)] == ["hpcrun"] * 4
+
+
+def test_generated_cubes_hold_what_the_generator_says(tmp_path: Path) -> None:
+    for compressed in (False, True):
+        shape = CubeShape(n_cnodes=40, n_locations=9, n_metrics=3, compressed=compressed)
+        path = make_cube(tmp_path / shape.name, shape)
+        experiment = opened(path)
+        assert not experiment.warnings
+        assert len(experiment.contexts) == 40
+        assert cube.same_values(experiment, shape)
+        assert make_cube(path, shape) == path
+
+
+def test_cube_against_the_inflater_and_pycubexr(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(cube.run(replace(conditions, scales=(Fraction(1, 256),))))
+    assert all(np.isfinite(finding.value) for finding in found)
+    assert len(found) == 7
+    monkeypatch.setitem(sys.modules, "pycubexr", None)
+    assert np.isnan(list(cube.run(replace(conditions, scales=(Fraction(1, 256),))))[1].value)
 
 
 def test_ranges_are_merged() -> None:
