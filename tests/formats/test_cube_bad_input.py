@@ -263,7 +263,7 @@ def test_a_gzip_bomb_in_place_of_the_anchor(tmp_path: Path, monkeypatch: pytest.
 def test_a_gzip_bomb_in_place_of_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callgrove.formats.cube.reading.LARGEST_ARCHIVE", 1 << 20)
     (tmp_path / "x").write_bytes(gzip.compress(archive(r1().members().items()) + bytes(64 << 20)))
-    with pytest.raises(RefusedInput, match="more than 1048576 bytes"):
+    with pytest.raises(RefusedInput, match="inflates to more than"):
         open_path(tmp_path / "x")
 
 

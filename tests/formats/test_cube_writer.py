@@ -225,6 +225,23 @@ def clustered(path: Path, **changes: str) -> Path:
     return cube.write(path)
 
 
+def test_clusters_follow_cnodes_that_are_numbered_anew(tmp_path: Path) -> None:
+    path = clustered(tmp_path / "c.cubex")
+    found = opened(path)
+    gap = Path(tmp_path / "gap.cubex")
+    data = path.read_bytes().replace(b'<cnode id="7"', b'<cnode id="9"')
+    gap.write_bytes(data.replace(b'MAPPING 0" value="2,2"', b'MAPPING 0" value="2,4"'))
+    again, _ = written(opened(gap), tmp_path / "again.cubex")
+    assert again.contexts.source_id.tolist() == list(range(8))
+    assert again.attributes["CLUSTER MAPPING 0"] == "2,4"
+    assert len(expand_clusters(again).contexts) > len(found.contexts)
+
+
+def test_damage_of_the_input_is_told(tmp_path: Path) -> None:
+    _, report = written(opened(r1().write(tmp_path / "x.cubex", {"0.index": b"?"})), tmp_path / "y.cubex")
+    assert any(loss.startswith("damaged parts of the input: 1") for loss in report.losses)
+
+
 def test_iterations_of_clusters(tmp_path: Path) -> None:
     found = expand_clusters(opened(clustered(tmp_path / "c.cubex")))
     paths = {found.contexts.path(c): int(found.contexts.source_id[c]) for c in range(len(found.contexts))}

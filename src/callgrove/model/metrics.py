@@ -17,6 +17,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -164,18 +165,24 @@ class Metrics:
 
     def find(self, quantity: str, scope: Scope) -> int | None:
         """The row of a quantity in a scope."""
-        for index, metric in enumerate(self.rows):
-            if metric.name == quantity and metric.scope == scope and not metric.statistic:
-                return index
-        return None
+        return next((row for row in self._rows_of.get(quantity, ()) if self.rows[row].scope == scope), None)
+
+    @cached_property
+    def _rows_of(self) -> dict[str, list[int]]:
+        """The rows of each quantity: files may have very many metrics."""
+        out: dict[str, list[int]] = {}
+        for row, metric in enumerate(self.rows):
+            if not metric.statistic:
+                out.setdefault(metric.name, []).append(row)
+        return out
 
     def scopes(self, quantity: str) -> tuple[Scope, ...]:
         """The scopes in which a quantity is stored."""
-        return tuple(m.scope for m in self.rows if m.name == quantity and not m.statistic)
+        return tuple(self.rows[row].scope for row in self._rows_of.get(quantity, ()))
 
     def first(self, quantity: str) -> Metric:
         """Any row of a quantity: unit, description and aggregation are the same in all."""
-        return next(m for m in self.rows if m.name == quantity and not m.statistic)
+        return self.rows[self._rows_of[quantity][0]]
 
     def resolve(self, asked: str) -> str:
         """The quantity that a user means: its exact name, or the only one that contains the text."""

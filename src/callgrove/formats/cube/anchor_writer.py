@@ -25,6 +25,7 @@ __all__ = ["anchor_pieces"]
 
 VERSION, VERSION_WITH_ACCELERATORS = "4.4", "4.7"
 CUBE_VERSION, CUBEPL_VERSION = "4.8.2", "1.1"
+CLUSTERED_IDS = ("CLUSTER ROOT CNODE ID", "CLUSTER MAPPING ")
 WRITTEN_BY = "callgrove version"
 OWN_DETAILS = ("mangled_name", "description", "url")
 UNKNOWN_REGION = "<unknown>"
@@ -61,7 +62,7 @@ def anchor_pieces(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan
     """The whole document, piece by piece."""
     version = VERSION_WITH_ACCELERATORS if places.has_accelerators else VERSION
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<cube version="{version}">\n'
-    yield _document_attributes(experiment, version)
+    yield _document_attributes(experiment, version, cnodes)
     yield "<doc>\n<mirrors>\n"
     yield "".join(element("murl", url) for url in experiment.attributes.get(MIRRORS, "").split("\n") if url)
     yield "</mirrors>\n</doc>\n"
@@ -78,12 +79,24 @@ def anchor_pieces(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan
     yield "</topologies>\n</system>\n</cube>\n"
 
 
-def _document_attributes(experiment: Experiment, version: str) -> str:
+def _document_attributes(experiment: Experiment, version: str, cnodes: CnodePlan) -> str:
     own = {key: value for key, value in experiment.attributes.items() if not key.startswith("cube: ")}
+    if not cnodes.keeps_ids:
+        own |= _renumbered_clusters(own, cnodes)
     found = {"CubePL Version": CUBEPL_VERSION, "Cube Version": CUBE_VERSION, CREATOR: f"callgrove {__version__}"}
     found |= own | {"Cube anchor.xml syntax version": version, WRITTEN_BY: __version__}
     found.setdefault(CLUSTERING, "OFF")
     return attributes(found)
+
+
+def _renumbered_clusters(own: dict[str, str], cnodes: CnodePlan) -> dict[str, str]:
+    """The attributes that name cnodes of clusters, with the ids that these have now."""
+    new = dict(zip(map(str, cnodes.tree.source_id.tolist()), map(str, cnodes.id.tolist()), strict=False))
+    return {
+        key: ",".join(new.get(id_.strip(), id_) for id_ in value.split(","))
+        for key, value in own.items()
+        if key.startswith(CLUSTERED_IDS)
+    }
 
 
 def _title(experiment: Experiment, section: str) -> str:

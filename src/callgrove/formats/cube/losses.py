@@ -107,6 +107,8 @@ def _rest(experiment: Experiment) -> Iterator[str]:
         yield f"runs: {len(experiment.runs)} become one"
     if any(run.parameters for run in experiment.runs):
         yield "parameters of runs"
+    if experiment.damage:
+        yield f"damaged parts of the input: {len(experiment.damage)}, the first is {experiment.damage[0].text}"
     traces = experiment.traces
     if traces.n_samples:
         yield f"samples: {traces.n_samples} are left out"

@@ -27,7 +27,7 @@ __all__ = ["ANCHOR", "CubeFile", "open_archive", "read_experiment"]
 
 ANCHOR = "anchor.xml"
 GZIP_MAGIC = b"\x1f\x8b"
-LARGEST_ARCHIVE = 1 << 40  # bytes of a gzipped archive, inflated
+LARGEST_ARCHIVE, MOST_RATIO = 1 << 30, 64  # bytes of a gzipped archive, inflated: so many, or so many times its own
 LARGEST_ANCHOR = 1 << 30
 VISITS = "visits"
 
@@ -75,7 +75,7 @@ def open_archive(file: FileBytes) -> Archive:
     if not file.size:
         raise CorruptFile(file.path, "archive", offset=0, expected="a tar archive", found="an empty file")
     if file.copy(0, min(2, file.size), "archive") == GZIP_MAGIC:
-        file = gunzip(file, "archive", LARGEST_ARCHIVE)
+        file = gunzip(file, "archive", max(LARGEST_ARCHIVE, MOST_RATIO * file.size))
     return Archive.of(file)
 
 

@@ -175,13 +175,13 @@ def _parameter(kind: str, value: str) -> str | float:
     if kind != "numeric":
         return value
     digits = value.strip().removeprefix("-")
-    if digits.isascii() and digits.isdigit() and len(digits) < 20 and str(int(value)) == value:
-        return int(value)
+    if digits.isascii() and digits.isdigit():
+        return int(value) if len(digits) < 20 else value
     try:
         number = float(value)
     except ValueError:
         return value
-    return number if str(number) == value else value
+    return number if np.isfinite(number) else value
 
 
 def _kind(raw: RawRegion) -> ContextKind:
