@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from callgrove.binary.filebytes import FileBytes
@@ -46,18 +47,16 @@ class CubeFormat:
             return self._match_archive(FileBytes(source.path))
         if found := CUBE3.match(head):
             return Match(Grade.STRONG, f"it is a Cube {found[2].decode()} file")
-        if source.path.name.endswith(SUFFIXES):
+        if _is_named(source.path):
             return Match(Grade.WEAK, "its name ends like that of a Cube file")
         return None
 
     def _match_archive(self, file: FileBytes) -> Match | None:
-        try:
+        with suppress(CallgroveError):  # damaged before anything of Cube's was found
             for member in headers(file, [], MOST_HEADERS):
                 if found := _claim(member, file):
                     return found
-        except CallgroveError:  # damaged before anything of Cube's was found
-            return Match(Grade.WEAK, "it is a damaged archive") if file.path.name.endswith(SUFFIXES) else None
-        return None
+        return Match(Grade.WEAK, "it is an archive named like a Cube file") if _is_named(file.path) else None
 
     def _match_gzipped(self, source: Source) -> Match | None:
         inner = gunzip_head(source.head(GZIP_HEAD), GZIP_INFLATED)
@@ -91,6 +90,10 @@ class CubeFormat:
 
 
 FORMAT = CubeFormat()
+
+
+def _is_named(path: Path) -> bool:
+    return path.name.endswith(SUFFIXES)
 
 
 def _claim(member: Member, file: FileBytes) -> Match | None:
