@@ -1,0 +1,18 @@
+"""Questions asked of a study, as plain functions.
+
+    fitting.py        model_study: a model for every series
+    options.py        how series are modelled
+    terms.py          the terms that models are made of
+    single.py         one parameter: the best term at points that are left out
+    refining.py       one parameter: exponents found by bisection
+    segmented.py      one parameter: two parts where the behaviour changes
+    multi.py          several parameters: sums of products of the single terms
+    lines.py          which points the single parameters of several are modelled with
+    designs.py, least_squares.py, ties.py   fits for many series at once, and where rounding decides
+    costs.py          error measures
+    functions.py      fitted functions as columns
+    notation.py       functions as text
+    cautions.py       what to know before trusting a model
+
+Models are those of Extra-P 4.2.5: the same terms, coefficients and errors.
+"""

@@ -1,0 +1,207 @@
+"""From a study to models: series with the same points are fitted together, in blocks of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.model.study import Study
+from callgrove.modeling.cautions import FEWEST_POINTS, NOISY, POOR_FIT, Caution
+from callgrove.modeling.costs import Costs
+from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece
+from callgrove.modeling.lines import Line, lines_of
+from callgrove.modeling.multi import ParameterFits, combine
+from callgrove.modeling.options import ModelOptions
+from callgrove.modeling.refining import fit_refining
+from callgrove.modeling.segmented import POINTS_FOR_SEGMENTS, SegmentedFits, Split, fit_segmented
+from callgrove.modeling.single import SingleFits, fit_series
+from callgrove.modeling.terms import logs_are_possible
+
+__all__ = ["Models", "model_study"]
+
+SERIES_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """One model for each series of a study: model m is that of series `series[m]`."""
+
+    study: Study
+    options: ModelOptions
+    series: Ints
+    functions: Functions
+    costs: Costs
+    n_points: Ints
+    noise: Floats  # mean over the points of (maximum - minimum) / mean; NaN: unknown
+    cautions: Ints  # bits of Caution
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def callpath(self, number: int) -> str:
+        return self.study.callpaths[int(self.study.series_callpath[self.series[number]])]
+
+    def metric(self, number: int) -> str:
+        return self.study.metrics[int(self.study.series_metric[self.series[number]])]
+
+    def take(self, rows: Array) -> Models:
+        """Some of the models."""
+        kept = (self.n_points[rows], self.noise[rows], self.cautions[rows])
+        return Models(
+            self.study, self.options, self.series[rows], self.functions.take(rows), self.costs.take(rows), *kept
+        )
+
+    def predict(self, points: Floats) -> Floats:
+        """(models x points): what the functions say."""
+        return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
+
+
+def model_study(study: Study, options: ModelOptions | None = None, series: Array | None = None) -> Models:
+    """Models for all series of a study, or for those with the given numbers."""
+    options = options or ModelOptions()
+    chosen = np.arange(len(study)) if series is None else np.asarray(series, np.int64)
+    if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(study)):
+        raise UsageError(f"there are series 0 to {len(study) - 1}, not {chosen.min()} to {chosen.max()}")
+    return _Fitting(study, options, chosen).run()
+
+
+class _Fitting:
+    """The fitting of one study; results are put in place block by block."""
+
+    def __init__(self, study: Study, options: ModelOptions, series: Ints) -> None:
+        self.study, self.options, self.series = study, options, series
+        self.values = study.measure(options.measure)
+        n, n_parameters = len(series), len(study.parameters)
+        most_terms = 1 if n_parameters == 1 else max(3, n_parameters)
+        self.out = FunctionBuilder(study.parameters, n, most_terms)
+        self.costs, self.noise = Costs.unknown(n), np.full(n, np.nan)
+        self.n_points, self.cautions = np.zeros(n, np.int64), np.zeros(n, np.int64)
+
+    def run(self) -> Models:
+        for start in range(0, len(self.series), SERIES_AT_ONCE):
+            self._block(np.arange(start, min(start + SERIES_AT_ONCE, len(self.series))))
+        return Models(
+            self.study,
+            self.options,
+            self.series,
+            self.out.build(),
+            self.costs,
+            self.n_points,
+            self.noise,
+            self.cautions,
+        )
+
+    def _block(self, rows: Ints) -> None:
+        numbers = self.series[rows]
+        present, values = self.study.present[numbers], self.values[numbers]
+        usable = present & np.isfinite(values)
+        self.n_points[rows] = usable.sum(axis=1)
+        self._caution(rows, Caution.MISSING, ~present.all(axis=1))
+        self._caution(rows, Caution.NOT_FINITE, (present & ~usable).any(axis=1))
+        self.noise[rows] = _noise(self.study, numbers, usable)
+        for pattern, members in _alike(usable):
+            if not pattern.any():
+                self.cautions[rows[members]] |= Caution.NOTHING
+                continue
+            points = self.study.points[pattern]
+            self._fit(rows[members], points, np.ascontiguousarray(values[np.ix_(members, np.flatnonzero(pattern))]))
+        with np.errstate(invalid="ignore"):
+            self._caution(rows, Caution.NOISE, self.noise[rows] > NOISY)
+            self._caution(rows, Caution.POOR, self.costs.smape[rows] > POOR_FIT)
+
+    def _caution(self, rows: Ints, caution: Caution, applies: Array | np.bool_ | bool) -> None:
+        self.cautions[rows] |= np.where(applies, int(caution), 0)
+
+    def _fit(self, rows: Ints, points: Floats, y: Floats) -> None:
+        """Series (series x points) that were measured at the same points."""
+        self._caution(rows, Caution.FEW_POINTS, len(points) < FEWEST_POINTS)
+        if points.shape[1] == 1:
+            self._caution_of_line(rows, points[:, 0])
+            self._fit_one_parameter(rows, points[:, 0], y)
+            return
+        lines = lines_of(points, self.options.selection)
+        self._caution(rows, Caution.NO_LINES, len(points) > 1 and all(line.longest == 1 for line in lines))
+        self._caution(rows, Caution.FEW_ON_A_LINE, any(1 < len(line.x) < FEWEST_POINTS for line in lines))
+        fits = [self._parameter(rows, line, y) for line in lines]
+        costs, failed = combine(rows, points, y, fits, self.options, self.out)
+        self.costs.put(rows, costs)
+        self.cautions[rows[failed]] |= Caution.NO_FIT
+
+    def _caution_of_line(self, rows: Ints, x: Floats) -> None:
+        wanted = self.options.logarithms or bool(self.options.logs)
+        self._caution(rows, Caution.NO_LOGARITHMS, wanted and not logs_are_possible(x, self.options))
+        segmented = self.options.modeler == "segmented"
+        self._caution(rows, Caution.FEW_FOR_SEGMENTS, segmented and len(x) < POINTS_FOR_SEGMENTS)
+
+    def _parameter(self, rows: Ints, line: Line, y: Floats) -> ParameterFits:
+        if len(line.x) > 1:
+            self._caution_of_line(rows, line.x)
+        found = _MODELERS[self.options.modeler](line.x, line.values(y), self.options)
+        whole = found.whole if isinstance(found, SegmentedFits) else found
+        factor, c0, c1 = self._factors(whole), whole.c0, whole.c1
+        for split in found.splits if isinstance(found, SegmentedFits) else ():
+            factor[split.rows], c0[split.rows], c1[split.rows] = self._piecewise(split), 0.0, 1.0
+        return ParameterFits(factor, c0, c1)
+
+    def _fit_one_parameter(self, rows: Ints, x: Floats, y: Floats) -> None:
+        found = _MODELERS[self.options.modeler](x, y, self.options)
+        whole = found.whole if isinstance(found, SegmentedFits) else found
+        factor = self._factors(whole)
+        has_term = factor >= 0
+        flat, steep = np.flatnonzero(~has_term), np.flatnonzero(has_term)
+        self.out.put(rows[flat], whole.c0[flat], np.empty((len(flat), 0)), np.empty((len(flat), 0, 1)))
+        self.out.put(rows[steep], whole.c0[steep], whole.c1[steep, None], factor[steep, None, None])
+        for split in found.splits if isinstance(found, SegmentedFits) else ():
+            ones = np.ones((len(split.rows), 1))
+            self.out.put(rows[split.rows], ones[:, 0] * 0, ones, self._piecewise(split)[:, None, None])
+        self.costs.put(rows, whole.costs)
+
+    def _factors(self, fits: SingleFits) -> Ids:
+        """The number of each model's factor, -1 for constants."""
+        used, back = np.unique(fits.term, return_inverse=True)
+        numbers = [-1 if t < 0 else self.out.factor_number(Factor(fits.terms[t])) for t in used.tolist()]
+        return np.array(numbers, np.int32)[back.reshape(-1)]
+
+    def _piecewise(self, split: Split) -> Ids:
+        found = []
+        for k in range(len(split.rows)):
+            pieces = _piece(split.left, k, -np.inf, split.end), _piece(split.right, k, split.start, np.inf)
+            found.append(self.out.factor_number(Factor(pieces=pieces)))
+        return np.array(found, np.int32)
+
+
+_Modeler = Callable[[Floats, Floats, ModelOptions], SingleFits | SegmentedFits]
+_MODELERS: dict[str, _Modeler] = {"default": fit_series, "refining": fit_refining, "segmented": fit_segmented}
+
+
+def _piece(fits: SingleFits, k: int, start: float, end: float) -> Piece:
+    term = int(fits.term[k])
+    terms = ((float(fits.c1[k]), fits.terms[term]),) if term >= 0 else ()
+    return Piece(start, end, float(fits.c0[k]), terms)
+
+
+def _alike(usable: Bools) -> Iterator[tuple[Bools, Ints]]:
+    """Series with the same points: which points, and the numbers of the series."""
+    if usable.all():
+        yield np.ones(usable.shape[1], np.bool_), np.arange(len(usable))
+        return
+    packed = np.packbits(usable, axis=1)
+    keys = packed.view([("", packed.dtype)] * packed.shape[1]).reshape(-1)
+    _, first, back = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(back.reshape(-1), kind="stable")
+    bounds = np.searchsorted(back.reshape(-1)[order], np.arange(len(first) + 1))
+    for number, one in enumerate(first.tolist()):
+        yield usable[one], order[bounds[number] : bounds[number + 1]]
+
+
+def _noise(study: Study, numbers: Ints, usable: Bools) -> Floats:
+    known = usable & (study.repetitions[numbers] != 1)
+    with np.errstate(all="ignore"):
+        spread = np.abs((study.maximum[numbers] - study.minimum[numbers]) / study.mean[numbers])
+        known &= np.isfinite(spread)
+        found: Floats = np.where(known, spread, 0.0).sum(axis=1) / known.sum(axis=1)
+    return found

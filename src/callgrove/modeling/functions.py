@@ -1,0 +1,167 @@
+"""Fitted functions as columns: sums of terms, each a coefficient times one factor per parameter that takes part.
+
+    constant    [M]        c0
+    bounds      [M + 1]    model m owns the terms bounds[m] .. bounds[m + 1]
+    coefficient [T]        c
+    factor      [T, P]     number in `factors`, -1 where the parameter takes no part
+
+A factor is p^i * log2(p)^j, or a function in pieces (segmented models), undefined between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from callgrove.model.arrays import Array, Floats, Ids, Ints
+from callgrove.modeling.terms import Exponents, term_values
+
+__all__ = ["FLAT", "Factor", "FunctionBuilder", "Functions", "Piece", "TermOf"]
+
+
+FLAT = Exponents(Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One part of a function in pieces: constant + sum of coefficient * exponents for start <= x <= end."""
+
+    start: float
+    end: float
+    constant: float
+    terms: tuple[tuple[float, Exponents], ...] = ()
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What a parameter contributes to a term."""
+
+    exponents: Exponents = FLAT
+    pieces: tuple[Piece, ...] = ()
+
+    def at(self, x: Floats) -> Floats:
+        if not self.pieces:
+            found: Floats = term_values([self.exponents], x)[0]
+            return found
+        out = np.full(x.shape, np.nan)
+        for piece in reversed(self.pieces):  # the first that contains a coordinate counts
+            inside = (piece.start <= x) & (x <= piece.end)
+            out[inside] = piece.constant
+            for coefficient, exponents in piece.terms:
+                out[inside] += coefficient * term_values([exponents], x[inside])[0]
+        return out
+
+
+@dataclass(frozen=True)
+class TermOf:
+    """One term of one function."""
+
+    coefficient: float
+    factors: tuple[tuple[int, Factor], ...]  # (number of the parameter, factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """M functions of the same parameters."""
+
+    parameters: tuple[str, ...]
+    constant: Floats
+    bounds: Ints
+    coefficient: Floats
+    factor: Ids
+    factors: tuple[Factor, ...]
+
+    def __len__(self) -> int:
+        return len(self.constant)
+
+    @property
+    def owner(self) -> Ints:
+        """The function of each term."""
+        return np.repeat(np.arange(len(self)), np.diff(self.bounds))
+
+    def terms(self, number: int) -> Iterator[TermOf]:
+        for term in range(int(self.bounds[number]), int(self.bounds[number + 1])):
+            parts = tuple((p, self.factors[f]) for p, f in enumerate(self.factor[term].tolist()) if f >= 0)
+            yield TermOf(float(self.coefficient[term]), parts)
+
+    def term_values(self, points: Floats) -> Floats:
+        """(terms x points): every term with its coefficient."""
+        values = np.repeat(self.coefficient[:, None], len(points), axis=1)
+        with np.errstate(all="ignore"):
+            for p in range(len(self.parameters)):
+                used, back = np.unique(self.factor[:, p], return_inverse=True)
+                table = np.ones((len(used), len(points)))
+                for row, number in enumerate(used.tolist()):
+                    if number >= 0:
+                        table[row] = self.factors[number].at(points[:, p])
+                values *= table[back.reshape(-1)]
+        return values
+
+    def evaluate(self, points: Floats) -> Floats:
+        """(functions x points)."""
+        out = np.repeat(self.constant[:, None], len(points), axis=1)
+        values = self.term_values(points)
+        n_terms = np.diff(self.bounds)
+        with np.errstate(all="ignore"):
+            for k in range(int(n_terms.max(initial=0))):  # added term by term, in their order
+                rows = np.flatnonzero(n_terms > k)
+                out[rows] += values[self.bounds[rows] + k]
+        return out
+
+    def take(self, rows: Ints) -> Functions:
+        """Some of the functions."""
+        sizes = np.diff(self.bounds)[rows]
+        bounds = np.append(0, np.cumsum(sizes))
+        chosen = np.arange(bounds[-1]) + np.repeat(self.bounds[rows] - bounds[:-1], sizes)
+        return Functions(
+            self.parameters, self.constant[rows], bounds, self.coefficient[chosen], self.factor[chosen], self.factors
+        )
+
+
+@dataclass(eq=False)
+class FunctionBuilder:
+    """Collects the functions of n series, in any order, in a table with room for some terms each."""
+
+    parameters: tuple[str, ...]
+    n: int
+    most_terms: int
+    constant: Floats = field(init=False)
+    coefficient: Floats = field(init=False)
+    factor: Ids = field(init=False)
+    n_terms: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        shape = (self.n, self.most_terms)
+        self.constant, self.coefficient = np.full(self.n, np.nan), np.zeros(shape)
+        self.factor = np.full((*shape, len(self.parameters)), -1, np.int32)
+        self.n_terms = np.zeros(self.n, np.int64)
+        self._numbers: dict[Factor, int] = {}
+        self._listed: list[Factor] = []
+
+    def factor_number(self, factor: Factor) -> int:
+        return self._numbers.setdefault(factor, len(self._numbers))
+
+    def factor_at(self, number: int) -> Factor:
+        if len(self._listed) < len(self._numbers):  # new ones come at the end
+            self._listed = list(self._numbers)
+        return self._listed[number]
+
+    def numbers(self, terms: Sequence[Exponents]) -> Ids:
+        return np.array([self.factor_number(Factor(term)) for term in terms], np.int32)
+
+    def put(self, rows: Ints, constant: Floats, coefficient: Floats, factor: Array) -> None:
+        """Functions with the same number of terms: coefficient [rows, terms], factor [rows, terms, parameters]."""
+        n_terms = coefficient.shape[1]
+        self.constant[rows], self.n_terms[rows] = constant, n_terms
+        self.coefficient[rows, :n_terms] = coefficient
+        self.factor[rows, :n_terms] = factor
+
+    def build(self) -> Functions:
+        used = np.arange(self.most_terms) < self.n_terms[:, None]
+        bounds = np.append(0, np.cumsum(self.n_terms))
+        return Functions(
+            self.parameters, self.constant, bounds, self.coefficient[used], self.factor[used], tuple(self._numbers)
+        )

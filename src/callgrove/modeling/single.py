@@ -1,0 +1,242 @@
+"""Models of one parameter: the constant, or the term with the least error at points that are left out.
+
+All series with the same coordinates are fitted together, in chunks that stay in the processor's cache: one product with
+the prepared matrices gives the coefficients for every term and every point left out.
+
+Specification: modeling.md A3 to A5, A9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.model.arrays import Bools, Floats, Ints
+from callgrove.modeling.costs import Costs, constant_costs, in_sample_costs, left_out_costs, smape_terms
+from callgrove.modeling.designs import Design, design, least_norm, singular
+from callgrove.modeling.least_squares import by_lstsq
+from callgrove.modeling.options import ModelOptions
+from callgrove.modeling.terms import Exponents, candidates
+from callgrove.modeling.ties import break_ties
+
+__all__ = ["Scores", "SingleFits", "chunks", "constants", "contribution", "fit_chosen", "fit_series", "score_chosen"]
+
+CELLS_AT_ONCE = 100_000  # terms x points x series of a chunk: what stays in the cache
+ROUNDING = 1e-12
+CLEAN, CLEAN_IN_SAMPLE = 0.0005, 0.001  # a constant below this part of the smallest value is taken for 0
+
+
+@dataclass(frozen=True, eq=False)
+class SingleFits:
+    """S models of one parameter: c0 + c1 * terms[term], or c0 alone where term is -1."""
+
+    terms: tuple[Exponents, ...]
+    term: Ints
+    c0: Floats
+    c1: Floats
+    costs: Costs
+
+    def put(self, rows: slice | Ints, other: SingleFits) -> None:
+        """Overwrites some rows; both have the same terms."""
+        for name in ("term", "c0", "c1"):
+            getattr(self, name)[rows] = getattr(other, name)
+        self.costs.put(np.arange(len(self.term))[rows], other.costs)
+
+    @classmethod
+    def empty(cls, terms: tuple[Exponents, ...], n: int) -> SingleFits:
+        return cls(terms, np.full(n, -1), np.full(n, np.nan), np.zeros(n), Costs.unknown(n))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Errors of every term for every series, and the fits that gave them: without each point, or in sample."""
+
+    smape: Floats
+    rss: Floats
+    c0: Floats
+    c1: Floats
+
+
+def fit_series(x: Floats, y: Floats, options: ModelOptions) -> SingleFits:
+    """The models of series (series x points) at coordinates x; all values are finite."""
+    terms = candidates(x, options)
+    if len(x) < 2 or not terms:
+        return constants(y, terms)
+    made = design(x, terms)
+    found = SingleFits.empty(made.terms, len(y))
+    for rows in chunks(len(y), len(made.terms) * len(x)):
+        found.put(rows, _fit_chunk(made, np.ascontiguousarray(y[rows].T), options))
+    return found
+
+
+def constants(y: Floats, terms: tuple[Exponents, ...] = ()) -> SingleFits:
+    mean, costs = constant_costs(np.ascontiguousarray(y.T))
+    return SingleFits(terms, np.full(len(y), -1), mean, np.zeros(len(y)), costs)
+
+
+def chunks(n_series: int, cells: int) -> Iterator[slice]:
+    size = max(1, CELLS_AT_ONCE // max(cells, 1))
+    for start in range(0, n_series, size):
+        yield slice(start, start + size)
+
+
+def _fit_chunk(made: Design, y: Floats, options: ModelOptions) -> SingleFits:
+    """`y` is (points x series)."""
+    mean, constant = constant_costs(y)
+    scores = _score(made, y, options)
+    slope = made.full[:, 1] @ y if options.cross_validation else scores.c1
+    best = choose(made, slope, scores, y, constant, options)
+    c0, c1, costs = fit_chosen(made, np.maximum(best, 0), y, constant, options)
+    has_term = best >= 0
+    return SingleFits(
+        made.terms, best, np.where(has_term, c0, mean), np.where(has_term, c1, 0.0), costs.where(has_term, constant)
+    )
+
+
+def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
+    """The errors of every term."""
+    if not options.cross_validation:
+        found = (made.full.reshape(-1, made.n_points) @ y).reshape(len(made.terms), 2, -1)
+        return in_sample_scores(found[:, 0], found[:, 1], made.values[:, :, None], y)
+    values = made.values[:, :, None]
+    if not made.is_direct:
+        return left_out_scores(*_updated(values, y), values, y)
+    # one small product per term: a large one would be spread over threads, which costs more than it gains
+    found = made.without.reshape(len(made.terms), -1, made.n_points) @ y
+    c0, c1 = found[:, : made.n_points], found[:, made.n_points :]
+    return left_out_scores(c0, c1, values, y)
+
+
+def score_chosen(made: Design, rows: Ints, y: Floats, options: ModelOptions) -> tuple[Scores, Floats]:
+    """The errors of some terms of each series, rows [choices, series], and their values [choices, points, series]."""
+    values = np.ascontiguousarray(made.values[rows].transpose(0, 2, 1))
+    if not options.cross_validation:
+        found = np.einsum("qscj,js->cqs", made.full[rows], y)
+        return in_sample_scores(found[0], found[1], values, y), values
+    if not made.is_direct:
+        return left_out_scores(*_updated(values, y), values, y), values
+    found = np.einsum("qsckj,js->cqks", made.without[rows], y)
+    return left_out_scores(found[0], found[1], values, y), values
+
+
+def fit_chosen(
+    made: Design, row: Ints, y: Floats, constant: Costs, options: ModelOptions
+) -> tuple[Floats, Floats, Costs]:
+    """Coefficients and errors of one term per series."""
+    scores, values = score_chosen(made, row[None], y, options)
+    with np.errstate(all="ignore"):
+        if not options.cross_validation:
+            c0, c1 = scores.c0[0], scores.c1[0]
+            return c0, c1, in_sample_costs(c0 + c1 * values[0], y, constant.rss)
+        c0, c1 = _full_fit(made, row, y)
+        left_out = scores.c0[0] + scores.c1[0] * values[0]
+        return c0, c1, left_out_costs(left_out, y, constant.rss, c0 + c1 * values[0])
+
+
+def _full_fit(made: Design, row: Ints, y: Floats) -> tuple[Floats, Floats]:
+    """The fit with all points. Where 0 was measured and the constant is 0 but for rounding, errors depend on that
+    rounding: there it is Extra-P's."""
+    c0, c1 = np.einsum("scp,ps->cs", made.full[row], y)
+    unclear = (np.abs(c0) < ROUNDING * np.abs(y).max(axis=0)) & (y == 0).any(axis=0)
+    for series in np.flatnonzero(unclear).tolist():
+        c0[series], c1[series] = by_lstsq([made.values[row[series]]], y[:, series])
+    return c0, c1
+
+
+def left_out_scores(c0: Floats, c1: Floats, t: Floats, y: Floats) -> Scores:
+    """From fits without each point [terms, points, series], whose c0 is cleaned in place."""
+    n = len(y)
+    with np.errstate(all="ignore"):
+        predicted = np.abs(c0)
+        c0 *= predicted >= _clean_limit(smallest_left(y), CLEAN)
+        np.multiply(c1, t, out=predicted)
+        predicted += c0
+        difference = predicted - y
+        rss = np.einsum("hks,hks->hs", difference, difference)
+        errors = smape_terms(difference, predicted, y)
+        errors /= n  # in this order, as Extra-P adds them up: equal errors must stay equal
+        errors *= 100
+        smape = errors.sum(axis=1) * 2
+    return Scores(smape, rss, c0, c1)
+
+
+def in_sample_scores(c0: Floats, c1: Floats, t: Floats, y: Floats) -> Scores:
+    """From fits with all points [terms, series]."""
+    with np.errstate(all="ignore"):
+        c0 = c0 * (np.abs(c0) >= _clean_limit(y.min(axis=0), CLEAN_IN_SAMPLE))
+        predicted = c1[:, None, :] * t + c0[:, None, :]
+        difference = predicted - y
+        rss = (difference * difference).sum(axis=1)
+        n_compared = ((np.abs(y) + np.abs(predicted)) != 0).sum(axis=1)
+        smape = (smape_terms(difference, predicted, y) * 2).sum(axis=1) / n_compared * 100
+    return Scores(smape, rss, c0, c1)
+
+
+def _clean_limit(smallest: Floats, part: float) -> Floats:
+    return part * np.where(smallest == 0, 1.0, np.abs(smallest))
+
+
+def smallest_left(y: Floats) -> Floats:
+    """For every point the smallest of the other values (points x series)."""
+    two = np.partition(y, 1, axis=0)[:2]
+    found = np.broadcast_to(two[0], y.shape).copy()
+    at = np.argmin(y, axis=0)
+    found[at, np.arange(y.shape[1])] = two[1]
+    return found
+
+
+def choose(made: Design, slope: Floats, scores: Scores, y: Floats, constant: Costs, options: ModelOptions) -> Ints:
+    """The first of the best terms of every series, -1 where none is better than the constant.
+
+    `slope` [terms, series] are the coefficients of the fits with all points. A best term that contributes too little is
+    rare, so that all terms are looked at only for such series.
+    """
+    error, limit = (scores.rss, constant.rss) if options.compare_with_rss else (scores.smape, constant.smape)
+    possible = np.isfinite(scores.rss) & (error < limit) & (constant.rss != 0) & (slope != 0)
+    t = made.values
+    best = _first_best(error, possible)
+    series = np.arange(len(best))
+    part = contribution(t[best].T, slope[best, series], y)
+    small = np.flatnonzero((best >= 0) & (part < options.contribution))
+    if len(small):
+        parts = contribution(t[:, :, None], slope[:, None, small], y[:, small])
+        possible[:, small] &= ~(parts < options.contribution)
+        best[small] = _first_best(error[:, small], possible[:, small])
+    break_ties(made.x, y, made.terms, error, possible, best, options)
+    return best
+
+
+def _first_best(error: Floats, possible: Bools) -> Ints:
+    best = np.argmin(np.where(possible, error, np.inf), axis=0)
+    return np.where(possible.any(axis=0), best, -1)
+
+
+def contribution(t: Floats, slope: Floats, y: Floats) -> Floats:
+    """The largest part that a term has in a measurement; a measurement of 0 makes it infinite or undefined."""
+    with np.errstate(all="ignore"):
+        found: Floats = np.abs(slope * t / y).max(axis=-2)
+        return found
+
+
+def _updated(t: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Fits without each point, from the fit with all: for many points, where matrices would be too large."""
+    n = len(y)
+    with np.errstate(all="ignore"):
+        total, squares = t.sum(axis=1, keepdims=True), (t * t).sum(axis=1, keepdims=True)
+        mean = total / n
+        deviation = t - mean
+        spread = (deviation**2).sum(axis=1, keepdims=True)
+        slope = (deviation * y).sum(axis=1, keepdims=True) / spread
+        intercept = y.mean(axis=0) - slope * mean
+        influence = deviation / spread
+        residual = (y - intercept - slope * t) / (1 - 1 / n - deviation * influence)
+        c1 = slope - influence * residual
+        c0 = intercept - (1 / n - mean * influence) * residual
+        _, is_full = singular(n - 1, squares - t * t, spread - deviation**2 * (n / (n - 1)))
+        if not is_full.all():
+            y_total, ty_total = y.sum(axis=0) - y, (t * y).sum(axis=1, keepdims=True) - t * y
+            norm0, norm1 = least_norm(n - 1, total - t, squares - t * t, y_total, ty_total)
+            c0, c1 = np.where(is_full, c0, norm0), np.where(is_full, c1, norm1)
+    return c0, c1
