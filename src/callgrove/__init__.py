@@ -5,6 +5,7 @@
     algebra/    experiments made of experiments: merge, mean, diff, cut, part, common
     formats/    one package per tool, and the registry
     analysis/   questions asked of an experiment, as plain functions
+    modeling/   questions asked of a study: scaling models
     render/     results as text, CSV, JSON, markdown
     cli/        one small module per verb
     examples    made-up experiments for the demo, the documentation and tests
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from callgrove.model.metrics import Scope
     from callgrove.model.selection import select
     from callgrove.model.study import Study
+    from callgrove.modeling.fitting import Models, model_study
+    from callgrove.modeling.options import ModelOptions
 
 __all__ = [
     "CallgroveError",
@@ -42,6 +45,8 @@ __all__ = [
     "Experiment",
     "ExperimentBuilder",
     "InputError",
+    "ModelOptions",
+    "Models",
     "NotRecognised",
     "Scope",
     "Study",
@@ -52,6 +57,7 @@ __all__ = [
     "diff",
     "mean",
     "merge",
+    "model_study",
     "open",
     "part",
     "select",
@@ -60,6 +66,8 @@ __all__ = [
 _LAZY = {
     "Experiment": ("callgrove.model.experiment", "Experiment"),
     "ExperimentBuilder": ("callgrove.model.builder", "ExperimentBuilder"),
+    "ModelOptions": ("callgrove.modeling.options", "ModelOptions"),
+    "Models": ("callgrove.modeling.fitting", "Models"),
     "Scope": ("callgrove.model.metrics", "Scope"),
     "Study": ("callgrove.model.study", "Study"),
     "common": ("callgrove.algebra.cutting", "common"),
@@ -67,6 +75,7 @@ _LAZY = {
     "diff": ("callgrove.algebra.operations", "diff"),
     "mean": ("callgrove.algebra.operations", "mean"),
     "merge": ("callgrove.algebra.operations", "merge"),
+    "model_study": ("callgrove.modeling.fitting", "model_study"),
     "open": ("callgrove.formats.registry", "open_path"),
     "select": ("callgrove.model.selection", "select"),
     "part": ("callgrove.algebra.selecting", "part"),

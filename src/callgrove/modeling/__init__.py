@@ -13,6 +13,12 @@
     functions.py      fitted functions as columns
     notation.py       functions as text
     cautions.py       what to know before trusting a model
+    runner_ups.py     functions that fit nearly as well
+    prediction.py     models at a scale that was not measured, ranked
+    scaling.py        strong scaling, speed-up, efficiency
+    calltree.py       sums along the call tree
+    stored.py         models that a file stores
+    tables.py, curves.py   models as tables, and as what a plot shows
 
 Models are those of Extra-P 4.2.5: the same terms, coefficients and errors.
 """

@@ -71,7 +71,7 @@ def constant_costs(y: Floats) -> tuple[Floats, Costs]:
         at_last = np.take_along_axis(y, last[None], axis=0)[0]
         re = np.where(at_last != 0, np.abs(mean - at_last) / at_last, 0.0)
         nrss = np.where(mean != 0, np.sqrt(rss) / mean, np.nan)
-    rrss = (relative * relative).sum(axis=0)
+        rrss = (relative * relative).sum(axis=0)
     return mean, Costs(smape, rss, rrss, nrss, np.ones_like(rss), re, mean_error)
 
 
@@ -135,5 +135,5 @@ def adjusted(rss: Floats, rss_constant: Floats, n: int, n_factors: Ints | int) -
 def _relative(difference: Floats, y: Floats) -> tuple[Floats, Floats]:
     """difference / y with 0 where y is 0, and the mean of its size over the other points."""
     some = y != 0
-    relative = np.divide(difference, y, out=np.zeros_like(difference), where=some)
+    relative: Floats = np.divide(difference, y, out=np.zeros_like(difference), where=some)
     return relative, np.abs(relative).sum(axis=0) / some.sum(axis=0)

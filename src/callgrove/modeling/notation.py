@@ -27,6 +27,7 @@ class Style:
     number: Callable[[float], str]
     factors: Callable[[str, Exponents], list[str]]
     times: str
+    plus: Callable[[list[str]], str]
     pieces: Callable[[list[str], Sequence[Piece], str], str]
 
 
@@ -58,7 +59,16 @@ def _sum(how: Style, constant: float, terms: list[tuple[float, list[str]]]) -> s
     for coefficient, factors in terms:
         first = [] if coefficient == 1 and factors else [how.number(coefficient)]
         parts.append(how.times.join([*first, *factors]))
+    return how.plus(parts)
+
+
+def _always_plus(parts: list[str]) -> str:
+    """Extra-P writes `+ -2.0`."""
     return " + ".join(parts)
+
+
+def _plus_or_minus(parts: list[str]) -> str:
+    return " + ".join(parts).replace("+ -", "- ")
 
 
 def _factor(how: Style, factor: Factor, parameter: str) -> list[str]:
@@ -90,6 +100,10 @@ def _extrap_pieces(sums: list[str], pieces: Sequence[Piece], name: str) -> str:
 def _where(piece: Piece, name: str) -> str:
     bounds = [f"{name}>={piece.start!r}"] * (piece.start != -inf) + [f"{name}<={piece.end!r}"] * (piece.end != inf)
     return " and ".join(bounds) or f"all {name}"
+
+
+def _short_number(value: float) -> str:
+    return f"{value:.4g}"
 
 
 def _python_name(parameter: str) -> str:
@@ -145,9 +159,10 @@ def _latex_pieces(sums: list[str], pieces: Sequence[Piece], name: str) -> str:
 
 
 STYLES = {
-    "extrap": Style(str, repr, _extrap_factors, " * ", _extrap_pieces),
-    "python": Style(_python_name, _python_number, _python_factors, " * ", _python_pieces),
-    "latex": Style(_latex_name, _latex_number, _latex_factors, r" \cdot ", _latex_pieces),
+    "extrap": Style(str, repr, _extrap_factors, " * ", _always_plus, _extrap_pieces),
+    "short": Style(str, _short_number, _extrap_factors, " * ", _plus_or_minus, _extrap_pieces),
+    "python": Style(_python_name, _python_number, _python_factors, " * ", _plus_or_minus, _python_pieces),
+    "latex": Style(_latex_name, _latex_number, _latex_factors, r" \cdot ", _plus_or_minus, _latex_pieces),
 }
 
 

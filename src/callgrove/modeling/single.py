@@ -21,7 +21,17 @@ from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.terms import Exponents, candidates
 from callgrove.modeling.ties import break_ties
 
-__all__ = ["Scores", "SingleFits", "chunks", "constants", "contribution", "fit_chosen", "fit_series", "score_chosen"]
+__all__ = [
+    "Scores",
+    "SingleFits",
+    "all_scores",
+    "chunks",
+    "constants",
+    "contribution",
+    "fit_chosen",
+    "fit_series",
+    "score_chosen",
+]
 
 CELLS_AT_ONCE = 100_000  # terms x points x series of a chunk: what stays in the cache
 ROUNDING = 1e-12
@@ -107,6 +117,15 @@ def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
     found = made.without.reshape(len(made.terms), -1, made.n_points) @ y
     c0, c1 = found[:, : made.n_points], found[:, made.n_points :]
     return left_out_scores(c0, c1, values, y)
+
+
+def all_scores(made: Design, y: Floats, options: ModelOptions) -> tuple[Floats, Floats, Floats]:
+    """Of one series (points x 1): SMAPE, c0 and c1 of every term."""
+    scores = _score(made, y, options)
+    if not options.cross_validation:
+        return scores.smape[:, 0], scores.c0[:, 0], scores.c1[:, 0]
+    found = made.full @ y[:, 0]
+    return scores.smape[:, 0], found[:, 0], found[:, 1]
 
 
 def score_chosen(made: Design, rows: Ints, y: Floats, options: ModelOptions) -> tuple[Scores, Floats]:

@@ -8,6 +8,8 @@ cells.py       from columns to cell texts
 visible.py     names from files, made safe to print; widths on a terminal
 units.py       numbers with units: 45.1 ms, 12.3 k, 99.0%
 bars.py        bars in text
+plots.py       models and measurements as SVG, on axes.py
+extrap_report.py  models as Extra-P prints them
 """
 
 from __future__ import annotations

@@ -1,0 +1,119 @@
+"""Models as tables, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from math import isfinite
+
+import numpy as np
+
+from callgrove.model.table import Column, Table
+from callgrove.modeling.calltree import Subtrees
+from callgrove.modeling.cautions import texts
+from callgrove.modeling.costs import Costs
+from callgrove.modeling.fitting import Models
+from callgrove.modeling.functions import Factor, Functions, TermOf
+from callgrove.modeling.notation import function_text, order_text, piece_text
+from callgrove.modeling.terms import Exponents
+
+__all__ = ["model_tables", "subtree_table"]
+
+ROWS_AT_ONCE = 16_384
+Json = dict[str, object]
+
+
+def model_tables(models: Models, styles: Sequence[str] = ()) -> Iterator[Table]:
+    """callpath, metric, function, constant, terms, error measures, points, noise, order, warnings; `segments` where any
+    model is in pieces; and one column for each further notation."""
+    in_pieces = any(factor.pieces for factor in models.functions.factors) and len(models.study.parameters) == 1
+    for start in range(0, max(len(models), 1), ROWS_AT_ONCE):
+        yield _table(models, range(start, min(start + ROWS_AT_ONCE, len(models))), styles, in_pieces)
+
+
+def _table(models: Models, rows: range, styles: Sequence[str], in_pieces: bool) -> Table:
+    part, functions = slice(rows.start, rows.stop), models.functions
+    known = [not np.isnan(functions.constant[n]) for n in rows]
+    columns = [
+        Column("callpath", [models.callpath(n) for n in rows]),
+        Column("metric", [models.metric(n) for n in rows]),
+        Column("function", [function_text(functions, n) if ok else None for n, ok in zip(rows, known, strict=True)]),
+        Column("constant", functions.constant[part], np.nan),
+        Column("terms", [_terms(functions, n) for n in rows]),
+    ]
+    columns += [Column(f.name, getattr(models.costs, f.name)[part]) for f in fields(Costs)]
+    columns += [
+        Column("points", models.n_points[part]),
+        Column("noise", models.noise[part], np.nan),
+        Column("order", [order_text(functions, n) if ok else None for n, ok in zip(rows, known, strict=True)]),
+        Column("warnings", [texts(int(bits)) for bits in models.cautions[part]]),
+    ]
+    if in_pieces:
+        columns.append(Column("segments", [_segments(functions, n) for n in rows]))
+    for style in styles:
+        columns.append(Column(style, [function_text(functions, n, style) for n in rows]))
+    return Table(tuple(columns))
+
+
+def subtree_table(sums: Subtrees, styles: Sequence[str] = ()) -> Table:
+    """callpath, metric, function, constant, terms, models (how many were added up), order."""
+    functions = sums.functions
+    rows = range(len(functions))
+    columns = [
+        Column("callpath", sums.callpaths),
+        Column("metric", sums.metrics),
+        Column("function", [function_text(functions, n) for n in rows]),
+        Column("constant", functions.constant),
+        Column("terms", [_terms(functions, n) for n in rows]),
+        Column("models", sums.n_models),
+        Column("order", [order_text(functions, n) for n in rows]),
+        *(Column(style, [function_text(functions, n, style) for n in rows]) for style in styles),
+    ]
+    return Table(tuple(columns))
+
+
+def _whole_in_pieces(functions: Functions, number: int) -> Factor | None:
+    """The factor that is the whole function, where it is one in pieces."""
+    terms = list(functions.terms(number))
+    alone = len(functions.parameters) == 1 and len(terms) == 1 and len(terms[0].factors) == 1
+    return terms[0].factors[0][1] if alone and terms[0].factors[0][1].pieces else None
+
+
+def _terms(functions: Functions, number: int) -> list[Json]:
+    if _whole_in_pieces(functions, number):
+        return []
+    return [_term(functions, term) for term in functions.terms(number)]
+
+
+def _term(functions: Functions, term: TermOf) -> Json:
+    exponents, pieces = {}, {}
+    for parameter, factor in term.factors:
+        name = functions.parameters[parameter]
+        if factor.pieces:
+            pieces[name] = _pieces(factor, name)
+        else:
+            exponents[name] = _pair(factor.exponents)
+    found: Json = {"coefficient": term.coefficient, "exponents": exponents}
+    return found | {"segments": pieces} if pieces else found
+
+
+def _pair(exponents: Exponents) -> list[str]:
+    return [str(exponents.power), str(exponents.logarithm)]
+
+
+def _segments(functions: Functions, number: int) -> list[Json] | None:
+    factor = _whole_in_pieces(functions, number)
+    return None if factor is None else _pieces(factor, functions.parameters[0])
+
+
+def _pieces(factor: Factor, parameter: str) -> list[Json]:
+    return [
+        {
+            "from": piece.start if isfinite(piece.start) else None,
+            "to": piece.end if isfinite(piece.end) else None,
+            "function": piece_text(piece, parameter),
+            "constant": piece.constant,
+            "terms": [{"coefficient": c, "exponents": {parameter: _pair(e)}} for c, e in piece.terms],
+        }
+        for piece in factor.pieces
+    ]
