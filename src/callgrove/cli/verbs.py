@@ -20,6 +20,8 @@ VERBS = (
     Verb("tree", "the call tree with its cost, top-down or bottom-up", "callgrove.cli.tree"),
     Verb("hot", "the hot path: from the root along the costliest calls", "callgrove.cli.hot"),
     Verb("diff", "what differs between two or more experiments, call path by call path", "callgrove.cli.diff"),
+    Verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "callgrove.cli.model"),
+    Verb("predict", "what will cost most at a scale that was not measured", "callgrove.cli.predict"),
     Verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "callgrove.cli.export"),
     Verb("convert", "write an experiment in another format", "callgrove.cli.convert"),
     Verb("merge", "several experiments as one, with everything that they have", "callgrove.cli.merge"),

@@ -1,0 +1,140 @@
+"""`callgrove model`: how costs scale, as functions of the parameters."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from callgrove.cli.modelling import add_model_options, parse_point
+from callgrove.cli.options import TABLE_FORMATS, add_table_output, emit
+
+if TYPE_CHECKING:
+    from callgrove.model.arrays import Floats
+    from callgrove.model.table import Table
+    from callgrove.modeling.fitting import Models
+
+EXPRESSIONS = ("python", "latex")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model_options(parser)
+    shown = parser.add_argument_group("what is shown")
+    shown.add_argument("--subtrees", action="store_true", help="each call path with all below it: sums of the models")
+    shown.add_argument("--runner-ups", action="store_true", help="of one series, all functions that fit nearly as well")
+    shown.add_argument("--at", type=parse_point, metavar="P=4096", help="where runner-ups and plots should reach")
+    shown.add_argument(
+        "--expression", choices=EXPRESSIONS, action="append", default=[], help="a column with the function as code"
+    )
+    shown.add_argument("--plot", metavar="FILE.svg", help="draw one series and its model instead")
+    shown.add_argument("--save", metavar="FILE", help="also write the study with its models, like study.extra-p")
+    shown.add_argument("--force", action="store_true", help="replace the FILE of --save if it is there already")
+    add_table_output(parser, formats=(*TABLE_FORMATS, "extrap"))
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.cli.modelling import fitted, say_cautions
+
+    models = fitted(args)
+    say_cautions(models)
+    if args.save:
+        _save(models, args)
+    if args.plot:
+        return _plot(models, args)
+    if args.format == "extrap":
+        return _report(models, args)
+    emit(_tables(models, args), args)
+    return 0
+
+
+def _tables(models: Models, args: argparse.Namespace) -> Table | Iterable[Table]:
+    from callgrove.modeling.calltree import subtree_sums
+    from callgrove.modeling.runner_ups import runner_ups
+    from callgrove.modeling.tables import model_tables, subtree_table
+
+    if args.runner_ups:
+        return runner_ups(models, _only(models, "--runner-ups"), _at(models, args))
+    if args.subtrees:
+        return _shown(subtree_table(subtree_sums(models), _styles(args)), args)
+    return (_shown(table, args) for table in model_tables(models, _styles(args)))
+
+
+def _styles(args: argparse.Namespace) -> list[str]:
+    people = ["short"] if args.format in ("table", "markdown") else []
+    return [*people, *dict.fromkeys(args.expression)]
+
+
+def _shown(table: Table, args: argparse.Namespace) -> Table:
+    """For people: fewer columns, and functions with four digits. Data is given as it is."""
+    from callgrove.model.table import Column, Table
+
+    if args.format not in ("table", "markdown"):
+        return table
+    columns = [
+        Column("callpath", table.column("callpath").values),
+        Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
+    ]
+    if not args.expression:
+        columns.append(Column("function", table.column("short").values))
+    columns += [table.column(style) for style in dict.fromkeys(args.expression)]
+    columns += [table.column(name) for name in ("order", "smape", "ar2", "models") if name in table.names]
+    return Table(tuple(columns), table.left)
+
+
+def _only(models: Models, option: str) -> int:
+    from callgrove.errors import UsageError
+
+    if len(models) != 1:
+        raise UsageError(f"{option} shows one series, and {len(models)} are chosen; choose with --callpath and -m")
+    return 0
+
+
+def _at(models: Models, args: argparse.Namespace) -> Floats | None:
+    from callgrove.modeling.prediction import target_of
+
+    return target_of(models.study, args.at).at if args.at else None
+
+
+def _plot(models: Models, args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from callgrove.cli.output import replacing
+    from callgrove.modeling.curves import curves_of
+    from callgrove.render.plots import model_plot
+
+    text = model_plot(curves_of(models, _only(models, "--plot"), _at(models, args)))
+    with replacing(Path(args.plot)) as path:
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+def _report(models: Models, args: argparse.Namespace) -> int:
+    import sys
+    from pathlib import Path
+
+    from callgrove.cli.output import replacing
+    from callgrove.render.extrap_report import extrap_report
+
+    if args.output:
+        with replacing(Path(args.output)) as path, path.open("w", encoding="utf-8") as file:
+            file.writelines(extrap_report(models))
+    else:
+        sys.stdout.writelines(extrap_report(models))
+    return 0
+
+
+def _save(models: Models, args: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from callgrove.cli.messages import note
+    from callgrove.formats.interface import WriteOptions
+    from callgrove.formats.registry import format_for_target, writer_of
+    from callgrove.formats.transfer import write
+    from callgrove.modeling.stored import NAME, with_models
+
+    study = with_models(models.study, models, NAME)
+    lost = write(study, writer_of(format_for_target(args.save)), Path(args.save), WriteOptions("", args.force))
+    if n_lost := len(models) - sum(model.name == NAME for model in study.models):
+        note(f"lost: {n_lost} series without a model, or with one in pieces over several parameters")
+    for loss in lost.losses:
+        note(f"lost: {loss}")

@@ -1,0 +1,189 @@
+"""`model` and `predict`: what they print, write and say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from callgrove.cli.main import main
+from callgrove.model.study import Study
+from callgrove.modeling.fitting import model_study
+from callgrove.modeling.stored import with_models
+from tests.cli.commands import Capture, header, rows, run, said
+from tests.modeling.series import X, grid, study_of_many
+
+LINES: list[list[float]] = [[1 + 2 * p for p in X], [3 + p * p for p in X], [7.0 for _ in X]]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Whatever is opened is this study: f is 1 + 2 p, f1 is 3 + p^2, f2 is 7."""
+    return _opens(monkeypatch, study_of_many(LINES))
+
+
+def _opens(monkeypatch: pytest.MonkeyPatch, study: Study) -> Study:
+    monkeypatch.setattr("callgrove.cli.opening.open_path", lambda *_: study)
+    return study
+
+
+def test_json_is_the_contract(capsys: Capture, opened: Study) -> None:
+    models = rows(capsys, "model", "study")
+    assert [m["callpath"] for m in models] == ["f", "f1", "f2"]
+    assert models[1]["terms"] == [{"coefficient": pytest.approx(1), "exponents": {"p": ["2", "0"]}}]
+    assert models[1]["constant"] == pytest.approx(3)
+    assert {"metric", "function", "smape", "rss", "ar2", "re"} <= models[0].keys()
+    assert (models[2]["function"], models[2]["terms"], models[2]["order"]) == ("7.0", [], "O(1)")
+
+
+def test_tables_for_people_are_short(capsys: Capture, opened: Study) -> None:
+    text = run(capsys, "model", "study")
+    assert text.splitlines()[0].split() == ["callpath", "metric", "function", "order", "smape", "ar2"]
+    assert "1 + 2 * p^(1)" in text
+    assert run(capsys, "model", "study", "--format", "markdown").startswith("| callpath | metric | function | order |")
+    assert header(run(capsys, "model", "study", "--format", "csv"))[:5] == [
+        "callpath",
+        "metric",
+        "function",
+        "constant",
+        "terms",
+    ]
+
+
+def test_expressions(capsys: Capture, opened: Study) -> None:
+    (model,) = rows(capsys, "model", "study", "--callpath", "f1", "--expression", "python", "--expression", "latex")
+    assert model["python"].endswith("p**(2)")
+    assert model["latex"].endswith("p^{2}")
+    assert "p**(2)" in run(capsys, "model", "study", "--expression", "python")
+
+
+def test_the_choice_of_series(capsys: Capture, opened: Study) -> None:
+    assert [m["callpath"] for m in rows(capsys, "model", "study", "--callpath", "f")] == ["f"]  # exact before part
+    assert len(rows(capsys, "model", "study", "-m", "t")) == 3
+    assert "no metric 'x'; there are 't'" in said(capsys, "model", "study", "-m", "x", code=2)
+    assert "no call path contains 'nothing'" in said(capsys, "model", "study", "--callpath", "nothing", code=2)
+
+
+def test_options_reach_the_modeller(capsys: Capture, opened: Study) -> None:
+    words = ("model", "study", "--callpath", "f", "--powers", "3", "--no-cross-validation", "--measure", "maximum")
+    (model,) = rows(capsys, *words)
+    assert model["terms"][0]["exponents"] == {"p": ["3", "0"]}
+    for modeler in ("refining", "segmented"):
+        assert len(rows(capsys, "model", "study", "--modeler", modeler)) == 3
+    assert "'x' is not a list of exponents" in said(capsys, "model", "study", "--powers", "x", code=2)
+    assert "--method" in said(capsys, "model", "study", "--method", "magic", code=2)
+
+
+def test_runner_ups_need_one_series(capsys: Capture, opened: Study) -> None:
+    found = rows(capsys, "model", "study", "--callpath", "f1", "--runner-ups", "--at", "p=128")
+    assert found[0]["order"] == "O(p^(2))"
+    assert found[0]["prediction"] == pytest.approx(3 + 128**2)
+    assert "3 are chosen" in said(capsys, "model", "study", "--runner-ups", code=2)
+
+
+def test_plot(capsys: Capture, opened: Study, tmp_path: Path) -> None:
+    out = tmp_path / "f.svg"
+    assert run(capsys, "model", "study", "--callpath", "f1", "--plot", out, "--at", "p=128") == ""
+    assert ElementTree.parse(out).getroot().tag.endswith("svg")
+    assert "3 are chosen" in said(capsys, "model", "study", "--plot", out, code=2)
+
+
+def test_extra_ps_report(capsys: Capture, opened: Study, tmp_path: Path) -> None:
+    text = run(capsys, "model", "study", "--format", "extrap", "--callpath", "f2")
+    assert text.splitlines()[:3] == [
+        "Callpath: f2",
+        "\tMetric: t",
+        "\t\tMeasurement point: (4.00E+00) Mean: 7.00E+00 Median: 7.00E+00",
+    ]
+    assert text.endswith("\t\tModel: 7.0\n\t\tRSS: 0.00E+00\n\t\tAdjusted R^2: 1.00E+00\n")
+    run(capsys, "model", "study", "--format", "extrap", "--callpath", "f2", "-o", tmp_path / "report.txt")
+    assert (tmp_path / "report.txt").read_text() == text
+
+
+def test_subtrees(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of_many(LINES)
+    object.__setattr__(study, "callpaths", ("main", "main->a", "main->a->b"))
+    _opens(monkeypatch, study)
+    found = {m["callpath"]: m for m in rows(capsys, "model", "study", "--subtrees")}
+    assert found["main"]["constant"] == pytest.approx(11)
+    assert found["main"]["models"] == 3
+    assert found["main->a"]["order"] == "O(p^(2))"
+
+
+def test_stored_models_are_shown_unless_new_ones_are_wanted(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of_many(LINES)
+    other = model_study(study_of_many([[5.0] * 5] * 3))
+    _opens(monkeypatch, with_models(study, other, "old"))
+    assert [m["function"] for m in rows(capsys, "model", "study")] == ["5.0"] * 3
+    assert [m["order"] for m in rows(capsys, "model", "study", "--refit")] == ["O(p)", "O(p^(2))", "O(1)"]
+    assert len(rows(capsys, "model", "study", "--stored", "old", "--callpath", "f1")) == 1
+    assert "no set of models 'new'; there are 'old'" in said(capsys, "model", "study", "--stored", "new", code=2)
+
+
+def test_predictions(capsys: Capture, opened: Study) -> None:
+    found = rows(capsys, "predict", "study", "--at", "p=128")
+    assert [m["callpath"] for m in found] == ["f1", "f", "f2"]
+    assert found[0]["prediction"] == pytest.approx(3 + 128**2)
+    assert found[1]["share"] == pytest.approx(100 * 257 / (3 + 128**2 + 257 + 7))
+    assert found[1]["speedup"] == pytest.approx(32 * 9 / 257)
+    assert found[1]["efficiency"] == pytest.approx(9 / 257)
+    text = run(capsys, "predict", "study", "--at", "p=128", "--limit", "1")
+    assert text.splitlines()[0].split()[:4] == ["callpath", "metric", "prediction", "share"]
+
+
+@pytest.mark.parametrize("at", ["p", "p=", "=4", "p=x", "p=nan", "p=1,p=2", ""])
+def test_points_that_are_none(capsys: Capture, opened: Study, at: str) -> None:
+    assert "is not a point like p=4096,n=1e6" in said(capsys, "predict", "study", f"--at={at}", code=2)
+
+
+def test_points_name_every_parameter(capsys: Capture, opened: Study) -> None:
+    assert "no parameter 'q'" in said(capsys, "predict", "study", "--at", "p=1,q=2", code=2)
+
+
+def test_what_a_user_needs_to_know_is_said(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    _opens(monkeypatch, study_of_many([[float("nan"), 5, 9, 17], [1, 2, 4, 8]], (1, 2, 4, 8)))
+    assert main(["predict", "study", "--at", "p=1000"]) == 0
+    err = capsys.readouterr().err
+    assert "2 of 2 models, such as f: fewer than 5 points" in err
+    assert "f: values that are not finite were left out" in err
+    assert "p = 1000 is 125 times the largest measured (8)" in err
+
+
+def test_strong_scaling_is_noticed_and_converted(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    _opens(monkeypatch, study_of_many([[100 / p + 2 for p in X]]))
+    assert main(["model", "study"]) == 0
+    assert "costs fall as p grows" in capsys.readouterr().err
+    (model,) = rows(capsys, "model", "study", "--times", "p")
+    assert model["constant"] == pytest.approx(100)
+    assert model["terms"][0]["coefficient"] == pytest.approx(2)
+    assert main(["model", "study", "--times", "p"]) == 0
+    assert "costs fall" not in capsys.readouterr().err
+
+
+def test_points_on_a_diagonal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    _opens(monkeypatch, study_of_many([[p * p for p in X]], [(p, 3 * p) for p in X], "pq"))
+    (model,) = rows(capsys, "model", "study", "--along", "p")
+    assert model["terms"][0]["exponents"] == {"p": ["2", "0"]}
+    assert "no parameter 'r'" in said(capsys, "model", "study", "--along", "r", code=2)
+    points = grid((1, 2), (1, 2))
+    _opens(monkeypatch, study_of_many([[1, 2, 3, 4]], points, "pq"))
+    assert "several points have p = 1" in said(capsys, "model", "study", "--along", "p", code=2)
+
+
+def test_saving_needs_a_format_that_holds_studies(capsys: Capture, opened: Study, tmp_path: Path) -> None:
+    out = tmp_path / "study.d"
+    text = said(capsys, "model", "study", "--save", out, code=2)
+    assert "study.d" in text
+    assert not out.exists()
+
+
+def test_json_has_no_numbers_that_json_lacks(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    _opens(monkeypatch, study_of_many([[float("nan")] * 5, [0, 0, 0, 0, 5]]))
+    text = run(capsys, "model", "study", "--format", "json")
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    first = json.loads(text)[0]
+    assert (first["function"], first["constant"], first["smape"]) == (None, None, None)
+    assert first["warnings"]
