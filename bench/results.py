@@ -100,6 +100,8 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
 - `cube`: all metrics of a generated Cube file, each value touched once, against the inflater on the same rows, and
   against pycubexr (in this environment). pycubexr puts compressed rows together by copying what it has so far, so its
   time grows with the square of the file: it is measured on smaller ones. Memory is anonymous: no pages of the file.
+- `modeling`: Extra-P 4.2.5's `ModelGenerator.model_all` on series in memory, against `model_study` on the same series;
+  reading them is timed in neither. All functions are compared. Memory is the peak of a fresh process, study included.
 """
 
 

@@ -12,17 +12,20 @@ import numpy as np
 import pytest
 
 from bench.__main__ import BENCHES, main
-from bench.cases import cube, growth, hatchet, hpcrun, hpctrace, info, values
+from bench.cases import cube, growth, hatchet, hpcrun, hpctrace, info, modeling, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
 from bench.results import Finding, as_markdown, as_text
+from bench.series import SeriesShape, study_of
 from bench.touched import Touched, watched
 from callgrove.binary.sources import Source
 from callgrove.formats.hpctoolkit.release import FORMAT
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Scope
+from callgrove.modeling.fitting import model_study
+from callgrove.modeling.notation import function_text
 from tests.requirements import need
 
 TINY = Shape(n_profiles=6, n_contexts=300, density=0.2, n_samples=5)
@@ -181,6 +184,29 @@ def test_cube_against_the_inflater_and_pycubexr(conditions: Conditions, monkeypa
     assert len(found) == 7
     monkeypatch.setitem(sys.modules, "pycubexr", None)
     assert np.isnan(list(cube.run(replace(conditions, scales=(Fraction(1, 256),))))[1].value)
+
+
+def test_extra_p_makes_the_same_models(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not modeling.PYTHON.is_file():
+        need("peers", "Extra-P is not installed; `make peers` does it")
+    monkeypatch.setattr(modeling, "SIZES", ((SeriesShape(1, 8), 1000), (SeriesShape(2, 4), 500)))
+    findings = list(modeling.run(replace(conditions, scales=(Fraction(1, 2),))))
+    assert [("all equal" in f.note, f.at_least) for f in findings[:2]] == [(True, None)] * 2
+
+
+def test_without_extra_p_only_memory_is_measured(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modeling, "PYTHON", conditions.folder / "absent")
+    *ratios, memory = modeling.run(replace(conditions, scales=(Fraction(1, 1024),)))
+    assert [(f.is_kept, "make peers" in f.note) for f in ratios] == [(True, True)] * 3
+    assert memory.value > 10
+
+
+def test_other_models_are_noticed() -> None:
+    models = model_study(study_of(SeriesShape(1, 3)))
+    known = {f"f{k}": (function_text(models.functions, k), float(models.costs.smape[k])) for k in range(3)}
+    assert modeling.same_models(models, modeling.Peer(1.0, known)) == ""
+    for wrong in (("1.0", known["f1"][1]), (known["f1"][0], known["f1"][1] + 1)):
+        assert "instead of" in modeling.same_models(models, modeling.Peer(1.0, known | {"f1": wrong}))
 
 
 def test_ranges_are_merged() -> None:
