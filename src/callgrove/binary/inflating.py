@@ -6,6 +6,7 @@ unnamed temporary file, which vanishes with the process. Both use isal where it 
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import tempfile
 import zlib
@@ -17,12 +18,16 @@ from typing import IO, Any
 from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile, RefusedInput
 
-engine: ModuleType = zlib
-with suppress(ImportError):  # the same interface, faster
-    from isal import isal_zlib as engine
-
 __all__ = ["INFLATER", "gunzip", "gunzip_bytes", "gunzip_head", "inflate"]
 
+
+def _fastest() -> ModuleType:
+    with suppress(ImportError):  # the same interface as zlib's
+        return importlib.import_module("isal.isal_zlib")
+    return zlib
+
+
+engine = _fastest()
 INFLATER: str = engine.__name__.rpartition(".")[2]
 _BROKEN: tuple[type[Exception], ...] = (zlib.error, engine.error)
 GZIP = 31  # zlib's word for: a gzip header, 32 KiB of window
