@@ -15,9 +15,10 @@ from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecogni
 from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.formats.registry import open_path
-from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.experiment import Severity
 from tests.formats.damage import answers, chance, run, scratch_folder, survives
 from tests.formats.hpcrun_bytes import HEADER, REAL, ROOT, File04, RawEpoch, RawMetric, RawNode, file_02, u16, u32, u64
+from tests.formats.hpcrun_opening import opened, written
 from tests.formats.hpcrun_synthetic import FILES, FIRST_EPOCH
 
 GOOD = File04()
@@ -26,18 +27,6 @@ NODES_AT = 2048 + 8  # where the nodes of GOOD begin
 SPARSE_AT = 5120
 VALUES_AT = SPARSE_AT + 2 + 3 * 18 + 8 + 4
 INDEX_AT = VALUES_AT + 2 * 10
-
-
-def written(folder: Path, data: bytes, name: str = "a.hpcrun") -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
-
-
-def opened(path: Path) -> Experiment:
-    found = open_path(path)
-    assert isinstance(found, Experiment)
-    return found
 
 
 def patched(data: bytes, at: int, new: bytes) -> bytes:

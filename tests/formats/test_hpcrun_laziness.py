@@ -11,10 +11,10 @@ import pytest
 
 from callgrove.binary.filebytes import FileBytes
 from callgrove.formats.hpcrun.merging import merge
-from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.unify import unify
 from tests.formats.hpcrun_bytes import File04
+from tests.formats.hpcrun_opening import opened
 from tests.formats.hpcrun_synthetic import MIXED_04
 from tests.formats.samples import CORPUS
 from tests.requirements import need
@@ -29,9 +29,7 @@ def many(folder: Path) -> Experiment:
         (folder / f"app-{rank:06d}-000-0000007f-1-0.hpctrace").write_bytes(
             b"HPCRUN-trace______01.01b" + bytes(8) + (1).to_bytes(8, "big") + (18).to_bytes(4, "big")
         )
-    found = open_path(folder)
-    assert isinstance(found, Experiment)
-    return found
+    return opened(folder)
 
 
 def n_open_files() -> int:
@@ -54,24 +52,23 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 
 def test_one_profile_reads_its_own_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = many(tmp_path)
-    opened: list[str] = []
+    names: list[str] = []
     really = FileBytes.__init__
 
     def noted(self: FileBytes, path: Path) -> None:
-        opened.append(path.name)
+        names.append(path.name)
         really(self, path)
 
     monkeypatch.setattr(FileBytes, "__init__", noted)
     experiment.values.profile(7)
-    assert opened == ["app-000007-000-0000007f-1-0.hpcrun"]
+    assert names == ["app-000007-000-0000007f-1-0.hpcrun"]
 
 
 def test_opening_leaves_values_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values with a metric that nobody knows are no obstacle to opening."""
     data = File04().changed(values=((21, ((9, 0.5),)),))
     (tmp_path / "a.hpcrun").write_bytes(data)
-    experiment = open_path(tmp_path / "a.hpcrun")
-    assert isinstance(experiment, Experiment)
+    experiment = opened(tmp_path / "a.hpcrun")
     assert experiment.values.n_stored() == 1
     assert list(experiment.values.blocks()) == []
     assert len(experiment.values.problems) == 1
@@ -85,8 +82,7 @@ def test_large_files_are_given_in_parts(most: int, tmp_path: Path, monkeypatch: 
     path = tmp_path / "a.hpcrun"
     path.write_bytes(MIXED_04.changed(nodes=nodes, values=rows))
     monkeypatch.setattr("callgrove.formats.hpcrun.values.LARGE", most)
-    experiment = open_path(path)
-    assert isinstance(experiment, Experiment)
+    experiment = opened(path)
     blocks = [block.triples() for block in experiment.values.blocks()]
     assert max(map(len, blocks)) <= most
     found = [
@@ -105,15 +101,12 @@ def test_large_files_are_given_in_parts(most: int, tmp_path: Path, monkeypatch: 
 def test_the_merged_tree_is_that_of_unify(release: str) -> None:
     """The general way to one tree, context by context, against the sorted one: equal paths, equal maps."""
     folder = CORPUS / "hpcrun" / release / "pth4.m"
-    whole = open_path(folder)
-    files = [open_path(path) for path in sorted(folder.glob("*.hpcrun"))]
-    assert isinstance(whole, Experiment)
-    trees = [file.contexts for file in files if isinstance(file, Experiment)]
-    unified = unify(trees, merge_equal=True)
+    whole = opened(folder)
+    files = [opened(path) for path in sorted(folder.glob("*.hpcrun"))]
+    unified = unify([file.contexts for file in files], merge_equal=True)
     paths = sorted(unified.tree.path(c) for c in range(len(unified.tree)))
     assert sorted(whole.contexts.path(c) for c in range(len(whole.contexts))) == paths
     for profile, (file, own) in enumerate(zip(files, unified.maps, strict=True)):
-        assert isinstance(file, Experiment)
         block, mine = whole.values.profile(profile), file.values.profile(0)
         want = {unified.tree.path(int(own[c])): v for c, v in zip(mine.context, mine.value.tolist(), strict=True)}
         have = {whole.contexts.path(int(c)): v for c, v in zip(block.context, block.value.tolist(), strict=True)}

@@ -16,25 +16,12 @@ from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.hpcrun.measurement import Measurement
 from callgrove.formats.hpcrun.version_02 import more_sensible
 from callgrove.formats.interface import DumpView
-from callgrove.formats.registry import open_path
-from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from tests.formats.hpcrun_bytes import INT, MODULES, REAL, File04, RawEpoch, RawMetric, RawNode, file_02
+from tests.formats.hpcrun_opening import opened, values_by_label, written
 from tests.formats.hpcrun_synthetic import FILES, FIRST_EPOCH, FOLDER, FORMULAS, LOGICAL, MIXED_04, SECOND_EPOCH
 
 ROOT_ID = 2
-
-
-def written(folder: Path, data: bytes, name: str = "a.hpcrun") -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
-
-
-def opened(path: Path) -> Experiment:
-    found = open_path(path)
-    assert isinstance(found, Experiment)
-    return found
 
 
 def read(folder: Path, data: bytes) -> Measurement:
@@ -43,17 +30,6 @@ def read(folder: Path, data: bytes) -> Measurement:
 
 def shown(folder: Path, data: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads("".join(FORMAT.dump_view(Source.of(written(folder, data)), DumpView.JSON)))
-    return found
-
-
-def values_by_label(experiment: Experiment) -> dict[tuple[str, str], float]:
-    found = {}
-    for block in experiment.values.blocks():
-        rows = block.triples()
-        for context, metric, value in zip(rows.context, rows.metric, rows.value, strict=True):
-            key = experiment.contexts.label(int(context)), experiment.metrics[int(metric)].name
-            assert key not in found
-            found[key] = value.item()
     return found
 
 

@@ -25,9 +25,9 @@ from callgrove.model.traces import ArraySamples, Samples
 from callgrove.model.values import SparseBlock
 from tests.formats.contract import problems
 from tests.formats.damage import run, scratch_folder
+from tests.formats.hpcrun_opening import opened, values_by_label, written
 from tests.formats.hpcrun_synthetic import FILES, MIXED_04
 from tests.formats.samples import CORPUS
-from tests.formats.test_hpcrun_synthetic import opened, values_by_label, written
 
 DIALECTS = ("04.00", "02.00-a", "02.00-b")
 FOLDERS = [CORPUS / "hpcrun" / release / "pth4.m" for release in ("2016.12", "2018.09", "04.00")]

@@ -24,7 +24,7 @@ __all__ = ["MetricTable", "description_of", "is_int", "unit_of"]
 
 REFERENCE = re.compile(r"[#$@](\d+)")
 SHOWN = (1, 2, 3)
-HIDDEN, SHOW, INVISIBLE = 0, 1, 4
+HIDDEN, SHOW = 0, 1
 INTEGERS = ("int", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "integer")
 # attribute of a metric row -> field of a description, and what it is where nothing is said
 KEPT = {

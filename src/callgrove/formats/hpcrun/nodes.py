@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -149,8 +148,3 @@ def _refuse(wrong: tuple[int, str, str] | None, table: Array, path: Path, offset
         row, expected, found = wrong
         at = offset + row * int(table.dtype.itemsize)
         raise CorruptFile(path, section, offset=at, expected=expected, found=found, remedy="the nodes are no tree")
-
-
-def dtype_of_nodes(size: int) -> np.dtype[Any] | None:
-    """The layout of nodes of 04.00 that are `size` bytes long."""
-    return {layout.itemsize: layout for layout in (rec.NODE_04, rec.NODE_04_EARLY)}.get(size)

@@ -19,7 +19,8 @@ __all__ = ["MeasurementSamples", "TraceLine", "open_line"]
 
 @dataclass(frozen=True)
 class TraceLine:
-    """The trace of one profile: node ids of the file and the contexts that they are. `time_scale` is 1 or 1000."""
+    """The trace of one profile: node ids of the file, and the contexts that they are. `is_old` traces count
+    microseconds."""
 
     path: Path
     profile: int
