@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from callgrove.binary.sources import Source
 from callgrove.examples import example
-from callgrove.formats.hpctoolkit import context_major, profile_writer, release_writer
+from callgrove.formats.hpctoolkit import context_major, database_writer, profile_writer
 from callgrove.formats.hpctoolkit.prerelease import FORMAT as PRERELEASE
 from callgrove.formats.hpctoolkit.release import FORMAT
 from callgrove.formats.interface import ReadOptions, SampleChunk, WriteOptions
@@ -160,9 +160,9 @@ def test_the_summary_is_the_sum_of_the_threads(tmp_path: Path) -> None:
 @contextmanager
 def small_buffers(patch: pytest.MonkeyPatch, rows: int) -> Iterator[None]:
     with patch.context() as inner:
-        inner.setattr(release_writer, "WAITING_ROWS", rows)
+        inner.setattr(database_writer, "WAITING_ROWS", rows)
         inner.setattr(profile_writer, "MERGED_ROWS", rows)
-        inner.setattr(context_major, "BATCH_VALUES", rows)
+        inner.setattr(context_major, "LARGEST_BATCH", rows)
         yield
 
 

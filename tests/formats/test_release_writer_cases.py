@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from callgrove.formats.hpctoolkit.columns_writer import columns_text
 from callgrove.formats.hpctoolkit.metric_columns import read_columns
+from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.release import FORMAT
-from callgrove.formats.hpctoolkit.release_plan import MetricPlan
+from callgrove.formats.hpctoolkit.release_writer import RELEASED_SLOTS
 from callgrove.formats.interface import SampleChunk, WriteOptions
 from callgrove.model.arrays import ABSENT
 from callgrove.model.builder import ExperimentBuilder
@@ -132,28 +133,28 @@ def test_what_does_not_fit_is_reported(tmp_path: Path) -> None:
     made.describe_context(1, [("level", 3.0)])
     made.add_metric(Metric("low", Scope.INCLUSIVE, aggregation=Aggregation.MINIMUM))
     made.add_metric(Metric("time", Scope.INCLUSIVE, unit="sec", description="how long"))
-    made.add_metric(Metric("time", Scope.INCLUSIVE, statistic="count"))
+    made.add_metric(Metric("time", Scope.INCLUSIVE, statistic="median"))
     made.add_metric(Metric("ratio", Scope.NONE))
     made.attributes["machine"] = "big"
     losses = write(made.build(), tmp_path / "new.d").losses
     assert losses == [
         "kinds of 2 contexts: call is stored as instruction, kernel is stored as function",
         "parameters of 1 contexts",
-        "places of entry points: file, line, module and offset",
-        "names of loops, lines and instructions: they are known by their place",
-        "statistics of the stored summary: count; sums are computed anew",
+        "statistics of the stored summary: median",
         "metrics low (inclusive): left out, minima and maxima cannot be added up over threads",
         "metrics ratio (no scope): left out",
         "units of time (sec)",
         "attributes: machine",
+        "places of entry points: file, line, module and offset",
+        "names of loops, lines and instructions: they are known by their place",
     ]
     check_layout(tmp_path / "new.d")
 
 
 def test_too_many_metrics_are_refused(tmp_path: Path) -> None:
     metrics = Metrics(tuple(Metric(f"m{k}", Scope.POINT) for k in range(65_537)))
-    with pytest.raises(Exception, match="65537 metrics and scopes are more than a released database holds"):
-        MetricPlan.of(metrics)
+    with pytest.raises(Exception, match="65537 metrics and scopes are more than a database holds"):
+        MetricPlan.of(metrics, RELEASED_SLOTS)
 
 
 def test_samples_in_parts_make_one_line(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_columns_are_read_by_others_as_by_us(names: list[str], description: str)
     rows = [
         Metric(name, scope, description=description) for name in names for scope in (Scope.INCLUSIVE, Scope.FUNCTION)
     ]
-    plan = MetricPlan.of(Metrics(tuple(rows)))
+    plan = MetricPlan.of(Metrics(tuple(rows)), RELEASED_SLOTS)
     text, lost = columns_text(plan, Metrics(tuple(rows)))
     assert lost == []
     assert not text.endswith("\n")

@@ -15,7 +15,7 @@ import pytest
 
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.examples import example
-from callgrove.formats.hpctoolkit import context_major, profile_writer, release_writer
+from callgrove.formats.hpctoolkit import context_major, database_writer, profile_writer, release_writer
 from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
 from callgrove.formats.hpctoolkit.release import FORMAT
 from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
@@ -74,7 +74,7 @@ def test_a_full_disk_leaves_the_old_database(after: int, target: Path) -> None:
         (release_writer, "write_meta_db"),
         (ProfileWriter, "store"),
         (ProfileWriter, "seal"),
-        (release_writer, "write_context_major"),
+        (database_writer, "write_context_major"),
         (ProfileWriter, "finish"),
         (TraceWriter, "finish"),
         (PendingFolder, "complete"),
@@ -204,9 +204,9 @@ def by_metric(n_profiles: int, n_metrics: int) -> Iterator[Chunk]:
 @pytest.mark.parametrize("stream", [by_profile, by_metric])
 def test_memory_does_not_grow_with_the_values(stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two million values, with buffers made small: what is held at a time is a small part of all of it."""
-    monkeypatch.setattr(release_writer, "WAITING_ROWS", BUFFER)
+    monkeypatch.setattr(database_writer, "WAITING_ROWS", BUFFER)
     monkeypatch.setattr(profile_writer, "MERGED_ROWS", BUFFER)
-    monkeypatch.setattr(context_major, "BATCH_VALUES", BUFFER)
+    monkeypatch.setattr(context_major, "LARGEST_BATCH", BUFFER)
     n_profiles, n_metrics = 200, 2
     n_values = n_profiles * n_metrics * N_CONTEXTS
     experiment = tables(n_profiles, n_metrics)

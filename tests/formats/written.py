@@ -1,4 +1,4 @@
-"""Released databases written by us and read again: what tests of the writer compare."""
+"""Databases of both generations written by us and read again: what tests of the writers compare."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from callgrove.binary.sources import Source
-from callgrove.formats.hpctoolkit.release import FORMAT
-from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
+from callgrove.formats.interface import Checks, LossReport, ReadOptions, WriteOptions, Writes
+from callgrove.formats.registry import detect, load, open_path
 from callgrove.formats.transfer import transfer
 from callgrove.model.arrays import ABSENT
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
@@ -18,16 +18,25 @@ from callgrove.model.experiment import Experiment, Severity
 Bits = dict[tuple[int, int, str, str], int]  # profile, context id, metric, scope -> bits of the value
 
 
+RELEASE, PRERELEASE = "hpctoolkit-release", "hpctoolkit-prerelease"
+
+
 def read(path: Path) -> Experiment:
-    return FORMAT.read(Source.of(path), ReadOptions())
+    found = open_path(path)
+    assert isinstance(found, Experiment)
+    return found
 
 
-def write(experiment: Experiment, target: Path) -> LossReport:
-    return transfer(experiment, FORMAT.open_writer(target, WriteOptions()))
+def write(experiment: Experiment, target: Path, to: str = RELEASE, options: WriteOptions | None = None) -> LossReport:
+    format_ = load(to)
+    assert isinstance(format_, Writes)
+    return transfer(experiment, format_.open_writer(target, options or WriteOptions()))
 
 
 def damage(path: Path) -> list[str]:
-    problems = FORMAT.check(Source.of(path), ReadOptions())
+    format_ = detect(Source.of(path))[0]
+    assert isinstance(format_, Checks)
+    problems = format_.check(Source.of(path), ReadOptions())
     return [f"{p.section}: {p.text}" for p in problems if p.severity == Severity.DAMAGE]
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpctoolkit.meta_db import RawMetric
-from callgrove.formats.hpctoolkit.metric_columns import COMBINATIONS, ColumnNode, Formula, read_columns
+from callgrove.formats.hpctoolkit.metric_columns import ColumnNode, Formula, read_columns
+from callgrove.formats.hpctoolkit.release_words import COMBINATIONS
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity
 from callgrove.model.expressions import render, renumber

@@ -14,11 +14,11 @@ import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from callgrove.formats.hpctoolkit.release_plan import MetricPlan, StoredMetric
-from callgrove.formats.hpctoolkit.release_words import THREAD_VALUE, storable
+from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
+from callgrove.formats.hpctoolkit.release_words import SCOPE_RECORDS, SUMMARIES, THREAD_VALUE, storable
+from callgrove.formats.hpctoolkit.view_columns import ViewColumn, view_columns
 from callgrove.model.expressions import Call, Expression, Number, Variable, fold
-from callgrove.model.formulas import FormulaError, parse
-from callgrove.model.metrics import Column, Metric, Metrics, Scope
+from callgrove.model.metrics import Metrics, Scope
 
 __all__ = ["columns_text"]
 
@@ -30,6 +30,7 @@ OPERATOR_KEYS = {"neg": '"-"', "-": '"-"', "*": '"*"'}
 LONG_SUMS = ("+", "*")  # associate to the left: one list instead of brackets in brackets
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 Variant = tuple[dict[tuple[str, str], str], bool, str]  # formulas by (group, key), percent, format
+SCOPE_NAMES = {record.scope: record.name for record in SCOPE_RECORDS}
 PLACES = {Scope.INCLUSIVE: ("inclusive", "standard"), Scope.LEXICAL: ("exclusive", "custom")}
 
 
@@ -46,23 +47,21 @@ class _Root:
 def columns_text(plan: MetricPlan, metrics: Metrics) -> tuple[str, list[str]]:
     """The text of the file, without a final newline, and the columns that could not be kept."""
     anchors = _anchors(plan)
-    lost: list[str] = []
-    roots = {root.name: root for root in _kept(plan, metrics, anchors, lost)}
-    for metric in plan.metrics:
-        if metric.name not in roots:
-            roots[metric.name] = _plain_root(metric, anchors)
+    columns, lost = view_columns(plan, metrics, tells_statistics=False)
+    roots = list(_roots(columns, anchors, lost))
     lines = ["version: 0", "inputs:" if plan.metrics else "inputs: []"]
-    for metric in plan.metrics:
-        for record, id_ in metric.instances:
+    for metric, scope in plan.scopes:
+        for statistic, id_ in scope.statistics:
+            formula, combine = SUMMARIES[statistic]
             lines += [
                 f"  - &{anchors[id_]}",
                 f"    metric: {_scalar(metric.name)}",
-                f"    scope: {record.name}",
-                f"    formula: {THREAD_VALUE}",
-                "    combine: sum",
+                f"    scope: {SCOPE_NAMES[scope.scope]}",
+                f"    formula: {formula if formula == THREAD_VALUE else _scalar(formula)}",
+                f"    combine: {combine}",
             ]
     lines.append("roots:" if roots else "roots: []")
-    for root in roots.values():
+    for root in roots:
         lines += _lines(root)
     return "\n".join(lines), lost
 
@@ -70,9 +69,11 @@ def columns_text(plan: MetricPlan, metrics: Metrics) -> tuple[str, list[str]]:
 def _anchors(plan: MetricPlan) -> dict[int, str]:
     """A name for each stored metric, by its id. Two metrics may be spelled alike: then the id tells them apart."""
     out: dict[str, int] = {}
-    for metric in plan.metrics:
-        for record, id_ in metric.instances:
-            anchor = f"{_spelled(metric.name)}-sum-{_spelled('[0x0]')}-{record.name}"
+    for metric, scope in plan.scopes:
+        for statistic, id_ in scope.statistics:
+            formula, combine = SUMMARIES[statistic]
+            formula = _spelled(formula.replace(THREAD_VALUE, "[0x0]"))
+            anchor = f"{_spelled(metric.name)}-{combine}-{formula}-{SCOPE_NAMES[scope.scope]}"
             out[anchor if anchor not in out else f"{anchor}-{id_}"] = id_
     return {id_: anchor for anchor, id_ in out.items()}
 
@@ -81,28 +82,15 @@ def _spelled(name: str) -> str:
     return "".join(chr(byte) if chr(byte) in UNESCAPED else f"x{byte:02x}_" for byte in name.encode())
 
 
-def _plain_root(metric: StoredMetric, anchors: dict[int, str]) -> _Root:
-    """The sums of a metric, in the scopes that there are."""
-    scopes = {record.scope: f"*{anchors[id_]}" for record, id_ in metric.instances}
-    standard = scopes.get(Scope.FUNCTION) or scopes.get(Scope.POINT)
-    formulas = {PLACES[scope]: alias for scope, alias in scopes.items() if scope in PLACES}
-    if standard:
-        formulas["exclusive", "standard"] = standard
-    row: Metric = metric.first
-    description = storable(row.description) or metric.name
-    return _Root(metric.name, description, row.visible, {"Sum": (formulas, row.show_percent, row.number_format)})
-
-
-def _kept(plan: MetricPlan, metrics: Metrics, anchors: dict[int, str], lost: list[str]) -> Iterator[_Root]:
-    """The experiment's own columns, as far as they are formulas over sums that the file holds."""
-    ids = _summary_ids(plan, metrics)
-    groups: dict[str, list[Column]] = {}
-    for column in metrics.columns:
-        groups.setdefault(storable(column.name), []).append(column)
-    for name, columns in groups.items():
+def _roots(columns: list[ViewColumn], anchors: dict[int, str], lost: list[str]) -> Iterator[_Root]:
+    """One root for the columns of each name; too deep a formula is lost."""
+    groups: dict[str, list[ViewColumn]] = {}
+    for shown in columns:
+        groups.setdefault(storable(shown.column.name), []).append(shown)
+    for name, group in groups.items():
         variants: dict[str, Variant] = {}
-        for column in columns:
-            text = _formula(column.formula, ids, anchors)
+        for column, formula in ((shown.column, shown.formula) for shown in group):
+            text = _nested_lists(formula, anchors)
             if text is None:
                 lost.append(" ".join(word for word in (column.name, column.statistic, column.scope.word) if word))
                 continue
@@ -110,35 +98,20 @@ def _kept(plan: MetricPlan, metrics: Metrics, anchors: dict[int, str], lost: lis
             fresh: Variant = ({}, column.show_percent, column.number_format)
             variants.setdefault(storable(column.statistic), fresh)[0][place] = text
         if variants:
-            first = columns[0]
-            visible = any(column.visible for column in columns)
+            first = group[0].column
+            visible = any(shown.column.visible for shown in group)
             yield _Root(name, storable(first.description) or name, visible, variants)
 
 
-def _summary_ids(plan: MetricPlan, metrics: Metrics) -> dict[int, int]:
-    """From ids that columns refer to, to ids of the file. In a summary with several statistics an id may mean another
-    one than among threads: then no column is kept."""
-    if any(metric.statistic for metric in metrics):
-        return {}
-    stored = zip(metrics, plan.stored.tolist(), strict=True)
-    return {metric.source_id: id_ for metric, id_ in stored if metric.source_id is not None and id_ >= 0}
-
-
-def _formula(text: str, ids: dict[int, int], anchors: dict[int, str]) -> str | None:
-    """A formula as nested lists; None where it needs what the file does not hold."""
-    try:
-        expression = parse(text)
-    except FormulaError:
-        return None
-    if not expression.variables() <= ids.keys():
-        return None
+def _nested_lists(expression: Expression, anchors: dict[int, str]) -> str | None:
+    """A formula as nested lists; None where it is too deep."""
 
     def combine(node: Expression, args: Sequence[tuple[str, list[str], int]]) -> tuple[str, list[str], int]:
         """(operator, arguments, depth); leaves have no operator."""
         if isinstance(node, Number):
             return "", [repr(float(node.value)).removesuffix(".0")], 0
         if isinstance(node, Variable):
-            return "", [f"*{anchors[ids[node.id]]}" if node.id is not None else "0"], 0
+            return "", [f"*{anchors[node.id]}" if node.id is not None else "0"], 0
         assert isinstance(node, Call)
         depth = 2 + max(depth for _, _, depth in args)
         (operator, inner, inner_depth), *others = args

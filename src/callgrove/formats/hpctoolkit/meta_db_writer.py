@@ -20,16 +20,18 @@ from typing import Any
 import numpy as np
 
 from callgrove.formats.hpctoolkit import release_records as rec
+from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.release_files import header_bytes
-from callgrove.formats.hpctoolkit.release_plan import FileTree, MetricPlan
+from callgrove.formats.hpctoolkit.release_plan import SCOPES_IN_ORDER, FileTree
 from callgrove.formats.hpctoolkit.release_words import (
+    COMBINATIONS,
     COPIED_FLAG,
     ENTRY_POINTS,
     HAS_FUNCTION,
     HAS_PLACE,
     HAS_POINT,
     SCOPE_RECORDS,
-    THREAD_VALUE,
+    SUMMARIES,
     storable,
 )
 from callgrove.model.arrays import NO_OFFSET, Array, Ints, Offsets
@@ -40,7 +42,6 @@ __all__ = ["write_meta_db"]
 ALIGNMENT = 8
 N_SECTIONS = len(rec.SECTIONS["meta"])
 FIRST_SECTION_AT = rec.HEADER.itemsize + N_SECTIONS * rec.SECTION.itemsize
-SUM = 0  # how a summary combines threads
 
 
 def write_meta_db(
@@ -172,13 +173,19 @@ def _metrics(out: _MetaBytes, plan: MetricPlan) -> tuple[int, ...]:
     scopes_at = out.array(scopes)
     rows = np.zeros(len(plan.metrics), rec.METRIC)
     for row, metric in zip(rows, plan.metrics, strict=True):
-        pointers = [scopes_at + SCOPE_RECORDS.index(record) * rec.SCOPE.itemsize for record, _ in metric.instances]
-        ids = [id_ for _, id_ in metric.instances]
-        formula = [out.string(THREAD_VALUE)] * len(ids)
-        instances = out.array(_records(rec.SCOPE_INSTANCE, pScope=pointers, propMetricId=ids))
-        sums = _records(rec.SUMMARY, pScope=pointers, pFormula=formula, combine=[SUM] * len(ids), statMetricId=ids)
-        row["pName"], row["pScopeInsts"], row["pSummaries"] = out.string(metric.name), instances, out.array(sums)
-        row["nScopeInsts"] = row["nSummaries"] = len(ids)
+        pointers = [scopes_at + SCOPES_IN_ORDER.index(s.scope) * rec.SCOPE.itemsize for s in metric.scopes]
+        instances = _records(rec.SCOPE_INSTANCE, pScope=pointers, propMetricId=[s.id for s in metric.scopes])
+        found = [(at, *one) for at, s in zip(pointers, metric.scopes, strict=True) for one in s.statistics]
+        summaries = _records(
+            rec.SUMMARY,
+            pScope=[at for at, _, _ in found],
+            pFormula=[out.string(SUMMARIES[statistic][0]) for _, statistic, _ in found],
+            combine=[COMBINATIONS.index(SUMMARIES[statistic][1]) for _, statistic, _ in found],
+            statMetricId=[id_ for _, _, id_ in found],
+        )
+        row["pName"], row["pScopeInsts"] = out.string(metric.name), out.array(instances)
+        row["nScopeInsts"], row["nSummaries"] = len(instances), len(summaries)
+        row["pSummaries"] = out.array(summaries)
     sizes = (rec.METRIC.itemsize, rec.SCOPE_INSTANCE.itemsize, rec.SUMMARY.itemsize)
     return out.array(rows), len(rows), *sizes, scopes_at, len(scopes), rec.SCOPE.itemsize
 

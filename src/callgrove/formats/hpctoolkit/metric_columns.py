@@ -34,6 +34,7 @@ from functools import reduce
 from typing import TypeAlias
 
 from callgrove.formats.hpctoolkit import yaml_subset
+from callgrove.formats.hpctoolkit.release_words import COMBINATIONS
 from callgrove.formats.hpctoolkit.yaml_subset import Node
 from callgrove.model.formulas import MAX_NESTING, Call, Expression, Number, Variable
 
@@ -44,7 +45,6 @@ MAX_LEVELS = 32  # children of children
 
 Formula: TypeAlias = Expression  # Variable(i) is inputs[i]
 
-COMBINATIONS = ("sum", "min", "max")
 SYNONYMS = {"prod": "*", "pow": "^"}
 OPERATORS = ("+", "-", "*", "/", "^")
 FUNCTIONS = ("sqrt", "log", "ln", "min", "max", "floor", "ceil", "sum")

@@ -17,11 +17,13 @@ from callgrove.formats.hpctoolkit import consistency, fields, release_files
 from callgrove.formats.hpctoolkit import release_records as rec
 from callgrove.formats.hpctoolkit.columns import add_columns
 from callgrove.formats.hpctoolkit.database import Database, unit_of
+from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
 from callgrove.formats.hpctoolkit.meta_db import MetaDb, RawMetric, RawScope, RawSummary
 from callgrove.formats.hpctoolkit.release_contexts import add_contexts
-from callgrove.formats.hpctoolkit.release_words import COLUMNS_FILE, SCOPES
-from callgrove.formats.hpctoolkit.release_writer import ReleaseWriter
+from callgrove.formats.hpctoolkit.release_words import COLUMNS_FILE, COMBINATIONS, SCOPES, SUMMARIES
+from callgrove.formats.hpctoolkit.release_writer import Released
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
+from callgrove.formats.registry import checked_dialect
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
@@ -31,7 +33,7 @@ __all__ = ["FORMAT", "ReleaseFormat"]
 
 PARTS = ("meta.db", "profile.db", "cct.db", "trace.db")
 MAGICS = {rec.MAGIC + kind.encode(): name for name, kind in release_files.KINDS.items()}
-STATISTICS = {("1", 0): "count", ("$$", 0): "sum", ("($$^2)", 0): "sum of squares", ("$$", 1): "min", ("$$", 2): "max"}
+STATISTICS = {(formula, COMBINATIONS.index(word)): statistic for statistic, (formula, word) in SUMMARIES.items()}
 COMBINE = (Aggregation.SUM, Aggregation.MINIMUM, Aggregation.MAXIMUM)
 
 
@@ -78,7 +80,8 @@ class ReleaseFormat:
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A database that appears at `target`, a folder, when the writer is closed."""
-        return ReleaseWriter(target, options)
+        checked_dialect(self.name, options.dialect)
+        return DatabaseWriter(target, options, Released)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Everything that `consistency` verifies."""

@@ -17,8 +17,8 @@ from callgrove.model.profiles import Identifier, Interpretation
 
 __all__ = ["footer_missing", "header", "header_bytes", "identifier_tuple", "read_cct", "read_profiles", "read_traces"]
 
-PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX)
-CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX)
+PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX, alignment=4)
+CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX, alignment=4)
 KINDS = {"meta.db": "meta", "profile.db": "prof", "cct.db": "ctxt", "trace.db": "trce"}
 
 

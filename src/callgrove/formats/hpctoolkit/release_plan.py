@@ -1,9 +1,12 @@
-"""Where each context, metric and profile of an experiment goes in a released database.
+"""Where each context of an experiment goes in a released database.
 
-The tree that the file holds is the model's, but for three things:
+The tree that the file holds is the model's, but for what the generations nest or name differently:
 
-    only entry points may stand at the top: everything else goes below an added `unknown entry`
-    a call site that the model lists beside its line (pre-release databases) goes below that line
+    only entry points may stand at the top: `<program root>` and the like become entry points, everything else goes
+      below an added `unknown entry`
+    what a pre-release database lists beside its line, call sites and inlined functions, goes below that line; a call
+      site whose instruction is not known is left out, what it calls is called by its line
+    idle samples are on context 0: `<no activity>` has no place of its own
     elided contexts keep their ids and their values, but are not part of the tree
 
 Rows 0..n-1 of a `FileTree` are the model's contexts, row n is the added entry if there is one, and row -1, the last
@@ -12,64 +15,66 @@ one, is the root above all entry points: context 0 of the file, where the sample
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import CallgroveError
-from callgrove.formats.hpctoolkit.release_words import (
-    LEXICAL_TYPES,
-    MOST_METRIC_IDS,
-    SCOPE_RECORDS,
-    UNKNOWN_ENTRY,
-    UNKNOWN_FUNCTION,
-    ScopeRecord,
-    storable,
+from callgrove.formats.hpctoolkit.generations import (
+    ENTRY_OF_PLACEHOLDER,
+    UNKNOWN_NAMES,
+    is_no_activity,
+    kept_ids,
+    named,
 )
+from callgrove.formats.hpctoolkit.release_words import LEXICAL_TYPES, SCOPE_RECORDS, UNKNOWN_ENTRY
+from callgrove.formats.hpctoolkit.rows import NOWHERE
 from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
-from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.orders import depths
 
-__all__ = ["NOWHERE", "FileTree", "MetricPlan", "StoredMetric"]
+__all__ = ["SCOPES_IN_ORDER", "FileTree"]
 
-NOWHERE = -2  # in arrays of rows, where -1 is the file's root
 MOST_ENTRIES = (1 << 16) - 1
-LARGEST_ID = (1 << 31) - 1
-SCOPE_NUMBERS = {record.scope: number for number, record in enumerate(SCOPE_RECORDS)}
+IDS_PER_CONTEXT, SPARE_IDS = 16, 1024  # cct.db has a record for every id, so ids with wider gaps are not kept
+SCOPES_IN_ORDER = tuple(record.scope for record in SCOPE_RECORDS)
 TYPES = {**{kind: number for number, kind in enumerate(LEXICAL_TYPES)}, ContextKind.CALL: 3}
 
 
 @dataclass(frozen=True)
 class FileTree:
-    """The tree as the file holds it; see above for the rows. `parent` and `line_of` are rows."""
+    """The tree as the file holds it; see above for the rows. `parent` and `moved_to` are rows."""
 
     contexts: ContextTree
     id: Ints  # the file's ids, of every row and of the root
     parent: Ids
     relation: Ids
+    kind: Ids  # what each row is meant as
     listed: Bools
-    line_of: Ids  # the line that a moved call site went below, NOWHERE for all others
+    emptied: Bools
+    moved_to: Ids  # the line that something moved below, NOWHERE for all others
     keeps_ids: bool
 
     @classmethod
     def of(cls, contexts: ContextTree) -> FileTree:
         n = len(contexts)
-        foreign = contexts.roots[contexts.kind[contexts.roots] != ContextKind.ENTRY]
-        ids, kept = _ids(contexts.source_id)
-        parent, relation, line_of = contexts.parent.copy(), contexts.relation.copy(), np.full(n, NOWHERE, np.int32)
-        beside = np.flatnonzero(_lies_beside_its_line(contexts))
-        parent[beside] = line_of[beside] = contexts.within[beside]
+        ids, kept = kept_ids(contexts.source_id, IDS_PER_CONTEXT, SPARE_IDS)
+        kind = contexts.kind.copy()
+        kind[list(_entry_names(contexts))] = ContextKind.ENTRY
+        emptied = _unplaced_calls(contexts)
+        listed = contexts.listed & ~emptied & ~is_no_activity(contexts)
+        parent, moved_to = _nested(contexts, emptied)
+        relation = contexts.relation.copy()
+        foreign = np.flatnonzero(listed & (parent < 0) & (kind != ContextKind.ENTRY))
         if len(foreign):
             parent[foreign] = n
             relation[foreign[relation[foreign] == Relation.LEXICAL]] = Relation.CALL
-            parent, line_of = np.append(parent, np.int32(ABSENT)), np.append(line_of, np.int32(NOWHERE))
-            relation = np.append(relation, np.int32(Relation.CALL))
+            parent, moved_to = np.append(parent, np.int32(ABSENT)), np.append(moved_to, np.int32(NOWHERE))
+            relation, kind = np.append(relation, np.int32(Relation.CALL)), np.append(kind, np.int32(ContextKind.ENTRY))
+            listed, emptied = np.append(listed, True), np.append(emptied, False)
             ids = np.append(ids, ids.max() + 1)
-        listed = np.append(contexts.listed, np.ones(len(parent) - n, np.bool_))
-        tree = cls(contexts, np.append(ids, 0), parent, relation, listed, line_of, kept)
+        tree = cls(contexts, np.append(ids, 0), parent, relation, kind, listed, emptied, moved_to, kept)
         if (n_entries := len(tree.entries)) > MOST_ENTRIES:
             raise CallgroveError(f"{n_entries} entry points are more than a released database holds ({MOST_ENTRIES})")
         return tree
@@ -77,10 +82,10 @@ class FileTree:
     def __len__(self) -> int:
         return len(self.parent)
 
-    @property
+    @cached_property
     def n_ids(self) -> int:
-        """One more than the highest id."""
-        return int(self.id.max()) + 1
+        """One more than the highest id that is used."""
+        return int(self.id[:-1][~self.emptied].max(initial=0)) + 1
 
     @property
     def added(self) -> int:
@@ -97,18 +102,18 @@ class FileTree:
         return np.flatnonzero(self.listed & (self.parent < 0))
 
     @cached_property
-    def kind(self) -> Ids:
-        """The kind that each row is meant as."""
-        kind = self.contexts.kind
-        return kind if self.added < 0 else np.append(kind, np.int32(ContextKind.ENTRY))
-
-    @cached_property
     def region(self) -> Ids:
         region = self.contexts.region
         return region if self.added < 0 else np.append(region, np.int32(ABSENT))
 
+    @cached_property
+    def _entry_names(self) -> dict[int, str]:
+        return _entry_names(self.contexts)
+
     def label(self, row: int) -> str:
         """The pretty name of an entry point."""
+        if row in self._entry_names:
+            return self._entry_names[row]
         return self.contexts.label(row) if row != self.added and self.region[row] >= 0 else UNKNOWN_ENTRY
 
     @cached_property
@@ -121,9 +126,9 @@ class FileTree:
     def function(self) -> Ids:
         """The region that a row names as its function, ABSENT where it has none."""
         regions = self.contexts.regions
-        named = np.append(regions.name >= 0, False)[self.region]
-        nameless = np.array([text == UNKNOWN_FUNCTION for text in regions.strings] + [False])
-        unknown = (self.kind == ContextKind.UNKNOWN) & (~named | nameless[np.append(regions.name, ABSENT)[self.region]])
+        has_name = np.append(regions.name >= 0, False)[self.region]
+        nameless = np.append(named(regions, *UNKNOWN_NAMES), False)[self.region]
+        unknown = (self.kind == ContextKind.UNKNOWN) & (~has_name | nameless)
         plain = self.listed & (self.parent >= 0) & (self.lexical_type == 0) & ~unknown
         return np.where(plain, self.region, ABSENT).astype(np.int32)
 
@@ -143,13 +148,21 @@ class FileTree:
         return out
 
     @cached_property
-    def carried_to(self) -> Ids:
-        """Rows whose stored inclusive values must be added to another row: the line of a moved call site, and the
-        added entry for what stands below it."""
-        out = self.line_of.copy()
+    def inclusive_to(self) -> Ids:
+        """The line that something moved below, and the added entry for what stands below it."""
+        out = self.moved_to.copy()
         if self.added >= 0:
             out[self.parent == self.added] = self.added
         return out
+
+    @cached_property
+    def function_to(self) -> Ids:
+        """Lines contain the function-scope cost of their call sites already."""
+        return np.full(len(self), NOWHERE, np.int32)
+
+    @cached_property
+    def flattened(self) -> Bools:
+        return np.zeros(len(self), np.bool_)
 
     @cached_property
     def above(self) -> Ids:
@@ -158,9 +171,43 @@ class FileTree:
 
     @cached_property
     def around(self) -> Ids:
-        """The row whose function-scope cost contains that of a row."""
         lexical = (self.relation == Relation.LEXICAL) & (self.parent >= 0)
         return np.where(lexical, self.above, NOWHERE).astype(np.int32)
+
+    @cached_property
+    def sample_ids(self) -> Ints:
+        """The file's id of every context that a sample may be on; -1, idle, picks the last one, context 0."""
+        ids, n = self.id[: len(self.contexts)].copy(), len(self.contexts)
+        left_out = np.flatnonzero(self.emptied[:n])
+        ids[left_out] = self.id[self.parent[left_out]]
+        ids[is_no_activity(self.contexts)] = 0
+        return np.append(ids, 0)
+
+
+def _entry_names(contexts: ContextTree) -> dict[int, str]:
+    """Roots that pre-release databases have where released ones have an entry point, and what that is called."""
+    kinds = (ContextKind.PLACEHOLDER, ContextKind.UNKNOWN)
+    roots = contexts.roots[np.isin(contexts.kind[contexts.roots], kinds)]
+    names = {context: ENTRY_OF_PLACEHOLDER.get(contexts.label(context)) for context in roots.tolist()}
+    return {context: name for context, name in names.items() if name}
+
+
+def _unplaced_calls(contexts: ContextTree) -> Bools:
+    """Call sites of which nothing is known but the line that they lie beside."""
+    out: Bools = (contexts.kind == ContextKind.CALL) & (contexts.column("module") < 0)
+    out &= _lies_beside_its_line(contexts)
+    return out
+
+
+def _nested(contexts: ContextTree, emptied: Bools) -> tuple[Ids, Ids]:
+    """The parents in the file, and the lines that something moved below."""
+    parent, moved_to = contexts.parent.copy(), np.full(len(contexts), NOWHERE, np.int32)
+    calls, inlined = np.flatnonzero(_lies_beside_its_line(contexts)), _inlined_beside_lines(contexts)
+    parent[calls] = moved_to[calls] = contexts.within[calls]
+    parent[inlined[0]] = moved_to[inlined[0]] = inlined[1]
+    below = np.flatnonzero((contexts.parent >= 0) & emptied[contexts.parent])
+    parent[below] = parent[contexts.parent[below]]  # now the line
+    return parent, moved_to
 
 
 def _lies_beside_its_line(contexts: ContextTree) -> Bools:
@@ -171,82 +218,20 @@ def _lies_beside_its_line(contexts: ContextTree) -> Bools:
     return moves
 
 
-def _ids(source_ids: Ints) -> tuple[Ints, bool]:
-    """The ids of contexts in the file, and whether they are the source's own. cct.db has a record for every number up
-    to the highest id, so ids with wide gaps are not kept."""
-    n = len(source_ids)
-    if not n:
-        return np.zeros(0, np.int64), True
-    usable = int(source_ids.min()) > 0 and int(source_ids.max()) < min(16 * n + 1024, LARGEST_ID)
-    if usable and len(np.unique(source_ids)) == n:
-        return source_ids.astype(np.int64), True
-    return np.arange(1, n + 1, dtype=np.int64), False
-
-
-@dataclass(frozen=True)
-class StoredMetric:
-    """One metric of meta.db: its scopes and the id of each."""
-
-    name: str
-    first: Metric
-    instances: tuple[tuple[ScopeRecord, int], ...]
-
-
-@dataclass(frozen=True)
-class MetricPlan:
-    """Every array has one entry per metric row of the model: an id of the file, or ABSENT.
-
-    `stored` is the id of rows that are written as they are. Of exclusive rows `function` and `execution` are the ids of
-    the scopes that are computed from them, where these are not stored themselves.
-    """
-
-    metrics: tuple[StoredMetric, ...]
-    stored: Ids
-    function: Ids
-    execution: Ids
-    keeps_ids: bool
-
-    @classmethod
-    def of(cls, metrics: Metrics) -> MetricPlan:
-        wanted = list(_wanted(metrics))
-        own = [metrics[row].source_id for _, rows in wanted for _, row in rows if metrics[row].scope != Scope.EXCLUSIVE]
-        n = sum(len(rows) for _, rows in wanted)
-        keeps = sorted(i for i in own if i is not None) == list(range(n))
-        if n > MOST_METRIC_IDS:
-            raise CallgroveError(f"{n} metrics and scopes are more than a released database holds ({MOST_METRIC_IDS})")
-        stored, function, execution = (np.full(len(metrics), ABSENT, np.int32) for _ in range(3))
-        out, following = [], 0
-        for name, rows in wanted:
-            instances = []
-            for record, row in rows:
-                id_ = metrics[row].source_id if keeps else None
-                number = following if id_ is None else id_
-                following += 1
-                instances.append((record, number))
-                if metrics[row].scope == record.scope:
-                    stored[row] = number
-                else:
-                    (function if record.scope == Scope.FUNCTION else execution)[row] = number
-            out.append(StoredMetric(storable(name), metrics[rows[0][1]], tuple(instances)))
-        return cls(tuple(out), stored, function, execution, keeps)
-
-    @property
-    def written(self) -> Bools:
-        """Rows of the model that have a place in the file."""
-        return (self.stored >= 0) | (self.function >= 0) | (self.execution >= 0)
-
-
-def _wanted(metrics: Metrics) -> Iterator[tuple[str, list[tuple[ScopeRecord, int]]]]:
-    """Quantities with the scopes to write and the row that each comes from: its own, or the exclusive one."""
-    groups: dict[str, list[int]] = {}
-    for row, metric in enumerate(metrics):
-        if not metric.statistic and metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE):
-            groups.setdefault(metric.name, []).append(row)
-    for name, group in groups.items():
-        own = {metrics[row].scope: row for row in group}
-        rows = [(SCOPE_RECORDS[SCOPE_NUMBERS[scope]], row) for scope, row in own.items() if scope in SCOPE_NUMBERS]
-        if (exclusive := own.get(Scope.EXCLUSIVE)) is not None:
-            missing = [scope for scope in (Scope.FUNCTION, Scope.INCLUSIVE) if scope not in own]
-            rows += [(SCOPE_RECORDS[SCOPE_NUMBERS[scope]], exclusive) for scope in missing]
-        if rows:
-            yield name, rows
+def _inlined_beside_lines(contexts: ContextTree) -> tuple[Ints, Ints]:
+    """Functions that were inlined at a line which stands beside them, and that line."""
+    parent, n = contexts.parent, len(contexts)
+    inlined = np.flatnonzero((contexts.relation == Relation.INLINED) & (contexts.call_line >= 0) & (parent >= 0))
+    lines = np.flatnonzero((contexts.kind == ContextKind.LINE) & (parent >= 0))
+    places = [
+        np.concatenate(pair)
+        for pair in (
+            (parent[lines], parent[inlined]),
+            (contexts.column("file")[lines], contexts.call_file[inlined]),
+            (contexts.column("line")[lines], contexts.call_line[inlined]),
+        )
+    ]
+    _, first, number = np.unique(np.stack(places, axis=1), axis=0, return_index=True, return_inverse=True)
+    line = np.append(lines, np.full(len(inlined), n))[first[number.ravel()[len(lines) :]]]
+    found = line < n
+    return inlined[found], line[found]

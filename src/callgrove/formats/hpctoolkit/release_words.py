@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callgrove.formats.hpctoolkit.statistics import COUNT, MAXIMUM, MINIMUM, SQUARES, SUM
 from callgrove.model.contexts import ContextKind
 from callgrove.model.metrics import Scope
 
 __all__ = [
     "COLUMNS_FILE",
+    "COMBINATIONS",
     "COPIED_FLAG",
     "ENTRY_POINTS",
     "HAS_FUNCTION",
@@ -26,6 +28,7 @@ __all__ = [
     "PHYSICAL_FLAG",
     "SCOPES",
     "SCOPE_RECORDS",
+    "SUMMARIES",
     "SUMMARY_FLAG",
     "THREAD_VALUE",
     "UNKNOWN_ENTRY",
@@ -63,6 +66,14 @@ COPIED_FLAG = 1  # of a file: its path leads to a copy inside the database
 SUMMARY_FLAG = 1  # of a profile
 PHYSICAL_FLAG = 1  # of an identifier: its physical number means something
 THREAD_VALUE = "$$"  # the formula of plain sums
+COMBINATIONS = ("sum", "min", "max")  # by the number that meta.db has for them
+SUMMARIES = {  # statistic -> formula of the thread's value, and how threads are combined
+    COUNT: ("1", "sum"),
+    SUM: (THREAD_VALUE, "sum"),
+    SQUARES: ("($$^2)", "sum"),
+    MINIMUM: (THREAD_VALUE, "min"),
+    MAXIMUM: (THREAD_VALUE, "max"),
+}
 
 ENTRY_POINTS = {"main thread": 1, "application thread": 2}
 UNKNOWN_ENTRY = "unknown entry"  # entry point 0

@@ -27,11 +27,14 @@ MOST_MAPPED = 32 << 20  # bytes of blocks that stay mapped behind a pass over th
 
 @dataclass(frozen=True)
 class BlockLayout:
-    """The records of a block. `end_marker` stands in an extra index pair after the last one."""
+    """The records of a block. `end_marker` stands in an extra index pair after the last one. Values and indices begin
+    at multiples of `alignment`; `ends_when_empty` says whether a block without values still has its end pair."""
 
     value: np.dtype[Any]
     index: np.dtype[Any]
     end_marker: int | None = None
+    alignment: int = 2
+    ends_when_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,12 +129,12 @@ class SparseBlocks:
         n_values, n_index = int(self.n_values[number]), int(self.n_index[number])
         self._mapped += n_values * self.layout.value.itemsize + n_index * self.layout.index.itemsize
         if self._mapped > MOST_MAPPED:
-            self._forget()
+            self.forget()
         ids, bounds = self.index(number)
         values = self._values(number, 0, n_values)
         return RawBlock(ids, bounds, values["id"], values["value"])
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Give back the pages that reading has mapped, so that a pass over a large file does not fill memory.
 
         They stay in the system's cache; views of them stay valid.

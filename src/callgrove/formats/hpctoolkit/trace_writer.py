@@ -1,8 +1,8 @@
-"""trace.db of a released database, written as samples come.
+"""trace.db, of both generations, written as samples come.
 
-    header, CtxTraces      one record per measured profile, also where it has no samples
-    lines                  (time, context) records, each line at a multiple of 8
-    footer
+    header, one record per measured profile     also where it has no samples
+    lines                                       (time, context) records
+    [footer]
 
 Samples of one profile may come in several parts. Parts that follow each other, in the file and in time, are one line
 at once; otherwise `finish` writes the file again with the parts of each line together, in the order of time.
@@ -11,35 +11,44 @@ at once; otherwise `finish` writes the file again with the parts of each line to
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from callgrove.binary.filebytes import FileBytes
-from callgrove.formats.hpctoolkit import release_records as rec
 from callgrove.formats.hpctoolkit.block_writer import aligned
-from callgrove.formats.hpctoolkit.release_files import header_bytes
-from callgrove.model.arrays import Array
+from callgrove.model.arrays import Array, Ints
+from callgrove.model.traces import Window
 
-__all__ = ["TraceWriter"]
+__all__ = ["TraceWriter", "TracesFile"]
 
-SECTION_AT = 0x20
-RECORDS_AT = SECTION_AT + rec.CTX_TRACES.itemsize
-LINE_ALIGNMENT = 8
 Part = tuple[int, int, int]  # profile, start, end
+
+
+class TracesFile(Protocol):
+    """What a trace.db of one generation has beside its lines."""
+
+    sample: np.dtype[Any]
+    lines_at: int
+    alignment: int
+    footer: bytes
+
+    def tables(self, start: Ints, end: Ints, time_range: Window) -> bytes:
+        """Everything before the first line, for lines that begin and end there."""
 
 
 class TraceWriter:
     """trace.db in the making. `disordered` says whether samples had to be sorted."""
 
-    def __init__(self, path: Path, n_profiles: int) -> None:
-        self._path, self._n_lines = path, n_profiles - 1
-        self._time_range: tuple[int, int] | None = None
+    def __init__(self, path: Path, written: TracesFile, n_profiles: int) -> None:
+        self._path, self._written, self._n_lines = path, written, n_profiles - 1
+        self.time_range: Window | None = None
         self.disordered = False
         self._begin()
 
     def _begin(self) -> None:
         self._file = self._path.open("wb")
-        self._at = aligned(RECORDS_AT + rec.TRACE.itemsize * self._n_lines, LINE_ALIGNMENT)
+        self._at = self._written.lines_at
         self._file.seek(self._at)
         self._parts: list[Part] = []
         self._last_time = 0
@@ -56,15 +65,20 @@ class TraceWriter:
         if self._parts and self._parts[-1][0] == profile and first >= self._last_time:
             start = self._parts.pop()[1]
         else:
-            start = aligned(self._at, LINE_ALIGNMENT)
-            self._file.write(bytes(start - self._at))
-            self._at = start
+            start = self._align()
         self._file.write(samples.data)
         self._at += samples.nbytes
         self._parts.append((profile, start, self._at))
         self._last_time = last
-        low, high = self._time_range or (first, last)
-        self._time_range = min(low, first), max(high, last)
+        low, high = self.time_range or (first, last)
+        self.time_range = min(low, first), max(high, last)
+
+    def _align(self) -> int:
+        """Go to where a line may begin."""
+        start: int = aligned(self._at, self._written.alignment)
+        self._file.write(bytes(start - self._at))
+        self._at = start
+        return start
 
     def flush(self) -> None:
         self._file.flush()
@@ -73,18 +87,28 @@ class TraceWriter:
         """Fill in the tables and close the file."""
         if len({profile for profile, _, _ in self._parts}) < len(self._parts):
             self._merge()
-        self._file.write(rec.FOOTERS["trce"])
-        lines = np.zeros(self._n_lines, rec.TRACE)
-        lines["profIndex"] = np.arange(1, self._n_lines + 1)
-        lines["pStart"] = lines["pEnd"] = RECORDS_AT + lines.nbytes
-        for profile, start, end in self._parts:
-            lines["pStart"][profile - 1], lines["pEnd"][profile - 1] = start, end
-        section = np.zeros(1, rec.CTX_TRACES)
-        section[0] = (RECORDS_AT, self._n_lines, rec.TRACE.itemsize, *(self._time_range or (0, 0)))
+        self._align()
+        self._file.write(self._written.footer)
+        start, end = self._places()
         self._file.seek(0)
-        self._file.write(header_bytes("trce", {"CtxTraces": (SECTION_AT, section.nbytes + lines.nbytes)}))
-        self._file.write(section.tobytes() + lines.tobytes())
+        self._file.write(self._written.tables(start, end, self.time_range or (0, 0)))
         self._file.close()
+
+    def _places(self) -> tuple[Ints, Ints]:
+        """A line without samples lies where the next one begins."""
+        start = np.full(self._n_lines, self._at)
+        end = start.copy()
+        for profile, first, last in self._parts:
+            start[profile - 1], end[profile - 1] = first, last
+        following = np.minimum.accumulate(start[::-1])[::-1] if self._in_order else start
+        empty = start == end
+        start[empty] = end[empty] = following[empty]
+        return start, end
+
+    @property
+    def _in_order(self) -> bool:
+        numbers = [profile for profile, _, _ in self._parts]
+        return numbers == sorted(numbers)
 
     def _merge(self) -> None:
         self._file.close()
@@ -94,10 +118,10 @@ class TraceWriter:
         for profile, start, end in self._parts:
             by_profile.setdefault(profile, []).append((start, end))
         self._begin()
+        sample = self._written.sample
         for profile, places in sorted(by_profile.items()):
-            size = rec.SAMPLE.itemsize
-            parts = [file.array(rec.SAMPLE, (end - start) // size, start, "trace line") for start, end in places]
-            self.store(profile, np.concatenate(parts))
+            parts = [file.array(sample, (end - start) // sample.itemsize, start, "trace line") for start, end in places]
+            self.store(profile, np.concatenate(parts, dtype=sample))  # which would become native otherwise
         parts_path.unlink()
 
     def close(self) -> None:

@@ -1,0 +1,275 @@
+"""Writes HPCToolkit databases of both generations in a stream.
+
+Chunks may come in any order and any size, a profile or a line in one or in several; memory holds the tables and a
+bounded number of values:
+
+    define    where everything goes is decided, copies of sources are written
+    write     values wait until there are `WAITING_ROWS` of them, then go to profile.db, one block per profile (the
+              profile that came last waits on: more of it may follow); samples go to trace.db
+    close     profiles that came in several parts are put together; cct.db is made from profile.db, some contexts at a
+              time (`context_major`), and with it the summary, last in profile.db; the folder is moved into place
+
+A stored summary profile is not copied but computed anew (`statistics`). Values of zero are not stored; others are
+stored as they are, also when they are not finite. Equal values (same profile, context and metric) are added up.
+
+Everything is written into a folder beside the target, which is renamed at the end: a failure leaves what was there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+import numpy as np
+
+from callgrove.errors import RefusedInput, UsageError
+from callgrove.formats.hpctoolkit.block_writer import ValuesFile
+from callgrove.formats.hpctoolkit.context_major import write_context_major
+from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
+from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
+from callgrove.formats.hpctoolkit.rows import PlacedTree, RowMaker
+from callgrove.formats.hpctoolkit.trace_writer import TracesFile, TraceWriter
+from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.targets import PendingFolder
+from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.traces import Window
+from callgrove.model.values import Block, DenseBlock, SparseBlock
+
+__all__ = ["DatabaseWriter", "Generation", "Written"]
+
+WAITING_ROWS = 1 << 16
+DATABASE_FILES = ("meta.db", "experiment.xml", "profile.db", "cct.db")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is known when all values and samples are written. `copies` maps files to where their copies lie in the
+    database; `n_per_context` counts the values of each context id."""
+
+    copies: dict[int, str]
+    time_range: Window | None
+    n_per_context: Ints
+
+
+class Generation(Protocol):
+    """What one generation decides about an experiment, and how it writes its tables."""
+
+    always_traces: bool  # is there a trace.db even without samples?
+    sample: np.dtype[Any]
+
+    @property
+    def tree(self) -> PlacedTree:
+        """Where contexts go."""
+
+    @property
+    def plan(self) -> MetricPlan:
+        """Where metrics go."""
+
+    @property
+    def n_ids(self) -> int:
+        """One more than the highest context id."""
+
+    def losses(self) -> Iterator[str]:
+        """What the database cannot hold."""
+
+    def profiles_file(self) -> ValuesFile:
+        """What profile.db has beside its blocks."""
+
+    def contexts_file(self) -> ValuesFile:
+        """What cct.db has beside its blocks; asked when all samples are there."""
+
+    def traces_file(self) -> TracesFile:
+        """What trace.db has beside its lines."""
+
+    def sample_ids(self, contexts: Ids) -> Ints:
+        """The ids of contexts that samples are on."""
+
+    def write_tables(self, folder: Path, written: Written) -> Iterator[str]:
+        """All that is not values and samples; gives the losses that only they show."""
+
+
+@dataclass
+class _Open:
+    """What is there between `define` and `close`."""
+
+    generation: Generation
+    numbers: Ids  # of the model's profiles; ABSENT for stored summaries
+    copies: dict[int, str]
+    rows: RowMaker
+    profiles: ProfileWriter
+    traces: TraceWriter | None = None
+
+
+class DatabaseWriter:
+    """A database in the making. A failure of any call removes everything that was written."""
+
+    takes_spans = False
+
+    def __init__(self, target: Path, options: WriteOptions, generation: Callable[[Experiment], Generation]) -> None:
+        self.target, self._options, self._generation = target, options, generation
+        self._pending = PendingFolder(target, options.overwrite, _is_database, "a database")
+        self._folder = self._pending.place
+        self._report = LossReport()
+        self._open: _Open | None = None
+        self._waiting: list[SparseBlock] = []
+        self._n_waiting = 0
+
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        with self._pending.or_nothing(before=self.abort):
+            yield
+
+    def define(self, tables: Experiment) -> None:
+        with self._or_nothing():
+            if self._open is not None:
+                raise UsageError(f"{self.target}: define was called twice")
+            self._define(tables)
+
+    def _define(self, tables: Experiment) -> None:
+        generation = self._generation(tables)
+        measured = tables.profiles.measured
+        numbers: Ids = np.full(len(tables.profiles), ABSENT, np.int32)
+        numbers[measured] = np.arange(1, len(measured) + 1)
+        for loss in generation.losses():
+            self._report.add(loss)
+        copies = self._copy_sources(tables)
+        rows = RowMaker(tables.metrics, numbers, generation.tree, generation.plan)
+        path, n_profiles = self._folder / "profile.db", len(measured) + 1
+        profiles = ProfileWriter(path, generation.profiles_file(), n_profiles, generation.n_ids)
+        self._open = _Open(generation, numbers, copies, rows, profiles)
+        samples = tables.traces.samples
+        if generation.always_traces or (samples is not None and (samples.metric < 0).any()):
+            self._traces()
+
+    def _copy_sources(self, tables: Experiment) -> dict[int, str]:
+        """Copies of source files into src/; gives where each lies. A copy that is not there is not promised."""
+        out: dict[int, str] = {}
+        for file in tables.sources.copies:
+            parts = PurePosixPath(tables.contexts.regions.files.paths[file]).parts
+            inside = [part for part in parts if part != "/"]
+            try:
+                copy = tables.sources.path(file)
+            except RefusedInput as error:
+                self._report.add(f"source file: {error}")
+                continue
+            if copy is None or ".." in inside:
+                continue
+            place = "/".join(["src", *inside])
+            (self._folder / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(copy, self._folder / place)
+            out[file] = place
+        return out
+
+    def write(self, chunk: Chunk) -> None:
+        with self._or_nothing():
+            self._defined()
+            if isinstance(chunk, SampleChunk):
+                self._write_samples(chunk)
+            elif isinstance(chunk, SparseBlock | DenseBlock):
+                self._write_values(chunk)
+            else:
+                self._report.add("spans: they are left out")
+
+    def _write_values(self, block: Block) -> None:
+        rows = self._defined().rows.take(block)
+        if len(rows):
+            self._waiting.append(rows)
+            self._n_waiting += len(rows)
+        if self._n_waiting >= WAITING_ROWS:
+            rows = SparseBlock.joined(self._waiting)
+            others = np.flatnonzero(rows.profile != rows.profile[-1])
+            end = int(others[-1]) + 1 if len(others) else len(rows)  # more of the last profile may follow
+            self._waiting = [rows.take(np.arange(end, len(rows)))]
+            self._n_waiting = len(rows) - end
+            self._store(rows.take(slice(end)))
+
+    def _store_waiting(self, last: bool = False) -> None:
+        rows = SparseBlock.joined(self._waiting)
+        self._waiting, self._n_waiting = [], 0
+        self._store(rows, last)
+
+    def _store(self, rows: SparseBlock, last: bool = False) -> None:
+        if len(rows) or last:
+            self._defined().profiles.store(self._defined().rows.finish(rows), last)
+
+    def _write_samples(self, chunk: SampleChunk) -> None:
+        generation = self._defined().generation
+        profile = int(self._defined().numbers[chunk.profile])
+        if chunk.metric >= 0 or profile < 0:
+            self._report.add("samples of metrics: only samples of contexts are stored")
+            return
+        time = chunk.samples.time_ns
+        if len(time) and int(time.min()) < 0:
+            self._report.add("samples before time 0: they are moved to 0")
+            time = np.maximum(time, 0)
+        records = np.empty(len(time), generation.sample)
+        records["time"], records["ctx"] = time, generation.sample_ids(chunk.samples.context)
+        self._traces().store(profile, records)
+
+    def _traces(self) -> TraceWriter:
+        opened = self._defined()
+        if opened.traces is None:
+            n_profiles = int(opened.numbers.max(initial=0)) + 1
+            opened.traces = TraceWriter(self._folder / "trace.db", opened.generation.traces_file(), n_profiles)
+        return opened.traces
+
+    def _defined(self) -> _Open:
+        if self._open is None:
+            raise UsageError(f"{self.target}: define comes first, and nothing after close")
+        return self._open
+
+    def flush(self) -> None:
+        """What waits goes to the files. They are no database before `close`."""
+        with self._or_nothing():
+            opened = self._defined()
+            self._store_waiting()
+            opened.profiles.flush()
+            if opened.traces is not None:
+                opened.traces.flush()
+
+    def close(self) -> LossReport:
+        with self._or_nothing():
+            opened, progress = self._defined(), self._options.progress
+            profiles, generation = opened.profiles, opened.generation
+            self._store_waiting(last=True)
+            summarise = partial(profiles.summarise, statistics=generation.plan.statistics)
+            blocks, path = profiles.seal(), self._folder / "cct.db"
+            counts = np.append(profiles.n_per_context, np.zeros(generation.n_ids - len(profiles.n_per_context), int))
+            write_context_major(path, generation.contexts_file(), blocks, counts, summarise, progress)
+            self._finish(opened, counts)
+            self._pending.complete()
+            self._open = None
+        return self._report
+
+    def _finish(self, opened: _Open, n_per_context: Ints) -> None:
+        """The trace, and the tables, which say from when to when it goes; what only values and samples show."""
+        opened.profiles.finish()
+        traces = opened.traces
+        if traces is not None:
+            traces.finish()
+            if traces.disordered:
+                self._report.add("samples that were not in the order of time: they are sorted")
+        if opened.rows.rounded:
+            self._report.add("integers above 2^53: they are rounded")
+        written = Written(opened.copies, None if traces is None else traces.time_range, n_per_context)
+        for loss in opened.generation.write_tables(self._folder, written):
+            self._report.add(loss)
+
+    def abort(self) -> None:
+        for part in (self._open.profiles, self._open.traces) if self._open is not None else ():
+            if part is not None:
+                with suppress(OSError):  # a full disk refuses the last bytes once more
+                    part.close()
+        self._open = None
+        self._waiting = []
+        self._pending.discard()
+
+
+def _is_database(folder: Path) -> bool:
+    return any((folder / name).exists() for name in DATABASE_FILES)

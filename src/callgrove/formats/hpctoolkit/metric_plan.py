@@ -1,0 +1,183 @@
+"""Which metrics a database stores, under which ids, and which statistics of them its summary holds.
+
+A metric owns consecutive ids, in steps of one statistic; inside of a step each scope has its slot. Threads use the ids
+of the first step, the summary those of all:
+
+    released       base + k * n_scopes + scope      scopes: those that the metric has
+    pre-release    base + k * 3 + slot              slots: 0 point (never stored), 1 function, 2 inclusive
+
+Ids of the source are kept where they follow this rule already. Statistics that the source's summary has are written
+again, computed from the threads: count, sum, sum of squares, min, max, in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+
+from callgrove.errors import CallgroveError
+from callgrove.formats.hpctoolkit.release_words import MOST_METRIC_IDS, storable
+from callgrove.formats.hpctoolkit.statistics import STATISTICS, SUM
+from callgrove.model.arrays import ABSENT, Bools, Ids
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+
+__all__ = ["MetricPlan", "Slots", "StoredMetric", "StoredScope"]
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which scopes a generation stores, in this order. `first` and `step` are fixed, or follow what a metric has."""
+
+    scopes: tuple[Scope, ...]
+    step: int | None = None
+
+    def of(self, scopes: list[Scope]) -> tuple[dict[Scope, int], int]:
+        """The slot of each scope of one metric, and the step from one statistic to the next."""
+        if self.step is None:
+            return {scope: slot for slot, scope in enumerate(scopes)}, len(scopes)
+        return {scope: self.scopes.index(scope) + self.step - len(self.scopes) for scope in scopes}, self.step
+
+
+@dataclass(frozen=True)
+class StoredScope:
+    """One scope of a metric: the row of the model that it comes from, its id in threads, and its statistics with
+    their ids in the summary."""
+
+    scope: Scope
+    row: int
+    id: int
+    statistics: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class StoredMetric:
+    """One metric of the file."""
+
+    name: str
+    first: Metric
+    scopes: tuple[StoredScope, ...]
+
+
+@dataclass(frozen=True)
+class MetricPlan:
+    """Every array has one entry per metric row of the model: an id of the file, or ABSENT.
+
+    `stored` is the id of rows that are written as they are. Of exclusive rows `function` and `execution` are the ids of
+    the scopes that are computed from them, where these are not stored themselves. `scope_words` names the scopes.
+    """
+
+    metrics: tuple[StoredMetric, ...]
+    stored: Ids
+    function: Ids
+    execution: Ids
+    keeps_ids: bool
+
+    @classmethod
+    def of(cls, metrics: Metrics, slots: Slots) -> MetricPlan:
+        wanted = list(_wanted(metrics, slots.scopes))
+        bases, n_ids, keeps = _bases(metrics, wanted, slots)
+        if n_ids > MOST_METRIC_IDS:
+            raise CallgroveError(f"{n_ids} metrics and scopes are more than a database holds ({MOST_METRIC_IDS})")
+        stored, function, execution = (np.full(len(metrics), ABSENT, np.int32) for _ in range(3))
+        out = []
+        for base, (name, rows, statistics) in zip(bases, wanted, strict=True):
+            places, step = slots.of(list(rows))
+            scopes = []
+            for scope, row in rows.items():
+                id_ = base + places[scope]
+                summaries = tuple((statistic, id_ + step * k) for k, statistic in enumerate(statistics))
+                scopes.append(StoredScope(scope, row, id_, summaries))
+                if metrics[row].scope == scope:
+                    stored[row] = id_
+                else:
+                    (function if scope == Scope.FUNCTION else execution)[row] = id_
+            out.append(StoredMetric(storable(name), metrics[next(iter(rows.values()))], tuple(scopes)))
+        return cls(tuple(out), stored, function, execution, keeps)
+
+    @property
+    def written(self) -> Bools:
+        """Rows of the model that have a place in the file."""
+        return (self.stored >= 0) | (self.function >= 0) | (self.execution >= 0)
+
+    @property
+    def scopes(self) -> Iterator[tuple[StoredMetric, StoredScope]]:
+        """Every metric in every scope."""
+        return ((metric, scope) for metric in self.metrics for scope in metric.scopes)
+
+    @cached_property
+    def statistics(self) -> dict[str, dict[int, int]]:
+        """Statistic -> id in threads -> id in the summary."""
+        out: dict[str, dict[int, int]] = {}
+        for _, scope in self.scopes:
+            for statistic, id_ in scope.statistics:
+                out.setdefault(statistic, {})[scope.id] = id_
+        return out
+
+    def renumbered(self, metrics: Metrics) -> Mapping[int, int]:
+        """From the ids that the source's summary uses, which columns refer to, to those of the file."""
+        out: dict[int, int] = {}
+        for _, scope in self.scopes:
+            if metrics[scope.row].scope == scope.scope:
+                known = _source_statistics(metrics, scope.row)
+                out.update({known[name]: id_ for name, id_ in scope.statistics if name in known})
+        return out
+
+
+Wanted = tuple[str, dict[Scope, int], tuple[str, ...]]  # quantity, scope -> row of the model, statistics
+
+
+def _wanted(metrics: Metrics, scopes: tuple[Scope, ...]) -> Iterator[Wanted]:
+    """Quantities with the scopes to write and the row that each comes from: its own, or the exclusive one."""
+    groups: dict[str, dict[Scope, int]] = {}
+    statistics: dict[str, set[str]] = {}
+    for row, metric in enumerate(metrics):
+        if metric.statistic:
+            statistics.setdefault(metric.name, set()).add(metric.statistic)
+        elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE):
+            groups.setdefault(metric.name, {})[metric.scope] = row
+    for name, own in groups.items():
+        if (exclusive := own.get(Scope.EXCLUSIVE)) is not None:
+            own = {Scope.FUNCTION: exclusive, Scope.INCLUSIVE: exclusive} | own
+        rows = {scope: own[scope] for scope in scopes if scope in own}
+        asked = statistics.get(name, set()) | {SUM}
+        if rows:
+            yield name, rows, tuple(statistic for statistic in STATISTICS if statistic in asked)
+
+
+def _bases(metrics: Metrics, wanted: list[Wanted], slots: Slots) -> tuple[list[int], int, bool]:
+    """The first id of each metric, one more than the last id of all, and whether these are the source's ids."""
+    own: list[int] = []
+    spans: list[int] = []
+    for _, rows, statistics in wanted:
+        places, step = slots.of(list(rows))
+        spans.append(step * len(statistics))
+        ids = {(metrics[row].source_id, places[scope]) for scope, row in rows.items() if metrics[row].scope == scope}
+        bases = {id_ - place for id_, place in ids if id_ is not None}
+        own.append(bases.pop() if len(bases) == 1 and len(ids) == len(rows) else ABSENT)
+    following = 0
+    for base, span in sorted(zip(own, spans, strict=True)):  # ids are dense
+        following = following + span if base == following else ABSENT
+    if following == sum(spans):
+        return own, following, True
+    return list(accumulate(spans, initial=0))[:-1], sum(spans), False
+
+
+def _source_statistics(metrics: Metrics, row: int) -> dict[str, int]:
+    """The ids of the source's own summary for one metric in one scope. The sum has no row of its own; with several
+    statistics its id is the one that is missing in their sequence."""
+    metric = metrics[row]
+    same = [m for m in metrics if m.name == metric.name and m.scope == metric.scope and m.statistic]
+    out = {m.statistic: m.source_id for m in same if m.source_id is not None}
+    first = metric.source_id
+    if first is None or not out:
+        return {} if first is None else {SUM: first}
+    steps = {3, len(metrics.scopes(metric.name))}
+    for step in sorted(steps):
+        left = {first + step * k for k in range(len(out) + 1)} - set(out.values())
+        if len(left) == 1:
+            return out | {SUM: left.pop()}
+    return out
