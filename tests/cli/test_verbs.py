@@ -295,19 +295,34 @@ def test_a_reader_that_has_seen_enough() -> None:
 # -- convert and demo ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("to", ["hpctoolkit-release", "hpctoolkit-prerelease"])
 @every_database
-def test_convert(path: Path, tmp_path: Path, capsys: Capture) -> None:
-    """To the released generation: the same totals, a sound database, and nothing is overwritten unasked."""
+def test_convert(path: Path, to: str, tmp_path: Path, capsys: Capture) -> None:
+    """To either generation: the same totals, a sound database, and nothing is overwritten unasked."""
     target = tmp_path / "out.d"
-    assert run(capsys, "convert", path, target, "--to", "hpctoolkit-release") == ""
+    assert run(capsys, "convert", path, target, "--to", to) == ""
     assert run(capsys, "check", target, "--format", "csv").count("\n") == 1
     totals = [sum(r["exclusive"] for r in rows(capsys, "top", p, "--limit", "all")) for p in (path, target)]
     assert totals[0] == pytest.approx(totals[1], rel=1e-9)
     before = {p: p.read_bytes() for p in target.rglob("*") if p.is_file()}
-    assert str(target) in said(capsys, "convert", path, target, "--to", "hpctoolkit-release", code=2)
+    assert str(target) in said(capsys, "convert", path, target, "--to", to, code=2)
     assert {p: p.read_bytes() for p in target.rglob("*") if p.is_file()} == before
-    run(capsys, "convert", path, target, "--to", "hpctoolkit-release", "--force")
+    run(capsys, "convert", path, target, "--to", to, "--force")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.d"]
+
+
+def test_convert_says_what_is_missing_or_unknown(capsys: Capture, tmp_path: Path) -> None:
+    """A format that nothing names, dialects that a format does not have."""
+    out = tmp_path / "out.d"
+    assert "choose one with --to" in said(capsys, "convert", PTH4, out, code=2)
+    for to, dialect, message in (
+        ("hpctoolkit-prerelease", "modern", "has genuine, document, not 'modern'"),
+        ("hpctoolkit-release", "genuine", "has no dialects, not 'genuine'"),
+    ):
+        assert message in said(capsys, "convert", PTH4, out, "--to", to, "--dialect", dialect, code=2)
+    assert not out.exists()
+    run(capsys, "convert", PTH4, out, "--to", "hpctoolkit-prerelease", "--dialect", "document")
+    assert (out / "profile.db").read_bytes()[16:18] == bytes([4, 0])
 
 
 def test_convert_to_a_format_that_is_only_read(capsys: Capture, tmp_path: Path) -> None:

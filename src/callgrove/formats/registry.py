@@ -55,6 +55,8 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-prerelease",
         "HPCToolkit database before 4.0 was released (experiment.xml)",
         "callgrove.formats.hpctoolkit.prerelease:FORMAT",
+        writes=True,
+        dialects=("genuine", "document"),
     ),
     Entry(
         "hpctoolkit-release",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from callgrove.binary.sources import Source
 from callgrove.formats.hpctoolkit import consistency, fields, prerelease_files
 from callgrove.formats.hpctoolkit import prerelease_records as rec
 from callgrove.formats.hpctoolkit.database import Database, unit_of
+from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
 from callgrove.formats.hpctoolkit.experiment_xml import (
     HEAD,
     ExperimentXml,
@@ -25,8 +28,10 @@ from callgrove.formats.hpctoolkit.experiment_xml import (
     names_by_number,
     parse,
 )
+from callgrove.formats.hpctoolkit.prerelease_writer import Prerelease
 from callgrove.formats.hpctoolkit.xml_tree import TreeHandler
-from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
+from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
+from callgrove.formats.registry import checked_dialect
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Column, Metric, Scope
@@ -56,7 +61,7 @@ REFERRED = {
 
 
 class PrereleaseFormat:
-    """Reads pre-release databases, whole or in parts."""
+    """Reads pre-release databases, whole or in parts, and writes them."""
 
     name = "hpctoolkit-prerelease"
     title = "HPCToolkit database, pre-release 4.0"
@@ -88,6 +93,11 @@ class PrereleaseFormat:
         if XML not in database.parts:
             database.name_metrics()
         return database.finish()
+
+    def open_writer(self, target: Path, options: WriteOptions) -> Writer:
+        """A database that appears at `target`, a folder, when the writer is closed."""
+        dialect = checked_dialect(self.name, options.dialect)
+        return DatabaseWriter(target, options, partial(Prerelease, dialect=dialect))
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Everything that `consistency` verifies."""

@@ -17,7 +17,7 @@ from callgrove.model.profiles import Identifier
 __all__ = ["footer_missing", "header", "identifier_tuple", "read_cct", "read_profiles", "read_traces"]
 
 KIND_BITS = 14  # the rest of an identifier's kind is its interpretation
-PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX, rec.CONTEXT_END)
+PROFILE_LAYOUT = BlockLayout(rec.PROFILE_VALUE, rec.CONTEXT_INDEX, rec.CONTEXT_END, ends_when_empty=True)
 CONTEXT_LAYOUT = BlockLayout(rec.CONTEXT_VALUE, rec.METRIC_INDEX, rec.METRIC_END)
 FOOTERS = {"profile.db": rec.PROFILE_FOOTERS, "cct.db": rec.CCT_FOOTERS, "trace.db": rec.TRACE_FOOTERS}
 

@@ -15,7 +15,7 @@ from callgrove.model.arrays import ABSENT
 from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
 
-__all__ = ["Attributes", "TreeHandler", "Warn", "offset_of"]
+__all__ = ["NOT_MODULES", "UNKNOWN_FILE", "Attributes", "TreeHandler", "Warn", "offset_of"]
 
 Attributes = Mapping[str, str]
 Warn = Callable[[str], None]
@@ -122,7 +122,9 @@ class TreeHandler:
         if id_ < 0:
             same = self._is(above, -id_)
             return Frame("C", above.context, above.module, 0 if same else -id_, file, line)
-        region = self._builder.region(ContextKind.CALL, file=file, line=line, module=above.module, offset=offset_of(a))
+        offset = offset_of(a)  # 0: the line is known, the instruction is not
+        module = above.module if offset else ABSENT
+        region = self._builder.region(ContextKind.CALL, file=file, line=line, module=module, offset=offset or None)
         context = self._add(above.context, ContextKind.CALL, Relation.LEXICAL, region, id_)
         if file >= 0:
             above.calls.append(((file, line), context))
@@ -213,11 +215,16 @@ class TreeHandler:
         file: int = ABSENT,
         line: int = ABSENT,
     ) -> int:
-        for column, value in zip(
-            self._rows, (parent, kind, relation, region, NO_WITHIN, file, line, abs(id_)), strict=True
-        ):
-            column.append(value)
-        return len(self._rows[0]) - 1
+        parents, kinds, relations, regions, withins, files, lines, ids = self._rows
+        parents.append(parent)
+        kinds.append(kind)
+        relations.append(relation)
+        regions.append(region)
+        withins.append(NO_WITHIN)
+        files.append(file)
+        lines.append(line)
+        ids.append(abs(id_))
+        return len(parents) - 1
 
     def _place(self, a: Attributes) -> tuple[int, int]:
         file = self._lookup(self._files, a.get("f", "0"), "file", ABSENT) if "f" in a else ABSENT
