@@ -83,8 +83,15 @@ def test_convert_never_replaces_its_input(capsys: Capture, tmp_path: Path) -> No
     target = tmp_path / "run.d"
     write(example(), writer_of("hpctoolkit-release"), target, WriteOptions())
     before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
-    assert main(["convert", str(target), str(tmp_path / "." / "run.d"), "--to", "hpctoolkit-release", "--force"]) == 2
-    assert "is the input itself" in capsys.readouterr().err
+    (tmp_path / "link.d").symlink_to(target)
+    for source, out in (
+        (target, tmp_path / "." / "run.d"),
+        (target, target / "inside.d"),
+        (target / "profile.db", target),
+        (target, tmp_path / "link.d"),
+    ):
+        assert main(["convert", str(source), str(out), "--to", "hpctoolkit-release", "--force"]) == 2
+        assert "is the input itself" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in target.rglob("*") if path.is_file()} == before
 
 

@@ -33,8 +33,12 @@ def run(args: argparse.Namespace) -> int:
     name, target = args.to or format_for_target(args.target), Path(args.target)
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
     inputs = [args.path] if args.path is not None else [run for _, run in args.points or []]
-    if target.resolve() in [Path(path).resolve() for path in inputs]:
-        raise UsageError(f"{args.target}: is the input itself, which is never modified; name another OUT")
+    where = target.resolve()
+    for source in (Path(path).resolve() for path in inputs):
+        if where.is_relative_to(source) or source.is_relative_to(where):
+            raise UsageError(
+                f"{args.target}: is the input itself or a part of it, which is never modified; name another OUT"
+            )
     opened = open_any(args)
     if isinstance(opened, Experiment):
         opened = cut(opened, args)
