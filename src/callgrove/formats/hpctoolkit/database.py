@@ -22,7 +22,7 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.idmap import IdMap
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment, NotRecognised
+from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment, NotRecognised, UnsupportedVersion
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable
@@ -131,6 +131,11 @@ class Database:
         file = FileBytes(self.parts[name])
         try:
             result = read(file)
+        except UnsupportedVersion as error:
+            if len(self.parts) == 1:
+                raise  # nothing else is there to open
+            self.damaged(error)
+            return None
         except CorruptFile as error:
             self.damaged(error)
             return None
