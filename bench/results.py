@@ -102,6 +102,9 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
   time grows with the square of the file: it is measured on smaller ones. Memory is anonymous: no pages of the file.
 - `modeling`: Extra-P 4.2.5's `ModelGenerator.model_all` on series in memory, against `model_study` on the same series;
   reading them is timed in neither. All functions are compared. Memory is the peak of a fresh process, study included.
+- `convert`: databases from one generation to the other, against reading all files of the input and writing files of the
+  output's sizes; the limit is for the largest. Memory is what converting takes beyond the opened input, without pages
+  of files, against the larger of profile.db and cct.db.
 """
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import BENCHES, main
-from bench.cases import cube, growth, hatchet, hpcrun, hpctrace, info, modeling, values
+from bench.cases import convert, cube, growth, hatchet, hpcrun, hpctrace, info, modeling, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -22,6 +22,7 @@ from bench.touched import Touched, watched
 from callgrove.binary.sources import Source
 from callgrove.formats.hpctoolkit.release import FORMAT
 from callgrove.formats.interface import ReadOptions
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Scope
 from callgrove.modeling.fitting import model_study
@@ -207,6 +208,22 @@ def test_other_models_are_noticed() -> None:
     assert modeling.same_models(models, modeling.Peer(1.0, known)) == ""
     for wrong in (("1.0", known["f1"][1]), (known["f1"][0], known["f1"][1] + 1)):
         assert "instead of" in modeling.same_models(models, modeling.Peer(1.0, known | {"f1": wrong}))
+
+
+def test_conversions_are_measured_in_both_directions(conditions: Conditions) -> None:
+    findings = list(convert.run(replace(conditions, scales=(Fraction(1),))))
+    assert [f.what.partition(",")[2] for f in findings] == [
+        f" to {name}, scale 1" for name in (convert.PRERELEASE, convert.RELEASE) for _ in ("time", "memory")
+    ]
+    released = opened(conditions.database(conditions.sparse_rows))
+    converted = opened(conditions.database(conditions.sparse_rows).with_suffix(".prerelease"))
+    for scope in (Scope.FUNCTION, Scope.INCLUSIVE):
+        totals = [
+            dict(zip(e.contexts.source_id.tolist(), e.totals("CPUTIME (sec)", scope).tolist(), strict=True))
+            for e in (released, converted)
+        ]
+        functions = released.contexts.source_id[released.contexts.kind == ContextKind.FUNCTION].tolist()
+        assert [totals[1][id_] for id_ in functions] == [totals[0][id_] for id_ in functions]
 
 
 def test_ranges_are_merged() -> None:
