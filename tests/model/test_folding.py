@@ -162,16 +162,16 @@ def test_no_value_no_study() -> None:
         fold(runs({"p": 1}).build())
 
 
-def test_call_paths_that_read_the_same_are_numbered() -> None:
+def test_arrows_in_names_are_drawn_apart_and_what_reads_the_same_is_numbered() -> None:
     builder = ExperimentBuilder("test")
-    names = {n: builder.region(ContextKind.FUNCTION, n) for n in ("a", "b", "a->b", "a->b #2")}
+    names = {n: builder.region(ContextKind.FUNCTION, n) for n in ("a", "b", "a->b", "a- >b")}
     first = builder.add_context(-1, ContextKind.FUNCTION, names["a"])
     builder.add_context(first, ContextKind.FUNCTION, names["b"])
     builder.add_context(-1, ContextKind.FUNCTION, names["a->b"])
-    builder.add_context(-1, ContextKind.FUNCTION, names["a->b #2"])
+    builder.add_context(-1, ContextKind.FUNCTION, names["a- >b"])
     _with_values(builder, 4)
     study = fold(builder.build())
-    assert study.callpaths == ("a", "a->b", "a->b #2", "a->b #2 #2")
+    assert study.callpaths == ("a", "a->b", "a- >b", "a- >b #2")
     assert study.mean.tolist() == [[1], [2], [3], [4]]
 
 

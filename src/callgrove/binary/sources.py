@@ -23,6 +23,7 @@ class Source:
 
     path: Path
     _heads: dict[Path, bytes] = field(default_factory=dict, repr=False)
+    _asked: dict[Path, int] = field(default_factory=dict, repr=False)  # bytes of each head that were asked for
 
     @classmethod
     def of(cls, path: str | Path) -> Source:
@@ -33,6 +34,10 @@ class Source:
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
         return cls(where)
+
+    def inside(self, path: Path) -> Source:
+        """A source in this one, whose heads count as those of this one."""
+        return Source(path, self._heads, self._asked)
 
     @property
     def is_folder(self) -> bool:
@@ -50,11 +55,10 @@ class Source:
     def head(self, size: int, name: str = "") -> bytes:
         """The first bytes of the file, or of the folder's file `name`; empty where there is none."""
         path = self.path / name if name else self.path
-        known = self._heads.get(path)
-        if known is not None and len(known) >= min(size, HEAD_BUDGET):
-            return known[:size]
+        if self._asked.get(path, -1) >= min(size, HEAD_BUDGET):  # a shorter file has no more
+            return self._heads[path][:size]
         spent = sum(len(head) for other, head in self._heads.items() if other != path)
-        self._heads[path] = b""
+        self._heads[path], self._asked[path] = b"", min(size, HEAD_BUDGET)
         with suppress(OSError):  # a folder, a pipe, or not ours to read: no head, so no format claims it
             if path.is_file():
                 with path.open("rb") as file:

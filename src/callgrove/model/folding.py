@@ -2,12 +2,13 @@
 
 The runs of one point are its repetitions. The value of a call path in a run is a quantity in a scope, combined over
 the run's profiles; contexts with the same call path add up. A run that never reached a call path has no value there;
-one that reached it but spent nothing there has 0. Series that are 0 in all runs are left out.
+one that reached it but spent nothing there has 0. Series that are 0 in all runs are left out, unless a file stores
+these zeros. An arrow inside of a name is drawn apart (`operator- >`): arrows separate the names of a call path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +23,7 @@ from callgrove.model.orders import combine_upwards
 from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.study import Study
 from callgrove.model.study_builder import StudyBuilder
+from callgrove.model.values import DenseBlock
 
 __all__ = ["Combination", "fold", "of_scaling"]
 
@@ -36,6 +38,7 @@ class Combination(StrEnum):
     EACH_USED = "each used"  # the same without zeros, unless there is nothing else (weak_threaded)
 
 
+MOST_CELLS = 1 << 23  # of a matrix of profiles and contexts
 SCALING = {Combination.SUM: "strong", Combination.EACH: "weak", Combination.EACH_USED: "weak_threaded"}
 
 
@@ -89,9 +92,9 @@ def fold(
             continue
         if way.metric.unit:
             builder.units[name] = way.metric.unit
-        ever = np.logical_or.reduce([(values != 0).any(axis=1) & reached for values, reached in parts])
-        for point, (values, reached) in zip(points, parts, strict=True):
-            _add(builder, name, point, values, np.flatnonzero(reached & ever), paths, combination)
+        ever = np.logical_or.reduce([((part.values != 0).any(axis=1) & part.reached) | part.listed for part in parts])
+        for point, part in zip(points, parts, strict=True):
+            _add(builder, name, point, part.values, np.flatnonzero(part.reached & ever), paths, combination)
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     return builder.build()
@@ -133,30 +136,100 @@ def _quantities(experiment: Experiment, metrics: Sequence[str] | None) -> tuple[
     return tuple(dict.fromkeys(experiment.metrics.resolve(name) for name in metrics))
 
 
-def _measured(
-    experiment: Experiment, way: Recipe, run: int, combination: Combination, paths: CallPaths
-) -> tuple[Floats, Bools]:
-    """A quantity in one run: values (call paths x 1, or x profiles), and which call paths the run reached."""
+@dataclass(frozen=True)
+class _Part:
+    """A quantity in one run: values (call paths x 1, or x profiles), which call paths the run reached, and those that
+    are stored whatever their value."""
+
+    values: Floats
+    reached: Bools
+    listed: Bools
+
+
+def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combination, paths: CallPaths) -> _Part:
     profiles = experiment.profiles.measured[experiment.profiles.run[experiment.profiles.measured] == run]
-    stored = _stored(experiment, way, profiles)
-    reached = _reached(experiment.contexts, stored, way, paths)
+    stored = _Stored.of(experiment, way, profiles, paths)
+    reached = stored.reached(experiment.contexts, paths)
     linear = way.metric.aggregation == Aggregation.SUM
     if combination == Combination.SUM or (combination == Combination.MEAN and linear):
-        values = _on_paths(experiment, way, stored, paths)[:, None]
-        return values / max(
-            1, _n_carriers(experiment, way, profiles)
-        ) if combination == Combination.MEAN else values, reached
-    columns = [_on_paths(experiment, way, _stored(experiment, way, np.array([p])), paths) for p in profiles.tolist()]
+        total = experiment.values.totals(way.stored, profiles)
+        values = _on_paths(experiment, way, total, paths)[:, None]
+        if combination == Combination.MEAN:
+            values = values / max(1, stored.n_carriers)
+        return _Part(values, reached, stored.listed)
+    columns = [
+        _on_paths(experiment, way, column, paths)
+        for chunk in _chunks(profiles, len(experiment.contexts))
+        for column in _columns(experiment, way, chunk)
+    ]
     each = np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
     if combination == Combination.MEAN:
-        return each.sum(axis=1, keepdims=True) / max(1, _n_carriers(experiment, way, profiles)), reached
-    if combination == Combination.MAXIMUM:
-        return each.max(axis=1, keepdims=True, initial=-np.inf), reached
-    return each, reached
+        each = each.sum(axis=1, keepdims=True) / max(1, stored.n_carriers)
+    elif combination == Combination.MAXIMUM:
+        each = each.max(axis=1, keepdims=True, initial=-np.inf)
+    return _Part(each, reached, stored.listed)
 
 
-def _stored(experiment: Experiment, way: Recipe, profiles: Ints) -> Array:
-    return experiment.values.totals(way.stored, profiles)
+def _chunks(profiles: Ints, n_contexts: int) -> Iterator[Ints]:
+    """So many profiles at once that a matrix of them stays small."""
+    step = max(1, MOST_CELLS // max(1, n_contexts))
+    for first in range(0, len(profiles), step):
+        yield profiles[first : first + step]
+
+
+def _columns(experiment: Experiment, way: Recipe, profiles: Ints) -> Iterator[Array]:
+    """The stored values of each profile, over all contexts. One pass over the input serves all of them."""
+    if way.metric.composite is not None or len(profiles) == 1:
+        yield from (experiment.values.totals(way.stored, np.array([p])) for p in profiles.tolist())
+        return
+    aggregation = way.metric.aggregation
+    matrix = np.full((len(profiles), len(experiment.contexts)), aggregation.neutral)
+    place = np.full(len(experiment.profiles), ABSENT, np.int64)
+    place[profiles] = np.arange(len(profiles))
+    for block in experiment.values.blocks(profiles, np.array([way.stored])):
+        triples = block.triples()
+        flat = place[triples.profile] * len(experiment.contexts) + triples.context
+        aggregation.combine_at(matrix.reshape(-1), flat, np.asarray(triples.value, np.float64))
+    yield from matrix
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What a run stores of a metric: contexts with a value, call paths that are listed whatever their value, and how
+    many profiles have any."""
+
+    contexts: Bools
+    dense: bool
+    listed: Bools
+    n_carriers: int
+
+    @classmethod
+    def of(cls, experiment: Experiment, way: Recipe, profiles: Ints, paths: CallPaths) -> _Stored:
+        has_value = np.zeros(len(experiment.contexts), np.bool_)
+        listed = np.zeros(len(experiment.contexts), np.bool_)
+        carriers: set[int] = set()
+        dense = False
+        for block in experiment.values.blocks(profiles, np.array([way.stored])):
+            triples = block.triples()
+            has_value[triples.context] = True
+            carriers.update(np.unique(triples.profile).tolist())
+            if isinstance(block, DenseBlock):
+                dense = True
+                listed[block.contexts] = True
+        return cls(has_value, dense, _of_paths(listed, paths), len(carriers))
+
+    def reached(self, tree: ContextTree, paths: CallPaths) -> Bools:
+        """Call paths with a stored value at them or below; where the input lists contexts, those that it lists."""
+        if self.dense:
+            return self.listed
+        below = combine_upwards(self.contexts.astype(np.int8), tree.parent, tree.levels, np.maximum)
+        return _of_paths(below.astype(np.bool_), paths)
+
+
+def _of_paths(contexts: Bools, paths: CallPaths) -> Bools:
+    out = np.zeros(len(paths.texts), np.bool_)
+    out[paths.of_context[contexts[: len(paths.of_context)]]] = True
+    return out
 
 
 def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPaths) -> Floats:
@@ -167,24 +240,6 @@ def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPat
     out = np.full(len(paths.texts), aggregation.neutral)
     aggregation.combine_at(out, paths.of_context, listed)
     return np.where(out == aggregation.neutral, 0.0, out)
-
-
-def _reached(tree: ContextTree, stored: Array, way: Recipe, paths: CallPaths) -> Bools:
-    """Call paths with a stored value at them or below."""
-    if stored.dtype.names is not None:
-        has_value = np.array([any(np.any(field) for field in row) for row in stored.tolist()], np.bool_)
-    else:
-        has_value = stored != way.metric.aggregation.neutral
-    below = combine_upwards(has_value.astype(np.int8), tree.parent, tree.levels, np.maximum)
-    out = np.zeros(len(paths.texts), np.int8)
-    np.maximum.at(out, paths.of_context, below[: tree.n_listed])
-    return out.astype(np.bool_)
-
-
-def _n_carriers(experiment: Experiment, way: Recipe, profiles: Ints) -> int:
-    """Profiles with any value of the quantity."""
-    blocks = experiment.values.blocks(profiles, np.array([way.stored]))
-    return len({profile for block in blocks for profile in np.unique(block.triples().profile).tolist()})
 
 
 def _labels(tree: ContextTree) -> list[str]:
@@ -200,7 +255,8 @@ def _unique_texts(steps: list[tuple[int, str]]) -> tuple[str, ...]:
     half = LONGEST_PATH // 2
     chains: list[tuple[str, ...]] = []  # the names of each path; of a long one, those that are shown and one more
     for parent, label in steps:
-        chain = (*chains[parent], label) if parent >= 0 else (label,)
+        name = label.replace("->", "- >")  # arrows stand between names only
+        chain = (*chains[parent], name) if parent >= 0 else (name,)
         if len(chain) > LONGEST_PATH:
             chain = (*chain[:half], "...", *chain[-half:])
         chains.append(chain)

@@ -78,6 +78,7 @@ class Segment:
     function: str
     constant: float
     terms: tuple[Term, ...] = ()
+    statistics: Mapping[str, float] = field(default_factory=dict)  # as those of a model
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from callgrove.errors import InvalidExperiment, UsageError
+from callgrove.errors import CallgroveError, InvalidExperiment, UsageError
 from callgrove.model.arrays import Array, Floats, Ints, frozen
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.study import STATISTICS, RawValues, Statistics, StoredModel, Study
 
-__all__ = ["StudyBuilder"]
+__all__ = ["StudyBuilder", "TooManyCells"]
+
+MOST_EMPTY = 1 << 24  # cells (series x points) that may be there whatever was measured
+PER_ROW = 8  # beyond that, cells for each repetition that was measured
+
+
+class TooManyCells(CallgroveError):
+    """So few of all series and points were measured together that a table of them would not fit into memory."""
 
 
 class StudyBuilder:
@@ -72,11 +79,26 @@ class StudyBuilder:
             self._row_point.append(point)
             self._row_size.append(len(self._values) - before)
 
+    def add_repetitions(self, series: int, point: int, values: Sequence[float]) -> None:
+        """Further repetitions of a cell with one value each."""
+        self.add_rows((series,) * len(values), (point,) * len(values), values)
+
+    def add_rows(self, series: Sequence[int], points: Sequence[int], values: Sequence[float]) -> None:
+        """Repetitions of many cells, with one value each; numbers are those of `series` and `point`."""
+        self._values.extend(values)
+        self._row_series.extend(series)
+        self._row_point.extend(points)
+        self._row_size.extend((1,) * len(values))
+
     def add_statistics(self, callpath: str, metric: str, point: int, statistics: Statistics) -> bool:
         """What a file says of a cell; it goes before what raw values say. False where there was something already,
         which stays."""
         key = (self.series(callpath, metric), point)
         return self._given.setdefault(key, statistics) is statistics
+
+    def knows(self, callpath: str, metric: str) -> bool:
+        """Is there such a series?"""
+        return (self._callpaths.get(callpath, -1), self._metrics.get(metric, -1)) in self._series
 
     @property
     def has_values(self) -> bool:
@@ -89,6 +111,7 @@ class StudyBuilder:
     def build(self) -> Study:
         """The study, or InvalidExperiment with every broken invariant."""
         n_series, n_points = len(self._series), len(self._points)
+        self._refuse_emptiness(n_series, n_points)
         raw = self._raw(n_series * n_points, n_points)
         counts = np.diff(raw.cell_bounds)
         sizes = np.diff(raw.repetition_bounds[raw.cell_bounds])
@@ -129,6 +152,13 @@ class StudyBuilder:
         if problems := study.validate():
             raise InvalidExperiment(problems)
         return study
+
+    def _refuse_emptiness(self, n_series: int, n_points: int) -> None:
+        if n_series * n_points > max(MOST_EMPTY, PER_ROW * (len(self._row_size) + len(self._given))):
+            raise TooManyCells(
+                f"{n_series:,} series at {n_points:,} points were measured {len(self._row_size) + len(self._given):,} "
+                "times: nearly no series has more than one point; split the input, or leave parameters out"
+            )
 
     def _raw(self, n_cells: int, n_points: int) -> RawValues:
         """The rows sorted into cells; inside a cell they keep their order."""

@@ -36,7 +36,7 @@ def _points(study: Study) -> Iterator[str]:
         return
     if not np.isfinite(points).all():
         yield f"the coordinates of point {int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])} are not finite"
-    if study.parameters and len(set(map(tuple, points.tolist()))) < len(points):
+    if study.parameters and len(np.unique(points, axis=0)) < len(points):
         yield "a point occurs twice"
 
 
