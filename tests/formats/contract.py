@@ -29,7 +29,7 @@ from callgrove.analysis.tables import TABLES, Selection, export
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.sources import HEAD_BUDGET, Source
 from callgrove.errors import UsageError
-from callgrove.formats.interface import Checks, Problem, ReadOptions, WriteOptions, Writes
+from callgrove.formats.interface import Checks, Problem, ReadOptions, WriteOptions, Writes, WritesStudies
 from callgrove.formats.registry import FORMATS, detect, load, open_path
 from callgrove.formats.transfer import transfer
 from callgrove.model.experiment import Experiment, Severity
@@ -127,7 +127,10 @@ def opened(path: Path) -> Opened:
 def reads(sample: Sample, path: Path) -> None:
     found = opened(path)
     assert found.format == sample.format
-    if isinstance(found, Experiment):
+    if isinstance(found, Study):
+        assert [w for w in found.warnings if w.severity == Severity.DAMAGE] == []
+        assert (found.path, len(found) > 0) == (str(path), True)
+    else:
         assert not found.damage
         assert found.path == str(path)
         assert len(found.contexts) + len(found.profiles) + len(found.metrics) > 0
@@ -135,6 +138,7 @@ def reads(sample: Sample, path: Path) -> None:
 
 def is_sound(found: Opened) -> None:
     if isinstance(found, Study):
+        assert found.validate() == []
         return
     everything = np.arange(len(found.profiles))
     blocks = [block.triples() for block in found.values.blocks(everything)]
@@ -170,7 +174,7 @@ def _tree_is_preorder(found: Experiment) -> None:
 def tables_of(found: Opened) -> list[tuple[str, Selection]]:
     """Every table, and values in every scope that can be had."""
     if isinstance(found, Study):
-        return [("series", Selection())]
+        return [("series", Selection()), ("parameters", Selection())]
     asked = [(name, Selection()) for name in TABLES if name != "series"]
     for scope in ("exclusive", "inclusive"):
         try:
@@ -212,14 +216,29 @@ def _finite(value: Any) -> Any:
 
 
 def summary(sample: Sample, found: Opened, path: Path) -> str:
-    lines = list(_study_summary(found) if isinstance(found, Study) else _summary(found, named=not sample.public))
+    lines = list(
+        _study_summary(found, not sample.public)
+        if isinstance(found, Study)
+        else _summary(found, named=not sample.public)
+    )
     return "\n".join(lines).replace(str(path), "data") + "\n"
 
 
-def _study_summary(found: Study) -> Iterator[str]:
-    yield f"format {found.format}"
+def _study_summary(found: Study, named: bool) -> Iterator[str]:
+    yield f"format {found.format} {found.version}".rstrip()
     table = found.table()
-    yield f"series {len(table)} rows: {', '.join(table.names)}"
+    yield f"series {len(found)}, points {found.n_points}, measured {len(table)}, models {len(found.models)}"
+    for warning in found.warnings:
+        yield f"{warning.severity}: {warning.text}"
+    for name in ("repetitions", "mean", "median", "minimum", "maximum", "std"):
+        column = np.array([np.nan if cell is None else cell for cell in table.column(name).plain()], np.float64)
+        yield f"sum of {name}: {float(np.nansum(column)):.9g}"
+    if named:
+        yield f"columns {', '.join(table.names)}"
+        for row in list(table.rows())[:FIRST]:
+            yield "row " + " ".join("-" if cell is None else str(cell) for cell in row)
+        for model in found.models:
+            yield f"model {model.name}: {model.callpath}, {model.metric}: {model.function}"
 
 
 def _summary(found: Experiment, named: bool) -> Iterator[str]:
@@ -267,7 +286,9 @@ def can_write(format_name: str) -> bool:
 
 def round_trip(found: Opened, target: Path) -> None:
     """Nothing of what can be exported is lost; only the file's own ids may be others."""
-    assert isinstance(found, Experiment)
+    if isinstance(found, Study):
+        _study_round_trip(found, target)
+        return
     format_ = load(found.format)
     assert isinstance(format_, Writes)
     assert transfer(found, format_.open_writer(target, WriteOptions())).losses == []
@@ -280,6 +301,17 @@ def round_trip(found: Opened, target: Path) -> None:
     _same_values(found, again)
     known = {(problem.section, problem.text) for problem in problems(Path(found.path))}
     assert [problem for problem in problems(target) if (problem.section, problem.text) not in known] == []
+
+
+def _study_round_trip(found: Study, target: Path) -> None:
+    format_ = load(found.format)
+    assert isinstance(format_, WritesStudies)
+    assert format_.write_study(found, target, WriteOptions()).losses == []
+    again = open_path(target)
+    assert isinstance(again, Study)
+    assert sorted(again.table().rows(), key=repr) == sorted(found.table().rows(), key=repr)
+    assert (again.parameters, again.models, again.units) == (found.parameters, found.models, found.units)
+    assert problems(target) == []
 
 
 def _rows(found: Experiment, name: str) -> list[tuple[Any, ...]]:

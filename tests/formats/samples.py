@@ -27,9 +27,18 @@ COPIED = {  # folder of the corpus -> where it was copied from
     "hpcrun/04.00": "own/hpcrun-04.00",
 }
 PARTS_OF_MEASUREMENTS = (".hpctrace", ".hpcstruct")  # tests of their own read all of these
-
-
 SERIES = ("own/scaling/runs", "public/extrap/cubeset")  # many runs of few programs: one run of each is enough
+
+# One public file of each of Extra-P's formats; test_extrap_reference.py compares all of them with what Extra-P reads.
+OF_EXTRA_P = {
+    "text/one_parameter_2.txt",
+    "talpas/talpas_6.txt",
+    "json/input_4.JSON",
+    "json/new/input2.json",
+    "jsonlines/extended1.jsonl",
+    "experiments/two_parameter3.txt.extra-p",
+    "input/experiment_3",
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,8 @@ def _of_the_corpus() -> Iterator[Sample]:
     for part in sorted((CORPUS / "hpctoolkit" / "legacy" / "plain20.d").iterdir())[-2:]:
         yield Sample(f"hpctoolkit/legacy/alone-{part.name}", part, "hpctoolkit-legacy", part=True)
     yield from _measurements()
+    for path in sorted((CORPUS / "extrap").iterdir()):
+        yield Sample(f"extrap/{path.name}", path, f"extrap-{path.name.partition('.')[0]}")
 
 
 def _measurements() -> Iterator[Sample]:
@@ -91,17 +102,22 @@ def _of_shared() -> Iterator[Sample]:
             if path.parents[1] in seen:
                 continue
             seen.add(path.parents[1])
-        if path not in copies:
+        if path not in copies and (not format_name.startswith("extrap-") or _is_chosen(path)):
             yield Sample(f"shared/{name}", path, format_name, public=name.startswith("public/"))
 
 
+def _is_chosen(path: Path) -> bool:
+    return any(path == SHARED / "data" / "public" / "extrap" / name for name in OF_EXTRA_P)
+
+
 def _recognised(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Files and folders that a format claims; nothing inside of them, and no files that are part of a folder."""
+    """Files and folders that a format claims; nothing inside of them, and no files that are part of a folder. Of
+    folders of runs, the runs are taken."""
     for path in sorted(folder.iterdir()):
         if path.suffix in PARTS_OF_MEASUREMENTS:
             continue
         try:
-            yield path, detect(Source.of(path))[0].name
+            yield path, detect(Source.of(path), without=("runs",))[0].name
         except CallgroveError:
             if path.is_dir():
                 yield from _recognised(path)

@@ -53,6 +53,7 @@ class Overview:
     n_sources: int
     hottest: Hottest | None
     warnings: tuple[InputWarning, ...]
+    parameters: tuple[str, ...] = ()
 
 
 def overview(experiment: Experiment) -> Overview:
@@ -81,6 +82,7 @@ def overview(experiment: Experiment) -> Overview:
         n_sources=len(e.sources),
         hottest=hottest,
         warnings=e.warnings,
+        parameters=tuple(e.runs[0].parameters),
     )
 
 

@@ -52,9 +52,9 @@ def export(experiment: Experiment | Study, table: str, selection: Selection | No
         raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
     chosen = selection or Selection()
     if isinstance(experiment, Study):
-        if table != "series":
-            raise UsageError(f"{experiment.path}: is a study, which has the table series, not {table}")
-        return iter([experiment.table()])
+        if table not in _STUDY:
+            raise UsageError(f"{experiment.path}: is a study, which has {' and '.join(_STUDY)}, not {table}")
+        return iter([_STUDY[table](experiment)])
     if table == "series":
         raise UsageError(f"{experiment.path}: is an experiment, which has no table series")
     return _EXPERIMENT[table](experiment, chosen)
@@ -71,6 +71,21 @@ def n_rows(experiment: Experiment, table: str, selection: Selection) -> int | No
     if table == "spans" and selection.profiles is None:
         return experiment.traces.n_spans
     return None
+
+
+def _points(study: Study) -> Table:
+    """The parameters of each point, which stands for its runs."""
+    n_points, n = study.points.shape
+    return Table(
+        (
+            Column("run", np.repeat(np.arange(n_points), n)),
+            Column("name", list(study.parameters) * n_points),
+            Column("value", study.points.ravel()),
+        )
+    )
+
+
+_STUDY: dict[str, Callable[[Study], Table]] = {"series": Study.table, "parameters": _points}
 
 
 def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import TABLE_FORMATS, add_input
+from callgrove.cli.options import TABLE_FORMATS, add_study_input
 
 if TYPE_CHECKING:
     from callgrove.analysis.overview import Overview
     from callgrove.model.experiment import Experiment
+    from callgrove.model.study import Study
     from callgrove.model.table import Table
 
 MOST_METRICS = 8
@@ -20,32 +21,39 @@ ADJECTIVES = ("inlined", "elided", "unknown", "other")  # kinds that have no plu
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser, many=True)
+    add_study_input(parser, many=True)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
     parser.add_argument("--format", choices=TABLE_FORMATS, default="table", help="default: table")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
 
 
 def run(args: argparse.Namespace) -> int:
-    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.opening import open_any, said_everything
     from callgrove.cli.options import emit
     from callgrove.cli.output import emit_text
+    from callgrove.cli.study_info import study_facts, study_metrics
+    from callgrove.model.study import Study
+    from callgrove.model.table import Table
 
     code = 0
     tables: list[Table] = []
     text: list[str] = []
-    for number, path in enumerate(args.paths):
+    for number, path in enumerate(args.paths or [None]):
         one = argparse.Namespace(**{**vars(args), "path": path, "limit": None})
-        experiment = open_experiment(one)
-        if args.metrics or args.format != "table":
-            table = _metrics(experiment) if args.metrics else _facts_table(experiment)
-            tables.append(_of_path(table, path) if len(args.paths) > 1 else table)
+        opened = open_any(one)
+        if args.metrics:
+            tables.append(study_metrics(opened) if isinstance(opened, Study) else _metrics(opened))
+        elif args.format != "table":
+            facts = study_facts(opened) if isinstance(opened, Study) else _facts_of(opened)
+            tables.append(Table.from_rows(("fact", "value"), facts))
         else:
-            text += ["\n" if number else "", *_shown(experiment, path)]
+            text += ["\n" if number else "", *_shown(opened, path)]
             if not args.output:  # one after the other: what is wrong with the next one must not hide this one
                 emit_text(text, None)
                 text = []
-        code = max(code, said_everything(experiment, one))
+        if tables and path is not None and len(args.paths) > 1:
+            tables[-1] = _of_path(tables[-1], path)
+        code = max(code, 0 if isinstance(opened, Study) else said_everything(opened, one))
     if tables:  # of all paths one table: two arrays are no JSON
         emit(tables, argparse.Namespace(format=args.format, output=args.output, limit=None))
     elif args.output:
@@ -53,23 +61,31 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _shown(experiment: Experiment, path: str) -> Iterator[str]:
+def _shown(opened: Experiment | Study, path: str | None) -> Iterator[str]:
+    """What a person reads: facts, then what to do next."""
     from callgrove.analysis.overview import overview
+    from callgrove.cli.study_info import study_facts, study_next
+    from callgrove.model.study import Study
     from callgrove.render.visible import visible
 
-    facts = overview(experiment)
-    for word, value in _facts(facts):
+    facts: Iterable[tuple[str, str]]
+    if isinstance(opened, Study):
+        facts, commands = study_facts(opened), list(study_next(opened, path))
+    else:
+        seen = overview(opened)
+        facts, commands = _facts(seen), list(_next(seen, path)) if path is not None else []
+    for word, value in facts:
         yield f"{word:<10} {visible(value)}\n"
-    yield "next\n"
-    for command in _next(facts, path):
+    if commands:
+        yield "next\n"
+    for command in commands:
         yield f"           {command}\n"
 
 
-def _facts_table(experiment: Experiment) -> Table:
+def _facts_of(experiment: Experiment) -> Iterator[tuple[str, str]]:
     from callgrove.analysis.overview import overview
-    from callgrove.model.table import Table
 
-    return Table.from_rows(("fact", "value"), _facts(overview(experiment)))
+    return _facts(overview(experiment))
 
 
 def _of_path(table: Table, path: str) -> Table:
@@ -84,8 +100,8 @@ def _facts(facts: Overview) -> Iterator[tuple[str, str]]:
 
     yield "title", facts.title
     yield "format", f"{facts.format} {facts.version}".rstrip()
-    if facts.n_runs > 1:
-        yield "runs", f"{facts.n_runs:,}"
+    if facts.n_runs > 1 or facts.parameters:
+        yield "runs", f"{facts.n_runs:,}" + (f" over {', '.join(facts.parameters)}" if facts.parameters else "")
     places = [f"{n} {word}" for n, word in ((facts.n_nodes, "nodes"), (facts.n_ranks, "ranks")) if n > 1]
     yield "profiles", ", ".join([*_counts(facts.profiles), *places]) or "none"
     yield (
@@ -130,6 +146,8 @@ def _plural(word: str, n: int) -> str:
 def _next(facts: Overview, path: str) -> Iterator[str]:
     """Commands for this very input."""
     where = shlex.quote(path)
+    if facts.parameters:
+        yield f"callgrove export {where} --table series"
     if facts.hottest is not None:
         yield f"callgrove top {where}"
         yield f"callgrove tree {where}"

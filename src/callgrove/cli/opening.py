@@ -52,7 +52,8 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             from callgrove.formats.runs.points import open_points
 
             return open_points([(point, path) for point, path in points], args.from_format or "", options)
-        return open_path(args.path, args.from_format or "", options)
+        named = options.folder_pattern or options.points_file  # which only a folder of runs needs
+        return open_path(args.path, args.from_format or ("runs" if named else ""), options)
 
 
 def open_experiment(args: argparse.Namespace) -> Experiment:
@@ -72,6 +73,7 @@ def open_study(args: argparse.Namespace) -> Study:
 
 def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     """A study as it is; of an experiment, its runs over their parameters."""
+    from callgrove.model.completing import completed
     from callgrove.model.folding import of_scaling
     from callgrove.model.metrics import Scope
 
@@ -79,8 +81,11 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
         if args.scaling:
             note(f"{args.path}: holds series already, which --scaling does not change")
         return opened
-    study = opened.study(scope=Scope(args.study_scope), combination=of_scaling(args.scaling or "weak"))
-    known = set(opened.warnings)
+    folded = opened.study(scope=Scope(args.study_scope), combination=of_scaling(args.scaling or "weak"))
+    study = completed(folded, fold=args.study_scope == "exclusive")
+    if not len(study):
+        raise InputError(f"{args.path}: no series was measured at all of the {study.n_points} points")
+    known = {w for w in opened.warnings if not w.text.startswith(f"{opened.path}: ")}  # of single runs
     _say_all([warning for warning in study.warnings if warning not in known])
     return study
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -98,6 +99,57 @@ FORMATS: tuple[Entry, ...] = (
         dialects=("plain", "compressed"),
         suffixes=(".cubex",),
     ),
+    Entry(
+        "extrap-text",
+        "Extra-P text file (PARAMETER, POINTS, REGION, DATA)",
+        "callgrove.formats.extrap.text:FORMAT",
+        writes=True,
+        suffixes=(".txt",),
+    ),
+    Entry(
+        "extrap-talpas",
+        "Extra-P TaLPas file (a line per value)",
+        "callgrove.formats.extrap.records:TALPAS",
+        writes=True,
+        suffixes=(".talpas",),
+    ),
+    Entry(
+        "extrap-json",
+        "Extra-P JSON file",
+        "callgrove.formats.extrap.json_new:FORMAT",
+        writes=True,
+        suffixes=(".json",),
+    ),
+    Entry(
+        "extrap-json-old",
+        "Extra-P JSON file of the older form (ids)",
+        "callgrove.formats.extrap.json_old:FORMAT",
+        writes=True,
+    ),
+    Entry(
+        "extrap-jsonl",
+        "Extra-P JSON Lines file",
+        "callgrove.formats.extrap.records:JSON_LINES",
+        writes=True,
+        suffixes=(".jsonl",),
+    ),
+    Entry(
+        "extrap-experiment",
+        "Extra-P experiment with its models (.extra-p)",
+        "callgrove.formats.extrap.experiment:FORMAT",
+        writes=True,
+        suffixes=(".extra-p",),
+    ),
+    Entry(
+        "extrap-binary3",
+        "Extra-P 3 experiment (binary)",
+        "callgrove.formats.extrap.binary3:FORMAT",
+    ),
+    Entry(
+        "runs",
+        "folder of runs, one per parameter point",
+        "callgrove.formats.runs.folder:FORMAT",
+    ),
 )
 
 
@@ -144,11 +196,14 @@ def _import(entry: Entry) -> Format:
     return cast(Format, getattr(importlib.import_module(module), name))
 
 
-def detect(source: Source) -> tuple[Format, Match]:
-    """The format with the strongest claim to the content. A tie, or no claim, is an error that says so."""
+def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]:
+    """The format with the strongest claim to the content. A tie, or no claim, is an error that says so. Formats named
+    in `without` are not asked."""
     claims: list[tuple[Format, Match]] = []
     missing: list[str] = []
     for entry in FORMATS:
+        if entry.name in without:
+            continue
         try:
             format_ = _import(entry)
         except ImportError as error:  # one format that cannot be loaded must not stop the others

@@ -1,0 +1,119 @@
+"""A folder whose entries are runs with their parameters in the name.
+
+A folder is claimed where the names of its folders (or files) follow the grammar and one of them is recognised as a run.
+What has no such name is left alone and said, unless nothing has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError, InputError
+from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
+from callgrove.formats.runs.opened_runs import NAME, RunAt, open_runs, runs_in
+from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.run_names import (
+    EXAMPLE,
+    NamedRun,
+    agreed,
+    as_extra_p_reads,
+    by_pattern,
+    by_table,
+    parse_named_file,
+)
+
+__all__ = ["FORMAT"]
+
+LOOKED_AT = 64  # entries whose names are tried for a match
+TRIED = 2  # entries that are opened for it
+
+
+class RunsFormat:
+    name = NAME
+    title = "folder of runs, one per parameter point"
+
+    def match(self, source: Source) -> Match | None:
+        if not source.is_folder:
+            return None
+        try:
+            entries = list(islice(_entries(source.path), LOOKED_AT))
+            named = [entry for entry in entries if parse_named_file(entry.name) is not None]
+            if any(next(runs_in(source.inside(entry)), None) is not None for entry in named[:TRIED]):
+                return Match(Grade.STRONG, f"its entries are named like runs ({named[0].name})")
+        except (OSError, CallgroveError):  # not ours to read
+            return None
+        return None
+
+    def read(self, source: Source, options: ReadOptions) -> Experiment:
+        entries = list(_entries(source.path))
+        if not entries:
+            raise InputError(f"{source.path}: is empty; expected folders of runs, like {EXAMPLE}/")
+        named, notes = _named(entries, source.path, options)
+        runs: list[RunAt] = []
+        for one in named:
+            place = source.path / one.name
+            found = list(runs_in(Source(place)))
+            if not found:
+                notes.append(f"{place}: nothing in it was recognised as a run")
+            runs += [RunAt(path, one.name, dict(one.parameters)) for path in found]
+        if not runs:
+            raise InputError(f"{source.path}: no run was recognised in {source.path}/*/*; see `callgrove formats`")
+        return _with_notes(open_runs(runs, source.path.name, str(source.path), "", options), notes)
+
+    def check(self, source: Source, options: ReadOptions) -> list[Problem]:
+        """What opening all runs has to say."""
+        found = self.read(source, options)
+        return [Problem(w.severity, source.path.name, "runs", w.text) for w in found.warnings]
+
+
+FORMAT = RunsFormat()
+
+
+def _entries(folder: Path) -> Sequence[Path]:
+    """What may be runs, in the order of their names: folders, or files where there is no folder."""
+    visible = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    folders = [entry for entry in visible if entry.is_dir()]
+    return folders or visible
+
+
+def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple[list[NamedRun], list[str]]:
+    """The entries with their parameters, and what is worth saying."""
+    names = [entry.name for entry in entries]
+    notes: list[str] = []
+    if options.folder_pattern:
+        found = by_pattern(names, options.folder_pattern)
+    elif options.points_file:
+        found = by_table(names, Path(options.points_file))
+    else:
+        parsed = [parse_named_file(name) for name in names]
+        found = [one for one in parsed if one is not None]
+        if not found:
+            raise InputError(
+                f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, "
+                "or say how with --folder-pattern or --points"
+            )
+        if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
+            notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")
+        notes += [f"{folder}: {text}" for text in _differences(found)]
+    try:
+        runs, said = agreed(found, options.strict)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from None
+    return runs, notes + [f"{folder}: {text}" for text in said]
+
+
+def _differences(found: Sequence[NamedRun]) -> list[str]:
+    for one in found:
+        if as_extra_p_reads(one.name) != list(one.parameters.items()):
+            ours = ", ".join(f"{name}={value:g}" for name, value in one.parameters.items())
+            return [f"{one.name} is read as {ours}; Extra-P 4.2.5 reads that name differently"]
+    return []
+
+
+def _with_notes(experiment: Experiment, notes: Sequence[str]) -> Experiment:
+    added = tuple(InputWarning(Severity.NOTE, note) for note in notes)
+    return replace(experiment, warnings=(*added, *experiment.warnings))

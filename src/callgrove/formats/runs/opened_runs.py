@@ -1,0 +1,84 @@
+"""Opening the runs of a set, each with the format that its content shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError, InputError, NotRecognised
+from callgrove.formats.interface import ReadOptions
+from callgrove.formats.registry import detect, load
+from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.joining import join_runs
+from callgrove.model.runs import Run
+
+__all__ = ["RunAt", "open_runs", "runs_in"]
+
+NAME = "runs"
+
+
+@dataclass(frozen=True)
+class RunAt:
+    """One execution: where it lies and what it was started with."""
+
+    path: Path
+    name: str
+    parameters: dict[str, float]
+
+
+def runs_in(source: Source, format_name: str = "") -> Iterator[Path]:
+    """The runs at a place: itself, or what lies in it and is recognised. Names that begin with a dot are skipped."""
+    if format_name or not source.is_folder or _is_run(source):
+        yield source.path
+        return
+    for inner in sorted(source.path.iterdir()):
+        if not inner.name.startswith(".") and _is_run(source.inside(inner)):
+            yield inner
+
+
+def _is_run(source: Source) -> bool:
+    try:
+        detect(source, without=(NAME,))  # folders of folders of runs are no runs
+    except NotRecognised:
+        return False
+    return True
+
+
+def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, options: ReadOptions) -> Experiment:
+    """All runs as one experiment, sorted by their points. One that cannot be read is damage; under `strict` it is an
+    error."""
+    ordered = sorted(runs, key=lambda run: (tuple(run.parameters.values()), run.name, run.path))
+    parts: list[tuple[Run, Experiment]] = []
+    warnings: list[InputWarning] = []
+    repetitions: dict[tuple[float, ...], int] = {}
+    for number, run in enumerate(ordered):
+        options.progress("opening runs", number, len(ordered))
+        try:
+            opened = _open(run.path, format_name, options)
+        except InputError as error:
+            if options.strict:
+                raise
+            warnings.append(InputWarning(Severity.DAMAGE, f"a run was left out: {error}"))
+            continue
+        point = tuple(run.parameters.values())
+        repetitions[point] = repetitions.get(point, 0) + 1
+        parts.append((Run(run.name, dict(run.parameters), repetitions[point], str(run.path)), opened))
+    if not parts:
+        raise InputError(f"{path}: none of its {len(ordered)} runs can be read; {warnings[0].text}")
+    return join_runs(parts, NAME, title, path, warnings)
+
+
+def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
+    source = Source.of(path)
+    chosen = load(format_name) if format_name else detect(source, without=(NAME,))[0]
+    try:
+        opened = chosen.read(source, options)
+    except CallgroveError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: {error}") from error
+    if not isinstance(opened, Experiment):
+        raise InputError(f"{path}: holds series over parameters already, so it cannot be one run of a study")
+    return opened

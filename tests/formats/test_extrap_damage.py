@@ -1,0 +1,67 @@
+"""Extra-P's files cut off and with flipped bits: only errors made for users, in bounded time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from callgrove.analysis.tables import export
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError, InvalidExperiment
+from callgrove.formats.interface import Checks, Dumps, ReadOptions
+from callgrove.formats.registry import detect, load
+from callgrove.model.study import Study
+from tests.formats.damage import EXHAUSTIVE, Case, answers, bounded, chance
+from tests.formats.extrap_files import CORPUS
+
+SAMPLES = sorted(CORPUS.iterdir())
+
+
+def damages(path: Path) -> list[Case]:
+    data, rng = path.read_bytes(), chance("extrap", path.name)
+    n = 1000 if EXHAUSTIVE else 50
+    cuts = sorted({0, 1, len(data) - 1, *(rng.randrange(len(data)) for _ in range(n))})
+    cases = [Case(f"cut at {at}", data[:at]) for at in cuts]
+    for k in range(n):
+        broken = bytearray(data)
+        for _ in range(1 if k % 3 else 16):
+            broken[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        cases.append(Case(f"flip {k}", bytes(broken)))
+    return cases
+
+
+def ask(path: Path, format_name: str) -> None:
+    """Everything that can be asked of a file, as the format that it was in or may be now."""
+    for format_ in (load(format_name), None):
+        try:
+            chosen = format_ or detect(Source.of(path))[0]
+            study = chosen.read(Source.of(path), ReadOptions())
+            assert isinstance(study, Study)
+            assert study.validate() == []
+            list(export(study, "series"))
+            assert isinstance(chosen, Checks)
+            list(chosen.check(Source.of(path), ReadOptions()))
+            assert isinstance(chosen, Dumps)
+            list(chosen.dump(Source.of(path)))
+        except CallgroveError as error:
+            if isinstance(error, InvalidExperiment) or "\n" in str(error):
+                raise
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_damage(path: Path, tmp_path: Path) -> None:
+    name = f"extrap-{path.name.partition('.')[0]}"
+    for case in damages(path):
+        target = tmp_path / "data"
+        target.unlink(missing_ok=True)
+        target.write_bytes(case.data)
+        with bounded(case.label):
+            ask(target, name)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_the_command_line_on_half_a_file(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / path.name
+    target.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    answers(target, path.name, ("info",), ("export", "--table", "series"), ("check",))

@@ -1,0 +1,204 @@
+"""Folders of runs, and runs with points that a user says. The runs are copies of one database that we write here, so
+that every expected value follows from that of the database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+import pytest
+
+from callgrove.binary.sources import HEAD_BUDGET, Source
+from callgrove.errors import CallgroveError, InputError, UsageError
+from callgrove.examples import example
+from callgrove.formats.interface import ReadOptions, WriteOptions
+from callgrove.formats.registry import detect, open_path, writer_of
+from callgrove.formats.runs.points import open_points
+from callgrove.formats.transfer import write
+from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.folding import Combination, of_scaling
+from callgrove.model.metrics import Scope
+from tests.formats.contract import counted_reading, fingerprint
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("database") / "stencil.d"
+    write(example(), writer_of("hpctoolkit-release"), target, WriteOptions())
+    return target
+
+
+def runs(database: Path, folder: Path, *names: str) -> Path:
+    """A folder with a copy of the database under each name."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        copytree(database, folder / name)
+    return folder
+
+
+def opened(folder: Path, **options: object) -> Experiment:
+    found = open_path(folder, options=replace(ReadOptions(), **options))  # type: ignore[arg-type]
+    assert isinstance(found, Experiment)
+    return found
+
+
+def test_a_folder_of_databases(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path / "study", "app.p8.n10.r1", "app.p4.n10.r1", "app.p4.n10.r2")
+    before = fingerprint(folder)
+    found, one = opened(folder), opened(database)
+    assert (found.format, found.title, found.path) == ("runs", "study", str(folder))
+    assert [dict(run.parameters) for run in found.runs] == [{"p": 4}, {"p": 4}, {"p": 8}]
+    assert [run.repetition for run in found.runs] == [1, 2, 1]
+    assert len(found.profiles) == 3 * len(one.profiles)
+    assert len(found.metrics) == len(one.metrics)
+    assert found.contexts.n_listed == one.contexts.n_listed
+    for name in one.metrics.quantities:
+        assert found.root_total(name) == pytest.approx(3 * one.root_total(name), rel=1e-12)
+    for row in range(len(one.metrics)):
+        whole, part = found.values.totals(row, found.profiles.measured), one.values.totals(row, one.profiles.measured)
+        np.testing.assert_allclose(whole[: len(part)], 3 * part, rtol=1e-12)
+    assert fingerprint(folder) == before
+
+
+@pytest.mark.parametrize("scaling", ["weak", "weak_threaded", "strong"])
+def test_scaling(scaling: str, database: Path, tmp_path: Path) -> None:
+    """Two equal runs: the statistics of a call path are those of its profiles, or of their sum."""
+    folder = runs(database, tmp_path, "app.p4.r1", "app.p4.r2", "app.p8.r1")
+    study = opened(folder).study(combination=of_scaling(scaling))
+    one = opened(database)
+    metric = one.default_metric
+    each = np.stack([one.totals(metric, Scope.EXCLUSIVE, np.array([p])) for p in one.profiles.measured.tolist()])
+    hottest = int(np.argmax(each.sum(axis=0)[: one.contexts.n_listed]))
+    path = "->".join(_path(one, hottest))
+    same = [c for c in range(one.contexts.n_listed) if _path(one, c) == _path(one, hottest)]
+    values = each[:, same].sum(axis=1)
+    if scaling == "weak_threaded":
+        values = values[values != 0]
+    series = study.series(path, metric)
+    expected = values if scaling != "strong" else np.array([values.sum()])
+    assert study.scaling == scaling
+    assert series.repetitions.tolist() == [2, 1]
+    for k in range(2):
+        assert series.mean[k] == pytest.approx(expected.mean(), rel=1e-12)
+        assert series.maximum[k] == pytest.approx(expected.max(), rel=1e-12)
+        assert series.std[k] == pytest.approx(expected.std(), rel=1e-9, abs=1e-12 * expected.max())
+
+
+def _path(experiment: Experiment, context: int) -> tuple[str, ...]:
+    tree = experiment.contexts
+    names: list[str] = []
+    while context >= 0:
+        names.insert(0, tree.label(context).replace("->", "- >"))
+        context = int(tree.parent[context])
+    return tuple(names)
+
+
+def test_runs_inside_of_folders_are_repetitions(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path, "p1/first", "p1/second", "p2/first", "p2/.hidden")
+    (folder / "p1" / "notes.txt").write_text("nothing")
+    assert [(dict(run.parameters), run.repetition) for run in opened(folder).runs] == [
+        ({"p": 1}, 1),
+        ({"p": 1}, 2),
+        ({"p": 2}, 1),
+    ]
+
+
+def test_patterns_and_tables(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path / "study", "first", "second")
+    with pytest.raises(InputError, match=r"first' has no parameter.*app\.p4\.n100\.r1.*--folder-pattern"):
+        open_path(folder, "runs")
+    table = tmp_path / "points.csv"
+    table.write_text("folder,p\nfirst,1\nsecond,2\n")
+    found = open_path(folder, "runs", ReadOptions(points_file=str(table)))
+    assert isinstance(found, Experiment)
+    assert [dict(run.parameters) for run in found.runs] == [{"p": 1}, {"p": 2}]
+    folder = runs(database, tmp_path / "other", "run_1_of", "run_2_of")
+    found = open_path(folder, "runs", ReadOptions(folder_pattern="run_{k}_of"))
+    assert isinstance(found, Experiment)
+    assert [dict(run.parameters) for run in found.runs] == [{"k": 1}, {"k": 2}]
+
+
+def test_one_broken_run(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path, "app.p1", "app.p2", "app.p4")
+    meta = folder / "app.p2" / "meta.db"
+    meta.write_bytes(meta.read_bytes()[:200])
+    found = opened(folder)
+    assert [dict(run.parameters) for run in found.runs] == [{"p": 1}, {"p": 4}]
+    assert any("app.p2" in w.text for w in found.damage)
+    with pytest.raises(CallgroveError, match=r"app\.p2"):
+        opened(folder, strict=True)
+
+
+def test_what_is_left_alone_is_said(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path, "app.p1", "app.p2", "backup")
+    (folder / "app.p4").mkdir()
+    texts = [w.text for w in opened(folder).warnings if w.severity == Severity.NOTE]
+    assert any("backup" in text for text in texts)
+    assert any("app.p4" in text and "nothing" in text for text in texts)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="is empty"):
+        open_path(tmp_path / "empty", "runs")
+
+
+def test_different_parameters_are_refused(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path, "app.p1", "app.q2")
+    with pytest.raises(InputError, match=r"app\.p1 has the parameters p, but app\.q2 has q"):
+        open_path(folder)
+
+
+def test_a_study_is_no_run(tmp_path: Path) -> None:
+    for p in (1, 2):
+        (tmp_path / f"p{p}").mkdir()
+        (tmp_path / f"p{p}" / "x").write_text("PARAMETER p\nPOINTS 1\nREGION f\nDATA 1\n")
+    with pytest.raises(InputError, match="series over parameters already"):
+        open_path(tmp_path)
+
+
+def test_points_said_by_the_user(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path, "a", "b", "c")
+    found = open_points(
+        [("p=2,n=1", str(folder / "b")), ("n=1,p=1", str(folder / "a")), ("p=2,n=1", str(folder / "c"))]
+    )
+    assert [(dict(run.parameters), run.repetition, run.name) for run in found.runs] == [
+        ({"p": 1, "n": 1}, 1, "a"),
+        ({"p": 2, "n": 1}, 1, "b"),
+        ({"p": 2, "n": 1}, 2, "c"),
+    ]
+    study = found.study(combination=Combination.SUM)
+    assert study.points.tolist() == [[1, 1], [2, 1]]
+    with pytest.raises(UsageError, match="other parameters"):
+        open_points([("p=1", str(folder / "a")), ("q=1", str(folder / "b"))])
+    with pytest.raises(InputError, match="missing"):
+        open_points([("p=1", str(folder / "missing"))])
+    (tmp_path / "x").mkdir()
+    with pytest.raises(InputError, match="nothing in it was recognised"):
+        open_points([("p=1", str(tmp_path / "x"))])
+
+
+def test_detection_stays_within_its_budget(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = runs(database, tmp_path, *(f"app.p{p}.r1" for p in range(1, 5)))
+    for p in range(5, 9):
+        (folder / f"app.p{p}").mkdir()
+        (folder / f"app.p{p}" / "big.json").write_text('{"x": "' + "y" * 100_000)
+    with counted_reading(monkeypatch) as counts:
+        assert detect(Source.of(folder))[0].name == "runs"
+    assert 0 < sum(counts) <= HEAD_BUDGET
+
+
+def test_folders_in_folders_do_not_multiply(tmp_path: Path) -> None:
+    """Names that follow the grammar at every level, and nothing in them."""
+    place = tmp_path
+    for _ in range(60):
+        for k in (1, 2):
+            (place / f"a{k}").mkdir()
+        place = place / "a1"
+    with pytest.raises(CallgroveError, match="no performance data"):
+        open_path(tmp_path)
+
+
+def test_a_link_to_itself_ends(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path, "app.p1", "app.p2")
+    (folder / "app.p4").symlink_to(folder)
+    assert len(opened(folder).runs) == 4  # the two inside of the link are runs at p=4
