@@ -68,7 +68,8 @@ def _one(conditions: Conditions, scale: Fraction, source: Path, to: str) -> Iter
     yield Finding(
         "convert", f"memory / largest section, {what}", ratio, at_most=MOST_MEMORY, note="" if memory else "needs /proc"
     )
-    shutil.rmtree(target)
+    for folder in (target, target.with_suffix(".bytes")):
+        shutil.rmtree(folder)
 
 
 def _converting(source: Path, to: str, target: Path) -> Work:
@@ -78,7 +79,9 @@ def _converting(source: Path, to: str, target: Path) -> Work:
 
 def _floor(source: Path, target: Path) -> Work:
     sizes = [path.stat().st_size for path in target.rglob("*") if path.is_file()]
-    return partial(_read_and_write, source, sizes, target.with_suffix(".bytes"))
+    scratch = target.with_suffix(".bytes")
+    shutil.rmtree(scratch, ignore_errors=True)
+    return partial(_read_and_write, source, sizes, scratch)
 
 
 def _read_and_write(source: Path, sizes: list[int], scratch: Path) -> None:
@@ -87,7 +90,6 @@ def _read_and_write(source: Path, sizes: list[int], scratch: Path) -> None:
     scratch.mkdir()
     for number, size in enumerate(sizes):
         (scratch / str(number)).write_bytes(bytes(size))
-    shutil.rmtree(scratch)
 
 
 @dataclass(frozen=True)
