@@ -16,8 +16,10 @@ from callgrove.binary.sources import Source
 from callgrove.cli.main import main
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
 from callgrove.formats.hpctoolkit.legacy import FORMAT
-from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import detect, open_path
+from callgrove.formats.interface import ReadOptions, WriteOptions, Writes
+from callgrove.formats.registry import detect, load, open_path
+from callgrove.formats.transfer import transfer
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
@@ -427,3 +429,31 @@ def test_a_genuine_database_without_its_metric_db(cpi: Path, tmp_path: Path) -> 
         have, want = (e.totals("CPUTIME (usec)", scope) for e in (alone, whole))
         assert have == pytest.approx(want, rel=1e-5, abs=20)
     assert run("tree", str(tmp_path / "data"))[0] == 0
+
+
+def exclusive_by_path(experiment: Experiment, quantity: str) -> dict[str, float]:
+    """Exclusive cost by the functions and loops on the way: what lines, calls and roots are called differs."""
+    tree, cost = experiment.contexts, experiment.totals(quantity, Scope.EXCLUSIVE)
+    shown = (ContextKind.FUNCTION, ContextKind.INLINED, ContextKind.LOOP)
+    paths: list[str] = []
+    out: dict[str, float] = {}
+    for context in range(tree.n_listed):
+        above = paths[tree.parent[context]] if tree.parent[context] >= 0 else ""
+        paths.append(above + (f"/{tree.label(context)}" if tree.kind[context] in shown else ""))
+        out[paths[-1]] = out.get(paths[-1], 0.0) + float(cost[context])
+    return {path: value for path, value in out.items() if value}
+
+
+@pytest.mark.parametrize("name", ["plain20", "loops21", "inlined22"])
+def test_costs_survive_where_function_scopes_nest_otherwise(name: str, tmp_path: Path) -> None:
+    """In 2.x a loop inside of another one counts for the function alone; in a released database for both."""
+    source = opened(CORPUS_FOLDER / "hpctoolkit" / "legacy" / f"{name}.d")
+    released = load("hpctoolkit-release")
+    assert isinstance(released, Writes)
+    transfer(source, released.open_writer(tmp_path / "new.d", WriteOptions()))
+    target = open_path(tmp_path / "new.d")
+    assert isinstance(target, Experiment)
+    for quantity in source.metrics.quantities:
+        before, after = (exclusive_by_path(experiment, quantity) for experiment in (source, target))
+        assert after == pytest.approx(before)
+        assert sum(after.values()) == pytest.approx(target.root_total(quantity))

@@ -167,11 +167,13 @@ def _bases(metrics: Metrics, wanted: list[Wanted], slots: Slots) -> tuple[list[i
 
 
 def _source_statistics(metrics: Metrics, row: int) -> dict[str, int]:
-    """The ids of the source's own summary for one metric in one scope. The sum has no row of its own; with several
-    statistics its id is the one that is missing in their sequence."""
+    """The ids of the source's own summary for one metric in one scope. The sum has no row of its own; where the source
+    did not tell its id, and there are several statistics, it is the one that is missing in their sequence."""
     metric = metrics[row]
     same = [m for m in metrics if m.name == metric.name and m.scope == metric.scope and m.statistic]
     out = {m.statistic: m.source_id for m in same if m.source_id is not None}
+    if metric.summary_id is not None:
+        return out | {SUM: metric.summary_id}
     first = metric.source_id
     if first is None or not out:
         return {} if first is None else {SUM: first}

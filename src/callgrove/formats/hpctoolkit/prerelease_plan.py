@@ -123,6 +123,10 @@ class TagTree:
         return np.where((out >= 0) & self.listed, out, NOWHERE).astype(np.int32)
 
     @property
+    def contained_in(self) -> Ids | None:
+        return None
+
+    @property
     def _moved(self) -> Bools:
         """Rows that have another parent than in the model."""
         n = len(self.contexts)

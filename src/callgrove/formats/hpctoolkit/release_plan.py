@@ -175,6 +175,14 @@ class FileTree:
         return np.where(lexical, self.above, NOWHERE).astype(np.int32)
 
     @cached_property
+    def contained_in(self) -> Ids | None:
+        n = len(self.contexts)
+        within = np.where(self.contexts.within < 0, NOWHERE, self.contexts.within).astype(np.int32)
+        if not (self.listed[:n] & (within != self.around[:n])).any():
+            return None
+        return np.append(within, np.full(len(self) - n, NOWHERE, np.int32)).astype(np.int32)
+
+    @cached_property
     def sample_ids(self) -> Ints:
         """The file's id of every context that a sample may be on; -1, idle, picks the last one, context 0."""
         ids, n = self.id[: len(self.contexts)].copy(), len(self.contexts)

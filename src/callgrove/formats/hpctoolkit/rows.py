@@ -7,6 +7,7 @@ Beside what an experiment stores, a database wants
     lines               released: with the inclusive values of call sites that were moved below them;
                         pre-release: inclusive is function, as what a line calls hangs beside it
     function, execution sums of exclusive values, where only these are stored
+    function            the same, where the source nests its function scopes otherwise than the file (databases of 2.x)
 
 All of this is linear in the values: it may be computed for any part of a profile, and equal rows of several parts are
 added up when the parts come together. So the order and the size of what a writer is given do not matter.
@@ -50,6 +51,10 @@ class PlacedTree(Protocol):
     @property
     def around(self) -> Ids:
         """The row whose function-scope cost contains that of a row."""
+
+    @property
+    def contained_in(self) -> Ids | None:
+        """The row whose function-scope cost contained that of a row in the source; None where that is `around`."""
 
     @property
     def inclusive_to(self) -> Ids:
@@ -182,10 +187,23 @@ class RowMaker:
             if (names >= 0).any() and len(own := _chosen(rows, names[rows.metric] >= 0)):
                 parts.append(_renamed(_gathered(own, owner, tree.depth), names))
         kept = plan.stored[rows.metric] >= 0
+        if tree.contained_in is not None:
+            function = self._function[rows.metric]
+            kept &= ~function
+            parts.append(_renamed(self._nested_anew(rows.take(function), tree.contained_in), plan.stored))
         kept[special[self._is_replaced(of_special)]] = False
         stored = self._in_file(_renamed(_chosen(rows, kept), plan.stored))
         out = _merged(stored, self._in_file(SparseBlock.joined(parts))) if parts else combined(stored)
         return _chosen(out, out.value != 0)
+
+    def _nested_anew(self, rows: SparseBlock, contained_in: Ids) -> SparseBlock:
+        """Function-scope values as the file nests them: what each context has for itself, added up anew."""
+        if not len(rows):
+            return rows
+        taken = _climbed(rows, contained_in)
+        own = SparseBlock.joined([rows, SparseBlock(taken.profile, taken.context, taken.metric, -taken.value)])
+        own = combined(own)
+        return _gathered(own.take(own.value != 0), self._tree.around, self._tree.depth)
 
     def _in_file(self, rows: SparseBlock) -> SparseBlock:
         return SparseBlock(rows.profile, self._ids[rows.context], rows.metric, rows.value)
