@@ -16,16 +16,16 @@ Deviations that are honoured: 8-byte integers in the tables of compressed data; 
 attribute values and raw `<` in CubePL; checksums that are 32 too low; one more block of zeros after members whose
 size is a multiple of 512; minima and maxima in cells where nothing was measured; counters that went below zero.
 
-    format.py       detection, reading, checking, dumping, writing
-    anchor.py       anchor.xml as flat tables
-    cubepl_text.py  repairs the XML that CubeLib writes around CubePL
-    value_types.py  the data types; composites.py those with several fields
-    traversal.py    row positions
-    rows.py         index and data of one metric, checked
-    values.py       values in the model's ids, read when asked for
-    tables.py       from the anchor to the model: metrics, contexts, system, topologies
-    clusters.py     iterations out of clustered call trees
-    writer.py       writes; plan.py what goes where, anchor_writer.py the XML, spool.py rows out of any order,
-                    losses.py what a Cube file cannot hold
-    fields.py       every field, for `dump`
+    format.py        detection, and what the format can do; reading.py puts an experiment together
+    anchor.py        anchor.xml as flat tables; cubepl_text.py repairs the XML that CubeLib writes around CubePL
+    tables.py        from the anchor to the model: metrics, contexts, system, topologies
+    words.py         names and types of Cube; metric_words.py what only Cube's metrics say
+    value_types.py   the data types; composites.py those with several fields
+    traversal.py     row positions
+    rows.py          index and data of one metric, checked
+    values.py        values in the model's ids, read when asked for
+    clusters.py      iterations out of clustered call trees
+    writer.py        writes: plan.py and places.py say what goes where, anchor_writer.py makes the XML, spool.py makes
+                     rows out of any order, tar_writer.py the archive, losses.py tells what a Cube file cannot hold
+    consistency.py   what `check` looks for; fields.py every field, for `dump`
 """
