@@ -1,0 +1,14 @@
+"""GPU traces in SQLite: rocprofv3's rocpd, the draft schema that preceded it, RPD, Nsight Systems.
+
+Specification: gpu-traces.md. Four families of schemas, one way to an experiment:
+
+    sqlite_file.py   a database that is safe to read: header checked, read-only, columns by name, any type in any cell
+    files.py         what a user names (files, folders, index.yaml) -> databases, each once
+    dataset.py       what a family's reader gives: processes, lanes, devices, and events in chunks
+    ranks.py         which rank a process is
+    spans.py         events of any number of data sets as the spans of one experiment
+    experiment.py    data sets -> experiment
+
+A row is known by its data set and its id, never by process or thread numbers: these repeat on every node. No SQL text
+of a file is ever run: only base tables are read, by quoted names that were found in its schema.
+"""

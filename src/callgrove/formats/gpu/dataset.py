@@ -1,0 +1,134 @@
+"""What the reader of a family gives: a data set, one set of tables in one file, with one process or several.
+
+    processes   uid, pid, host, machine, ...                one data set of rocpd has one; RPD and Nsight may have more
+    devices     GPUs and CPUs of a process
+    lanes       threads, streams, queues: where events happen; they become profiles
+    events      chunks of columns in file order; `span` numbers them from 0 over all tables of the data set
+
+An event's `name` and `category` number the data set's own `strings`, its `lane` the data set's `lanes`. Events whose
+end comes before their start are kept as they are: who adds up durations leaves them out and counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from callgrove.formats.gpu.sqlite_file import MISSING
+from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
+from callgrove.model.experiment import InputWarning
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces import SideTable
+
+__all__ = ["EVENT_COLUMNS", "CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process"]
+
+# What a chunk may be asked for; it always has `span` as well.
+EVENT_COLUMNS = ("kind", "category", "name", "start_ns", "end_ns", "lane", "correlation", "parent_correlation")
+
+Events = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process. `machine` is equal for processes whose clocks are; `rank` is -1 unless the data itself says it."""
+
+    uid: str
+    pid: int
+    host: str = ""
+    machine: str = ""
+    command: str = ""
+    rank: int = ABSENT
+    start_ns: int = MISSING
+    end_ns: int = MISSING
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets: never shown
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of a process; `index` counts those of one kind (GPU, CPU, NIC)."""
+
+    process: int
+    kind: str
+    index: int
+    name: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Where events happen: a thread, or a stream or queue of a device. `number` is the file's own (tid, stream id)."""
+
+    process: int
+    kind: ProfileKind
+    number: int
+    name: str = ""
+    device: int = ABSENT  # number of a `Device`
+
+
+@dataclass(frozen=True)
+class CounterRows:
+    """Measured quantities over time; `name` numbers `names`."""
+
+    lane: Ids
+    name: Ids
+    time_ns: Ints
+    value: Floats
+    names: tuple[str, ...] = ()
+
+
+class Names:
+    """The strings of a data set, each once; numbers never change."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._number: dict[str, int] = {}
+
+    def __call__(self, text: str | None) -> int:
+        """The number of a text; -1 for none."""
+        if text is None:
+            return ABSENT
+        number = self._number.setdefault(text, len(self.all))
+        if number == len(self.all):
+            self.all.append(text)
+        return number
+
+    def numbers(self, texts: Sequence[str | None] | Array) -> Ids:
+        return np.array([self(text) for text in texts], np.int32)
+
+
+class DataSet(Protocol):
+    """One set of tables."""
+
+    path: Path
+    version: str
+    processes: Sequence[Process]
+    devices: Sequence[Device]
+    lanes: Sequence[Lane]
+    warnings: list[InputWarning]
+
+    @property
+    def strings(self) -> Sequence[str]:
+        """Texts that events refer to; it may grow while chunks are read."""
+
+    @property
+    def live(self) -> bool:
+        """Is another process still writing it?"""
+
+    def count(self) -> int:
+        """How many events there are."""
+
+    def events(self, columns: Sequence[str]) -> Iterator[Events]:
+        """Chunks of the columns asked for and `span`, in file order."""
+
+    def side(self, name: str) -> SideTable | None:
+        """kernel, copy, alloc, argument, counter: what only some events have; `span` is the data set's own number."""
+
+    def counters(self) -> CounterRows | None:
+        """Quantities over time that belong to no event."""
+
+    def close(self) -> None:
+        """Give back the file."""

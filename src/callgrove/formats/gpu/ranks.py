@@ -1,0 +1,116 @@
+"""Which rank a process is.
+
+Specification: gpu-traces.md 2.4. The first rule that answers for all processes wins:
+
+    1. the user names an environment variable (`--rank-env`)
+    2. the data says so (MPI_RANKS, metadata)
+    3. a launcher's variable in the environment that was recorded
+    4. a number in the file name, if all have one and all differ
+    5. the order of (host, start, pid, uid)
+
+Two processes that claim one rank make the claim worthless for all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from callgrove.errors import UsageError
+from callgrove.formats.gpu.dataset import Process
+from callgrove.model.arrays import ABSENT
+
+__all__ = ["RANK_VARIABLES", "ranks_of"]
+
+# Most specific first. MPI_LOCALRANKID counts within a node and is no rank.
+RANK_VARIABLES = (
+    "PMIX_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "MPT_MPI_RANK",
+    "PALS_RANKID",
+    "FLUX_TASK_RANK",
+    "SLURM_PROCID",
+    "JSM_NAMESPACE_RANK",
+    "ALPS_APP_PE",
+    "PMI_ID",
+)
+FILE_NUMBERS = tuple(map(re.compile, (r"rank[_-]?(\d+)", r"\.r(\d+)\.", r"_(\d+)\.db$")))
+
+Claims = list[int]
+
+
+def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str = "") -> tuple[list[int], list[str]]:
+    """The rank of every process, and what a user should know about how it was found."""
+    if variable:
+        claims = [_number(p.environment.get(variable)) for p in processes]
+        if ABSENT in claims:
+            unset = processes[claims.index(ABSENT)]
+            raise UsageError(
+                f"--rank-env {variable}: the recorded environment of process {unset.pid} on {unset.host or 'its node'}"
+                " does not have it as a number"
+            )
+        return claims, _twice(claims, variable)
+    notes: list[str] = []
+    for claim in (_told, _from_environment, lambda p: _from_names(paths)):
+        claims = claim(processes)
+        if not claims or ABSENT in claims:
+            continue
+        if len(set(claims)) == len(claims):
+            return claims, notes
+        notes = ["two processes claim the same rank: ranks follow the order of host, start and process number"]
+        break
+    return _by_order(processes), notes
+
+
+def _twice(claims: Claims, variable: str) -> list[str]:
+    if len(set(claims)) == len(claims):
+        return []
+    return [f"{variable} gives several processes the same rank"]
+
+
+def _told(processes: Sequence[Process]) -> Claims:
+    return [p.rank for p in processes]
+
+
+def _from_environment(processes: Sequence[Process]) -> Claims:
+    for variable in RANK_VARIABLES:
+        claims = [_number(p.environment.get(variable)) for p in processes]
+        if ABSENT in claims:
+            continue
+        if variable == "SLURM_PROCID" and len(set(claims)) < len(claims) and not any(map(_many_tasks, processes)):
+            continue  # every job step without tasks says 0
+        return claims
+    return []
+
+
+def _many_tasks(process: Process) -> bool:
+    return _number(process.environment.get("SLURM_NTASKS")) > 1
+
+
+def _from_names(paths: Sequence[Path]) -> Claims:
+    for pattern in FILE_NUMBERS:
+        found = [pattern.search(path.name) for path in paths]
+        claims = [int(match[1]) for match in found if match]
+        if len(claims) == len(paths) and len(set(claims)) == len(claims):
+            return claims
+    return []
+
+
+def _by_order(processes: Sequence[Process]) -> Claims:
+    key: Callable[[int], tuple[str, int, int, str]] = lambda k: (  # noqa: E731
+        processes[k].host,
+        processes[k].start_ns,
+        processes[k].pid,
+        processes[k].uid,
+    )
+    ranks = [0] * len(processes)
+    for rank, k in enumerate(sorted(range(len(processes)), key=key)):
+        ranks[k] = rank
+    return ranks
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else ABSENT

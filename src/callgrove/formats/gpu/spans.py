@@ -1,0 +1,148 @@
+"""The events of any number of data sets as the spans of one experiment.
+
+Data sets come one after the other, each in file order: span number = events of the data sets before + own number.
+Names and categories go through one list of strings that only grows. Depth needs all events of a data set at once, so
+it is computed when asked for and kept for one data set at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.formats.gpu.dataset import DataSet, Events, Names
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.intervals import nesting
+from callgrove.model.traces import SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
+
+__all__ = ["HOST_KINDS", "DataSetSpans"]
+
+HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)  # what nests on a thread
+
+
+class DataSetSpans:
+    """Spans of data sets; `profiles[d]` gives the profile of every lane of data set d."""
+
+    def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
+        self._datasets, self._profiles = datasets, profiles
+        self._names = Names()
+        self._depths: tuple[int, Ids] = (ABSENT, np.empty(0, np.int32))
+
+    @property
+    def strings(self) -> Sequence[str]:
+        return self._names.all
+
+    @cached_property
+    def firsts(self) -> list[int]:
+        """The number of the first span of every data set, and of the one after the last."""
+        return [0, *accumulate(dataset.count() for dataset in self._datasets)]
+
+    def count(self) -> int:
+        return self.firsts[-1]
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        if unknown := [name for name in columns if name not in SPAN_COLUMNS]:
+            raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
+        for number in range(len(self._datasets)):
+            if profiles is None or np.isin(self._profiles[number], profiles).any():
+                yield from self._chunks_of(number, columns, window, profiles)
+
+    def _chunks_of(
+        self, number: int, columns: Sequence[str], window: Window | None, profiles: Ints | None
+    ) -> Iterator[SpanChunk]:
+        dataset, lane_profiles = self._datasets[number], self._profiles[number]
+        asked = {"lane" if name == "profile" else name for name in columns} - {"depth", "context"}
+        if window is not None:
+            asked |= {"start_ns", "end_ns"}
+        if profiles is not None:
+            asked.add("lane")
+        own = _Translation(dataset, self._names)
+        for events in dataset.events(sorted(asked)):
+            kept = _kept(events, window, lane_profiles, profiles)
+            if kept.any():
+                yield self._translated(number, columns, events, kept, own)
+
+    def _translated(
+        self, number: int, columns: Sequence[str], events: Events, kept: Bools, own: _Translation
+    ) -> SpanChunk:
+        local = events["span"][kept]
+        out: dict[str, Array] = {"span": local + self.firsts[number]}
+        for name in columns:
+            if name == "profile":
+                out[name] = self._profiles[number][events["lane"][kept]]
+            elif name in ("name", "category"):
+                out[name] = own.numbers(events[name][kept])
+            elif name == "depth":
+                out[name] = self._depth(number)[local]
+            elif name == "context":
+                out[name] = np.full(len(local), ABSENT, np.int32)
+            else:
+                out[name] = events[name][kept]
+        return out
+
+    def _depth(self, number: int) -> Ids:
+        if self._depths[0] != number:
+            self._depths = number, _depths(self._datasets[number])
+        return self._depths[1]
+
+    def side(self, name: str) -> SideTable | None:
+        parts = [(first, d.side(name)) for first, d in zip(self.firsts, self._datasets, strict=False)]
+        tables = [(first, table) for first, table in parts if table is not None]
+        if not tables:
+            return None
+        return SideTable(
+            np.concatenate([table.span + first for first, table in tables]),
+            {column: _joined([table.columns[column] for _, table in tables]) for column in tables[0][1].columns},
+        )
+
+
+class _Translation:
+    """From a data set's strings to those of the experiment, as far as they are used."""
+
+    def __init__(self, dataset: DataSet, names: Names) -> None:
+        self._dataset, self._names = dataset, names
+        self._known = np.empty(0, np.int32)
+
+    def numbers(self, own: Ids) -> Ids:
+        strings = self._dataset.strings
+        if len(strings) + 1 > len(self._known):
+            more = np.full(len(strings) + 1, -2, np.int32)
+            more[: max(len(self._known) - 1, 0)] = self._known[:-1]
+            more[-1] = ABSENT  # which -1, no name, picks
+            self._known = more
+        for text in np.unique(own[self._known[own] == -2]).tolist():
+            self._known[text] = self._names(strings[text])
+        return self._known[own]
+
+
+def _kept(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Bools:
+    kept = np.ones(len(events["span"]), np.bool_)
+    if window is not None:
+        start, end = events["start_ns"], events["end_ns"]
+        kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
+    if profiles is not None:
+        kept &= np.isin(lane_profiles[events["lane"]], profiles)
+    return kept
+
+
+def _depths(dataset: DataSet) -> Ids:
+    """How deep host events nest on their thread; device events and those that end before they start: 0."""
+    columns = ("kind", "start_ns", "end_ns", "lane")
+    parts = list(dataset.events(columns))
+    out = np.zeros(dataset.count(), np.int32)
+    if parts:
+        whole: Mapping[str, Array] = {name: np.concatenate([part[name] for part in parts]) for name in columns}
+        host = np.flatnonzero(np.isin(whole["kind"], HOST_KINDS))
+        depth = nesting(whole["start_ns"][host], whole["end_ns"][host], whole["lane"][host]).depth
+        out[host] = np.maximum(depth, 0)
+    return out
+
+
+def _joined(columns: Sequence[Array | tuple[object, ...]]) -> Array | tuple[object, ...]:
+    if all(isinstance(column, np.ndarray) for column in columns):
+        return np.concatenate([np.asarray(column) for column in columns])
+    return tuple(cell for column in columns for cell in column)

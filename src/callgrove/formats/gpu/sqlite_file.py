@@ -1,0 +1,259 @@
+"""A SQLite database that somebody else wrote: checked before it is opened, read-only, columns by name.
+
+Specification: gpu-traces.md 1.1-1.3. Deviations that real files show:
+
+    a write-ahead log beside the file      it may hold committed rows, so the file is not opened as immutable
+    columns that are missing               they read as absent
+    '' or text in a column of numbers      absent, and counted
+    text that is not UTF-8                 decoded with replacement characters
+
+Views, triggers and any other SQL of the file are never run.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+
+from callgrove.errors import CorruptFile, InputError, NotRecognised
+from callgrove.model.arrays import Array, Floats, Ints
+
+__all__ = ["MISSING", "Cells", "SqliteFile", "Type", "header_problem"]
+
+MAGIC = b"SQLite format 3\0"
+HEADER_BYTES = 100
+CHUNK_ROWS = 1 << 16
+MISSING = int(np.iinfo(np.int64).min)  # an absent integer; no time, size or id is that small
+
+Cells = Mapping[str, Array]
+
+
+class Type(Enum):
+    """How the cells of a column are wanted: int64 with `MISSING`, float64 with NaN, or objects that are str or None."""
+
+    INTEGER = "integer"
+    REAL = "real"
+    TEXT = "text"
+
+
+def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
+    """What is wrong with a file that should be a database, as far as its first 100 bytes show."""
+    if not size:
+        return InputError(f"{path}: the file is empty")
+    if head.startswith(b"version https://git-lfs"):
+        return NotRecognised(f"{path}: a Git LFS pointer, not the data; fetch the real file with `git lfs pull`")
+    if head and not any(head):
+        return CorruptFile(
+            path, "SQLite header", offset=0, expected="a database", found="zeros: the export was interrupted"
+        )
+    if not head.startswith(MAGIC):
+        return NotRecognised(f"{path}: not a SQLite database: it begins with {head[:16]!r}")
+    if len(head) < HEADER_BYTES:
+        return CorruptFile(path, "SQLite header", expected=f"{HEADER_BYTES} bytes", found=f"{len(head)}")
+    page = int.from_bytes(head[16:18], "big")
+    page = 65536 if page == 1 else page
+    pages = int.from_bytes(head[28:32], "big")
+    if pages * page > size and head[24:28] == head[92:96] and not _unfinished(path):
+        return CorruptFile(
+            path,
+            "SQLite pages",
+            offset=size,
+            expected=f"{pages} pages of {page} bytes",
+            found=f"a file of {size} bytes: it is truncated",
+        )
+    return None
+
+
+def _unfinished(path: Path) -> bool:
+    """Is there a write-ahead log or a journal, so that the file alone is not all?"""
+    return any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-journal"))
+
+
+@dataclass
+class SqliteFile:
+    """An open database. `live`: another process may still be writing; all is read in one transaction."""
+
+    path: Path
+    connection: sqlite3.Connection
+    live: bool
+    strange: Counter[str] = field(default_factory=Counter)  # "table.column" -> cells that were no numbers
+
+    @classmethod
+    def open(cls, path: Path) -> SqliteFile:
+        try:
+            with path.open("rb") as file:
+                head = file.read(HEADER_BYTES)
+            size = path.stat().st_size
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        if problem := header_problem(path, head, size):
+            raise problem
+        live = _unfinished(path)
+        uri = f"file:{quote(str(path.resolve()))}?mode=ro{'' if live else '&immutable=1'}"
+        try:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise InputError(f"{path}: SQLite cannot open it: {error}") from error
+        opened = cls(path, connection, live)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        with opened.errors("opening"):
+            for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            connection.execute("BEGIN")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return opened
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def errors(self, section: str) -> _Errors:
+        return _Errors(self.path, section)
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Every table (no views) with its columns, generated ones included."""
+        with self.errors("sqlite_master"):
+            names = [
+                name
+                for (name,) in self.connection.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+                )
+                if isinstance(name, str)
+            ]
+            return {name: self._columns_of(name) for name in names}
+
+    def _columns_of(self, table: str) -> tuple[str, ...]:
+        rows = self.connection.execute(f"PRAGMA table_xinfo({quoted(table)})")
+        return tuple(str(row[1]) for row in rows)
+
+    def has(self, table: str, *columns: str) -> bool:
+        return table in self.tables and set(columns) <= set(self.tables[table])
+
+    def count(self, table: str) -> int:
+        """The number of rows; 0 where the table is missing."""
+        if table not in self.tables:
+            return 0
+        with self.errors(table):
+            return int(self.connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
+
+    def chunks(
+        self, table: str, columns: Mapping[str, Type], between: tuple[int, int] | None = None, rows: int = CHUNK_ROWS
+    ) -> Iterator[Cells]:
+        """The columns asked for, in the order of rows, some rows at a time; missing columns read as absent.
+
+        The column `rowid` always exists. `between` keeps row ids from the first to the last, both included. Nothing is
+        given for a missing or an empty table.
+        """
+        if table not in self.tables:
+            return
+        known = {*self.tables[table], "rowid"}
+        wanted = ", ".join(quoted(name) if name in self.tables[table] else name for name in columns if name in known)
+        where = "WHERE rowid BETWEEN ? AND ?" if between is not None else ""
+        query = f"SELECT {wanted or 'NULL'} FROM {quoted(table)} {where} ORDER BY rowid"
+        with self.errors(table):
+            cursor = self.connection.execute(query, between or ())
+            while fetched := cursor.fetchmany(rows):
+                yield self._cells(table, columns, known, fetched)
+
+    def _cells(
+        self, table: str, columns: Mapping[str, Type], known: set[str], fetched: Sequence[tuple[object, ...]]
+    ) -> Cells:
+        given = iter(zip(*fetched, strict=True))
+        out: dict[str, Array] = {}
+        for name, type_ in columns.items():
+            cells = next(given) if name in known else (None,) * len(fetched)
+            out[name] = self._typed(f"{table}.{name}", cells, type_)
+        return out
+
+    def _typed(self, place: str, cells: Sequence[object], type_: Type) -> Array:
+        if type_ is Type.TEXT:
+            out = np.empty(len(cells), object)
+            out[:] = [_text(cell) for cell in cells]
+            return out
+        if type_ is Type.REAL:
+            return self._reals(place, cells)
+        return self._integers(place, cells)
+
+    def _integers(self, place: str, cells: Sequence[object]) -> Ints:
+        try:
+            return np.fromiter(cells, np.int64, len(cells))
+        except (TypeError, ValueError, OverflowError):
+            return np.array([self._integer(place, cell) for cell in cells], np.int64)
+
+    def _integer(self, place: str, cell: object) -> int:
+        if cell is None or cell == "":
+            return MISSING
+        if isinstance(cell, int):
+            return cell
+        number = _number(cell)
+        if number is None or not -(2.0**63) < number < 2.0**63:
+            self.strange[place] += 1
+            return MISSING
+        return int(number)
+
+    def _reals(self, place: str, cells: Sequence[object]) -> Floats:
+        try:
+            return np.fromiter(cells, np.float64, len(cells))
+        except (TypeError, ValueError):
+            out = np.full(len(cells), np.nan)
+            for k, cell in enumerate(cells):
+                number = _number(cell)
+                if number is not None:
+                    out[k] = number
+                elif cell is not None and cell != "":
+                    self.strange[place] += 1
+            return out
+
+    def table(self, table: str, columns: Mapping[str, Type]) -> Cells:
+        """All rows at once, for the small tables."""
+        parts = list(self.chunks(table, columns))
+        if not parts:
+            empty = {Type.INTEGER: np.empty(0, np.int64), Type.REAL: np.empty(0), Type.TEXT: np.empty(0, object)}
+            return {name: empty[type_] for name, type_ in columns.items()}
+        return {name: np.concatenate([part[name] for part in parts]) for name in columns}
+
+
+class _Errors:
+    """SQLite's errors inside become ours: they name the file and the table."""
+
+    def __init__(self, path: Path, section: str) -> None:
+        self._path, self._section = path, section
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            raise InputError(
+                f"{self._path}: {self._section}: another process has locked it; wait until it has finished"
+            ) from error
+        if isinstance(error, sqlite3.Error):
+            raise CorruptFile(
+                self._path, self._section, expected="a readable database", found=f"SQLite says: {error}"
+            ) from error
+
+
+def quoted(name: str) -> str:
+    """A name of the file's schema inside an SQL text."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(cell: object) -> str | None:
+    if cell is None or isinstance(cell, str):
+        return cell
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+
+
+def _number(cell: object) -> float | None:
+    try:
+        return float(cell) if isinstance(cell, int | float | str) else None
+    except ValueError:
+        return None
