@@ -1,10 +1,8 @@
-"""What a user points at: one file or one folder, read by content.
-
-Archives and sets of many files are further kinds of source; formats that need them add them here.
-"""
+"""What a user points at: a file, a folder or several of them, read by content."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,21 +17,30 @@ HEAD_BUDGET = 64 * 1024  # bytes that detection may look at, in all
 
 @dataclass
 class Source:
-    """A path and what detection has looked at. Formats ask it for heads of files, never for names alone."""
+    """A path and what detection has looked at. Formats ask it for heads of files, never for names alone.
+
+    `more` are the other members of a set: only formats that open many files as one experiment are asked about those.
+    """
 
     path: Path
+    more: tuple[Path, ...] = ()
     _heads: dict[Path, bytes] = field(default_factory=dict, repr=False)
     _asked: dict[Path, int] = field(default_factory=dict, repr=False)  # bytes of each head that were asked for
 
     @classmethod
     def of(cls, path: str | Path) -> Source:
         """The source at `path`; a missing one is an error here and nowhere later."""
-        where = Path(path)
-        try:
-            where.stat()
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
-        return cls(where)
+        return cls(_existing(path))
+
+    @classmethod
+    def of_all(cls, paths: Sequence[str | Path]) -> Source:
+        """The source that several paths make together."""
+        first, *more = map(_existing, paths)
+        return cls(first, tuple(more))
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.path, *self.more)
 
     def inside(self, path: Path) -> Source:
         """A source in this one, whose heads count as those of this one."""
@@ -68,3 +75,12 @@ class Source:
     def bytes(self, name: str = "") -> FileBytes:
         """The file, or the folder's file `name`, mapped."""
         return FileBytes(self.path / name if name else self.path)
+
+
+def _existing(path: str | Path) -> Path:
+    where = Path(path)
+    try:
+        where.stat()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
+    return where

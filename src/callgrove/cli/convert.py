@@ -9,7 +9,7 @@ from callgrove.cli.selecting import add_cutting, cut, is_cut
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_study_input(parser)
+    add_study_input(parser, many=True)
     parser.add_argument("target", metavar="OUT", help="the file or folder to write")
     parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
     parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import as_study, open_any
+    from callgrove.cli.opening import as_study, inputs, named, open_any
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.interface import WriteOptions, Writes
@@ -32,9 +32,8 @@ def run(args: argparse.Namespace) -> int:
 
     name, target = args.to or format_for_target(args.target), Path(args.target)
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
-    inputs = [args.path] if args.path is not None else [run for _, run in args.points or []]
     where = target.resolve()
-    for source in (Path(path).resolve() for path in inputs):
+    for source in (Path(path).resolve() for path in inputs(args)):
         if where.is_relative_to(source) or source.is_relative_to(where):
             raise UsageError(
                 f"{args.target}: is the input itself or a part of it, which is never modified; name another OUT"
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(opened, Experiment):
         opened = cut(opened, args)
     elif is_cut(args):
-        raise UsageError(f"{args.path}: holds series over parameters, which have no ranks, threads or traces to choose")
+        raise UsageError(f"{named(args)}: holds series over parameters, which have no ranks, threads or traces to choose")
     if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
         opened = as_study(opened, args)
     with progress() as report:
@@ -51,5 +50,5 @@ def run(args: argparse.Namespace) -> int:
     for loss in lost.losses:
         note(f"lost: {loss}")
     if isinstance(opened, Experiment) and opened.values.problems and args.strict:
-        raise IncompleteResult(f"{args.target}: was written without what is damaged in {args.path}")
+        raise IncompleteResult(f"{args.target}: was written without what is damaged in {named(args)}")
     return 0

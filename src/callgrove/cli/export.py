@@ -12,7 +12,7 @@ SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_study_input(parser)
+    add_study_input(parser, many=True)
     add_selection(parser, metric="only values of this metric (default: of all)")
     parser.add_argument("--table", required=True, choices=TABLES, help="which table")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="of values (default: stored)")

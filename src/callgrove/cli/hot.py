@@ -19,7 +19,7 @@ def share(text: str) -> float:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser)
+    add_input(parser, many=True)
     add_selection(parser)
     add_all_metrics(parser)
     parser.add_argument(

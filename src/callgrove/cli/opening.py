@@ -13,11 +13,11 @@ from callgrove.cli.messages import note
 from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import open_path
+from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
 
-__all__ = ["as_study", "open_any", "open_experiment", "open_study", "said_everything"]
+__all__ = ["as_study", "inputs", "named", "open_any", "open_experiment", "open_study", "said_everything"]
 
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
@@ -28,16 +28,15 @@ def open_any(args: argparse.Namespace) -> Experiment | Study:
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
     _say([w.text for w in damage])
     if args.strict and damage:
-        where = args.path or "the input"
-        raise InputError(f"{where}: is damaged, and --strict refuses that; `callgrove check` lists every damage")
+        raise InputError(f"{named(args)}: is damaged, and --strict refuses that; `callgrove check` lists every damage")
     if isinstance(opened, Study):
         _say_all(opened.warnings)
     return opened
 
 
 def _opened(args: argparse.Namespace) -> Experiment | Study:
-    points: list[list[str]] = getattr(args, "points", None) or []
-    if bool(points) == (args.path is not None):
+    points, paths = _points(args), _paths(args)
+    if bool(points) == bool(paths):
         wanted = "either PATH or --point, not both" if points else "a PATH"
         raise UsageError(f"name {wanted}; see --help")
     with progress() as report:
@@ -52,8 +51,29 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             from callgrove.formats.runs.points import open_points
 
             return open_points([(point, path) for point, path in points], args.from_format or "", options)
-        named = options.folder_pattern or options.points_file  # which only a folder of runs needs
-        return open_path(args.path, args.from_format or ("runs" if named else ""), options)
+        by_name = options.folder_pattern or options.points_file  # which only a folder of runs needs
+        return open_paths(paths, args.from_format or ("runs" if by_name else ""), options)
+
+
+def _points(args: argparse.Namespace) -> list[list[str]]:
+    return getattr(args, "points", None) or []
+
+
+def _paths(args: argparse.Namespace) -> list[str]:
+    """PATH, or PATH... where a verb takes several."""
+    one = getattr(args, "path", None)
+    return [one] if one is not None else list(getattr(args, "paths", None) or [])
+
+
+def inputs(args: argparse.Namespace) -> list[str]:
+    """Every path that is read."""
+    return _paths(args) + [run for _, run in _points(args)]
+
+
+def named(args: argparse.Namespace) -> str:
+    """How messages call the input."""
+    first, *more = inputs(args)
+    return f"{first} and {len(more)} more" if more else first
 
 
 def open_experiment(args: argparse.Namespace) -> Experiment:
@@ -61,7 +81,7 @@ def open_experiment(args: argparse.Namespace) -> Experiment:
     opened = open_any(args)
     if isinstance(opened, Study):
         raise UsageError(
-            f"{args.path}: holds series over parameters, not an execution; use `callgrove export --table series`"
+            f"{named(args)}: holds series over parameters, not an execution; use `callgrove export --table series`"
         )
     return opened
 
@@ -79,12 +99,12 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
 
     if isinstance(opened, Study):
         if args.scaling:
-            note(f"{args.path}: holds series already, which --scaling does not change")
+            note(f"{named(args)}: holds series already, which --scaling does not change")
         return opened
     folded = opened.study(scope=Scope(args.study_scope), combination=of_scaling(args.scaling or "weak"))
     study = completed(folded, fold=args.study_scope == "exclusive")
     if not len(study):
-        raise InputError(f"{args.path}: no series was measured at all of the {study.n_points} points")
+        raise InputError(f"{named(args)}: no series was measured at all of the {study.n_points} points")
     known = {w for w in opened.warnings if not w.text.startswith(f"{opened.path}: ")}  # of single runs
     _say_all([warning for warning in study.warnings if warning not in known])
     return study
@@ -104,7 +124,7 @@ def said_everything(experiment: Experiment, args: argparse.Namespace, printed: b
                 note(warning.text)
     _say(map(str, met))
     if met and args.strict:
-        raise IncompleteResult(f"{args.path}: printed without what is damaged")
+        raise IncompleteResult(f"{named(args)}: printed without what is damaged")
     return 0
 
 

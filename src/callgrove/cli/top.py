@@ -10,7 +10,7 @@ GROUPS = ("function", "line", "loop", "context", "file", "module")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser)
+    add_input(parser, many=True)
     add_selection(parser)
     add_all_metrics(parser)
     parser.add_argument("--by", choices=GROUPS, default="function", help="what a row stands for (default: function)")

@@ -8,7 +8,7 @@ from callgrove.cli.options import add_all_metrics, add_input, add_selection, add
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser)
+    add_input(parser, many=True)
     add_selection(parser)
     add_all_metrics(parser)
     way = parser.add_mutually_exclusive_group()

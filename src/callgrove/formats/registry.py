@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 from callgrove.binary.sources import Source
 from callgrove.errors import NotRecognised, UsageError
@@ -27,6 +27,7 @@ __all__ = [
     "format_for_target",
     "load",
     "open_path",
+    "open_paths",
     "open_source",
     "writer_of",
 ]
@@ -37,7 +38,7 @@ class Entry:
     """One line of the registry. `place` is `module:object`; `extra` names the optional dependency it needs.
 
     `dialects` are the variants that can be written, the default first; `suffixes` are the endings of target names
-    that choose this format for writing (content alone decides on reading).
+    that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Entry:
     place: str
     reads: bool = True
     writes: bool = False
+    sets: bool = False
     dialects: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     extra: str = ""
@@ -202,7 +204,7 @@ def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]
     claims: list[tuple[Format, Match]] = []
     missing: list[str] = []
     for entry in FORMATS:
-        if entry.name in without:
+        if entry.name in without or (source.more and not entry.sets):
             continue
         try:
             format_ = _import(entry)
@@ -212,6 +214,8 @@ def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]
         match = format_.match(source)
         if match is not None:
             claims.append((format_, match))
+    if not claims and source.more:
+        _refuse_set(source)
     if not claims:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
         raise NotRecognised(_unrecognised(source) + unable)
@@ -221,6 +225,12 @@ def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]
         both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
         raise NotRecognised(f"{source.path}: recognised as {both}; choose one with --from")
     return winners[0]
+
+
+def _refuse_set(source: Source) -> NoReturn:
+    """No format opens these paths as one experiment; say what the first one is."""
+    alone, _ = detect(Source(source.path))
+    raise UsageError(f"{source.path}: {alone.name} opens one path at a time, and {len(source.paths)} were given")
 
 
 def _unrecognised(source: Source) -> str:
@@ -236,9 +246,18 @@ def _unrecognised(source: Source) -> str:
 def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
     """Read a source with the format named, or with the one that its content shows."""
     chosen = load(format_name) if format_name else detect(source)[0]
+    if source.more and not next(e.sets for e in FORMATS if e.name == chosen.name):
+        _refuse_set(source)
     return chosen.read(source, options or ReadOptions())
 
 
 def open_path(path: str | Path, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
     """Read what lies at a path."""
     return open_source(Source.of(path), format_name, options)
+
+
+def open_paths(
+    paths: Sequence[str | Path], format_name: str = "", options: ReadOptions | None = None
+) -> Experiment | Study:
+    """Read what lies at several paths as one, such as the databases of all processes of a run."""
+    return open_source(Source.of_all(paths), format_name, options)
