@@ -8,6 +8,8 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     ranks.py         which rank a process is
     spans.py         events of any number of data sets as the spans of one experiment
     experiment.py    data sets -> experiment
+    formats.py       the formats of the registry
+    rocpd.py         rocprofv3's tables
 
 A row is known by its data set and its id, never by process or thread numbers: these repeat on every node. No SQL text
 of a file is ever run: only base tables are read, by quoted names that were found in its schema.

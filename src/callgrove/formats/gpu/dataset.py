@@ -103,12 +103,18 @@ class Names:
 class DataSet(Protocol):
     """One set of tables."""
 
-    path: Path
-    version: str
-    processes: Sequence[Process]
-    devices: Sequence[Device]
-    lanes: Sequence[Lane]
-    warnings: list[InputWarning]
+    @property
+    def path(self) -> Path: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def processes(self) -> Sequence[Process]: ...
+    @property
+    def devices(self) -> Sequence[Device]: ...
+    @property
+    def lanes(self) -> Sequence[Lane]: ...
+    @property
+    def warnings(self) -> Sequence[InputWarning]: ...
 
     @property
     def strings(self) -> Sequence[str]:

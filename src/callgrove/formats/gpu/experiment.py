@@ -18,7 +18,7 @@ from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.gpu.sqlite_file import MISSING
 from callgrove.model.arrays import ABSENT, Ids
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
 from callgrove.model.traces import Counters
 
@@ -37,16 +37,22 @@ class Place:
     rank: int
 
 
-def experiment_of(format_name: str, path: Path, datasets: Sequence[DataSet], rank_variable: str = "") -> Experiment:
+def experiment_of(
+    format_name: str,
+    path: Path,
+    datasets: Sequence[DataSet],
+    skipped: Sequence[InputWarning] = (),
+    rank_variable: str = "",
+) -> Experiment:
     """All data sets as one experiment; events stay in their files until asked for."""
     builder = ExperimentBuilder(format_name, ", ".join(sorted({d.version for d in datasets})), path=str(path))
     processes = [(process, dataset.path) for dataset in datasets for process in dataset.processes]
     places = _places(builder, [p for p, _ in processes], [file for _, file in processes], rank_variable)
     builder.title = _title([process for process, _ in processes]) or path.name
     profiles = [_add_profiles(builder, dataset, places) for dataset in datasets]
+    builder.warnings += skipped
     for dataset in datasets:
-        for warning in dataset.warnings:
-            builder.warn(warning.severity, warning.text)
+        builder.warnings += dataset.warnings
         if dataset.live:
             builder.warn(
                 Severity.NOTE, f"{dataset.path}: a live database: what was committed when it was opened is read"

@@ -88,6 +88,10 @@ class RocpdData:
         self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
         self.version = str(self.metadata.get("schema_version") or "3")
         self._refuse_unknown()
+        with file.reading():
+            self._read_tables()
+
+    def _read_tables(self) -> None:
         self.processes = self._read_processes()
         self.devices, self._agents = self._read_devices()
         self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
@@ -215,6 +219,10 @@ class RocpdData:
         return sum(self._counts)
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
+        with self._file.reading():
+            yield from self._events(columns)
+
+    def _events(self, columns: Sequence[str]) -> Iterator[Events]:
         first = 0
         for table in TABLES:
             for chunk in self._file.chunks(self._table(table.base), self._needed(table, columns)):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -79,15 +80,20 @@ def _unfinished(path: Path) -> bool:
 
 @dataclass
 class SqliteFile:
-    """An open database. `live`: another process may still be writing; all is read in one transaction."""
+    """A database, connected to while it is read: a thousand of them must not be open at once.
+
+    `live`: another process may still be writing. Such a file stays connected, and all is read in one transaction.
+    """
 
     path: Path
-    connection: sqlite3.Connection
     live: bool
     strange: Counter[str] = field(default_factory=Counter)  # "table.column" -> cells that were no numbers
+    _connection: sqlite3.Connection | None = field(default=None, repr=False)
+    _readers: int = 0
 
     @classmethod
     def open(cls, path: Path) -> SqliteFile:
+        """Check the header, and that SQLite can read the schema."""
         try:
             with path.open("rb") as file:
                 head = file.read(HEADER_BYTES)
@@ -96,23 +102,43 @@ class SqliteFile:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if problem := header_problem(path, head, size):
             raise problem
-        live = _unfinished(path)
-        uri = f"file:{quote(str(path.resolve()))}?mode=ro{'' if live else '&immutable=1'}"
+        opened = cls(path, _unfinished(path))
+        if not opened.tables:
+            raise NotRecognised(f"{path}: a SQLite database without any table")
+        return opened
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for as long as somebody reads."""
+        if self._connection is None:
+            self._connection = self._connect()
+        self._readers += 1
         try:
+            yield self._connection
+        finally:
+            self._readers -= 1
+            if not self._readers and not self.live:
+                self.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        uri = f"file:{quote(str(self.path.resolve()))}?mode=ro{'' if self.live else '&immutable=1'}"
+        with self.errors("opening"):
             connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
-            raise InputError(f"{path}: SQLite cannot open it: {error}") from error
-        opened = cls(path, connection, live)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        with opened.errors("opening"):
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON"):
                 connection.execute(f"PRAGMA {pragma}")
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        return opened
+        return connection
 
     def close(self) -> None:
-        self.connection.close()
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """A worker makes its own connection."""
+        return {**self.__dict__, "_connection": None, "_readers": 0}
 
     def errors(self, section: str) -> _Errors:
         return _Errors(self.path, section)
@@ -120,19 +146,18 @@ class SqliteFile:
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Every table (no views) with its columns, generated ones included."""
-        with self.errors("sqlite_master"):
+        with self.errors("sqlite_master"), self.reading() as connection:
             names = [
                 name
-                for (name,) in self.connection.execute(
+                for (name,) in connection.execute(
                     "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
                 )
                 if isinstance(name, str)
             ]
-            return {name: self._columns_of(name) for name in names}
-
-    def _columns_of(self, table: str) -> tuple[str, ...]:
-        rows = self.connection.execute(f"PRAGMA table_xinfo({quoted(table)})")
-        return tuple(str(row[1]) for row in rows)
+            return {
+                name: tuple(str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quoted(name)})"))
+                for name in names
+            }
 
     def has(self, table: str, *columns: str) -> bool:
         return table in self.tables and set(columns) <= set(self.tables[table])
@@ -141,8 +166,8 @@ class SqliteFile:
         """The number of rows; 0 where the table is missing."""
         if table not in self.tables:
             return 0
-        with self.errors(table):
-            return int(self.connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
+        with self.errors(table), self.reading() as connection:
+            return int(connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
 
     def chunks(
         self, table: str, columns: Mapping[str, Type], between: tuple[int, int] | None = None, rows: int = CHUNK_ROWS
@@ -158,8 +183,8 @@ class SqliteFile:
         wanted = ", ".join(quoted(name) if name in self.tables[table] else name for name in columns if name in known)
         where = "WHERE rowid BETWEEN ? AND ?" if between is not None else ""
         query = f"SELECT {wanted or 'NULL'} FROM {quoted(table)} {where} ORDER BY rowid"
-        with self.errors(table):
-            cursor = self.connection.execute(query, between or ())
+        with self.errors(table), self.reading() as connection:
+            cursor = connection.execute(query, between or ())
             while fetched := cursor.fetchmany(rows):
                 yield self._cells(table, columns, known, fetched)
 
