@@ -22,6 +22,7 @@ VERBS = (
     Verb("diff", "what differs between two or more experiments, call path by call path", "callgrove.cli.diff"),
     Verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "callgrove.cli.model"),
     Verb("predict", "what will cost most at a scale that was not measured", "callgrove.cli.predict"),
+    Verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "callgrove.cli.summary"),
     Verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "callgrove.cli.export"),
     Verb("convert", "write an experiment in another format", "callgrove.cli.convert"),
     Verb("merge", "several experiments as one, with everything that they have", "callgrove.cli.merge"),

@@ -134,7 +134,10 @@ class SpanBackend(Protocol):
         """Projected chunks in file order; each chunk also has `span`, the number of the row."""
 
     def side(self, name: str) -> SideTable | None:
-        """A side table by name: kernel, copy, counter, argument, flow."""
+        """A side table by name: kernel, copy, alloc, counter, argument, flow."""
+
+    def parts(self) -> Sequence[Ints]:
+        """The profiles of every part that can be read by itself, such as one file of many."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,9 @@ class ArraySpans:
 
     def side(self, name: str) -> SideTable | None:
         return self.sides.get(name)
+
+    def parts(self) -> Sequence[Ints]:
+        return [np.unique(self.columns["profile"])]
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,10 @@ class Traces:
     @property
     def n_spans(self) -> int:
         return 0 if self.spans_backend is None else self.spans_backend.count()
+
+    def parts(self) -> Sequence[Ints]:
+        """Profiles whose spans can be read by themselves, group by group: nothing links one group to another."""
+        return [] if self.spans_backend is None else self.spans_backend.parts()
 
     def lines(self, profiles: Ints | None = None, window: Window | None = None) -> Iterator[tuple[int, int, Samples]]:
         """(profile, metric, samples) of every line, or of those of some profiles."""

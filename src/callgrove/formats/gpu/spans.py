@@ -89,6 +89,9 @@ class DataSetSpans:
             self._depths = number, _depths(self._datasets[number])
         return self._depths[1]
 
+    def parts(self) -> Sequence[Ints]:
+        return [own.astype(np.int64) for own in self._profiles]
+
     def side(self, name: str) -> SideTable | None:
         parts = [(first, d.side(name)) for first, d in zip(self.firsts, self._datasets, strict=False)]
         tables = [(first, table) for first, table in parts if table is not None]
