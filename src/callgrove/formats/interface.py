@@ -67,13 +67,16 @@ class Match:
 class ReadOptions:
     """How to read. `salvage`: keep the complete part of a text that breaks off. `strict`: refuse what the tool that a
     format belongs to would refuse. `folder_pattern` and `points_file` say which parameters the runs of a folder have,
-    where names do not."""
+    where names do not. `fold`: of events, make a calling-context profile as well; who only wants the events leaves it
+    out. `rank_env` names the variable of a recorded environment that tells a process's rank."""
 
     salvage: bool = False
     progress: Progress = silent
     strict: bool = False
     folder_pattern: str = ""
     points_file: str = ""
+    fold: bool = True
+    rank_env: str = ""
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ from callgrove.formats.gpu.dataset import DataSet, Lane, Process
 from callgrove.formats.gpu.ranks import ranks_of
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.gpu.sqlite_file import MISSING
-from callgrove.model.arrays import ABSENT, Ids
+from callgrove.formats.interface import ReadOptions
+from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
+from callgrove.model.span_profile import SpanFolding
 from callgrove.model.traces import Counters
 
 __all__ = ["experiment_of"]
@@ -41,13 +43,13 @@ def experiment_of(
     format_name: str,
     path: Path,
     datasets: Sequence[DataSet],
+    options: ReadOptions,
     skipped: Sequence[InputWarning] = (),
-    rank_variable: str = "",
 ) -> Experiment:
     """All data sets as one experiment; events stay in their files until asked for."""
     builder = ExperimentBuilder(format_name, ", ".join(sorted({d.version for d in datasets})), path=str(path))
     processes = [(process, dataset.path) for dataset in datasets for process in dataset.processes]
-    places = _places(builder, [p for p, _ in processes], [file for _, file in processes], rank_variable)
+    places = _places(builder, [p for p, _ in processes], [file for _, file in processes], options.rank_env)
     builder.title = _title([process for process, _ in processes]) or path.name
     profiles = [_add_profiles(builder, dataset, places) for dataset in datasets]
     builder.warnings += skipped
@@ -57,12 +59,23 @@ def experiment_of(
             builder.warn(
                 Severity.NOTE, f"{dataset.path}: a live database: what was committed when it was opened is read"
             )
+    spans = DataSetSpans(datasets, profiles)
     builder.set_traces(
-        spans=DataSetSpans(datasets, profiles),
+        spans=spans,
         counters=_counters(datasets, profiles),
         time_range=_time_range([process for process, _ in processes]),
     )
+    if options.fold:
+        SpanFolding(builder, spans, *_process_and_device(datasets)).fold()
     return builder.build()
+
+
+def _process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
+    """By profile: numbers of processes over all data sets, and of the device in its data set."""
+    lanes = [lane for dataset in datasets for lane in dataset.lanes]
+    firsts = np.cumsum([0, *(len(dataset.processes) for dataset in datasets)])
+    owner = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
+    return owner + np.array([lane.process for lane in lanes]), np.array([lane.device for lane in lanes])
 
 
 def _title(processes: Sequence[Process]) -> str:

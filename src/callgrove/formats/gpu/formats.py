@@ -56,7 +56,7 @@ class GpuFormat:
                 skipped.append(InputWarning(Severity.DAMAGE, str(error)))
         if not found:
             raise InputError(skipped[0].text) if skipped else NotRecognised(f"{source.path}: holds no database")
-        return experiment_of(self.name, source.path, found, skipped)
+        return experiment_of(self.name, source.path, found, options, skipped)
 
     def _open(self, path: Path) -> Sequence[DataSet]:
         file = SqliteFile.open(path)

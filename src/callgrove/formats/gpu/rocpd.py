@@ -282,7 +282,8 @@ class RocpdData:
         """Regions and samples are what their category says."""
         if table.base not in ("region", "sample"):
             return np.full(len(event["stack_id"]), table.kind, np.int32)
-        return self._kind_of_category[self._string_names[event["category_id"]]]
+        category = self._string_names[event["category_id"]]
+        return self._kind_of_category[category]
 
     @property
     def _kind_of_category(self) -> Ids:

@@ -1,0 +1,218 @@
+"""A calling-context profile folded from spans: where the time of a traced run went, as a tree.
+
+Specification: gpu-traces.md section 8.
+
+    thread     |-- step (marker) ----------------------------|
+                  |-- hipLaunchKernel --|   |-- hipMemcpy --|       step -> hipLaunchKernel -> gemm
+    stream                      |== gemm ==|      |= copy =|        step -> hipMemcpy -> copy host to device
+
+Spans of a thread nest by time; an operation of a device lies below the call that launched it, or below
+`[unknown launch]`. Equal names below one context are one context, over all parts of the trace. Nothing is lost: the
+GPU time of all contexts is the sum of the operations' durations, and the host time of a thread's contexts is the union
+of its spans. Spans that end before they start, and instants, add calls but no time.
+
+Parts are folded one at a time; what stays is the tree and one number per (profile, context, metric) that occurred.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
+from callgrove.model.intervals import exclusive_length, fair_share, nesting
+from callgrove.model.launches import launch_calls
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.traces import SpanBackend, SpanKind
+
+__all__ = ["SpanFolding"]
+
+COLUMNS = ("profile", "kind", "name", "start_ns", "end_ns", "correlation")
+NESTING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
+ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+KIND_OF = {
+    SpanKind.KERNEL: ContextKind.KERNEL,
+    SpanKind.COPY: ContextKind.COPY,
+    SpanKind.MEMSET: ContextKind.COPY,
+    SpanKind.API: ContextKind.FUNCTION,
+    SpanKind.MARKER: ContextKind.MARKER,
+    SpanKind.REGION: ContextKind.REGION,
+}
+UNKNOWN_LAUNCH = "[unknown launch]"
+VERSIONED = re.compile(r"_v\d+$")  # cudaMalloc_v3020
+NS = 1e-9
+
+METRICS = (
+    Metric("gpu_time", Scope.EXCLUSIVE, "s", description="Sum of the durations of operations on devices"),
+    Metric("gpu_busy", Scope.EXCLUSIVE, "s", description="Share of the time in which devices were busy"),
+    Metric("host_time", Scope.EXCLUSIVE, "s", description="Time in which a span was the innermost one of its thread"),
+    Metric("gpu_ops", Scope.EXCLUSIVE, "occ", dtype="int64", description="Operations on devices"),
+    Metric("host_calls", Scope.EXCLUSIVE, "occ", dtype="int64", description="Spans of threads"),
+    Metric("bytes", Scope.EXCLUSIVE, "bytes", dtype="int64", description="Bytes that were copied or set"),
+    Metric("launch_delay", Scope.EXCLUSIVE, "s", description="From the begin of a call to that of its operation"),
+)
+NUMBER = {metric.name: number for number, metric in enumerate(METRICS)}
+
+
+@dataclass
+class SpanFolding:
+    """Folds parts into a builder. `process` and `device` number those of every profile; device -1 is a host."""
+
+    builder: ExperimentBuilder
+    spans: SpanBackend
+    process: Ints
+    device: Ints
+    _contexts: dict[tuple[int, int, int], int] = field(default_factory=dict)  # parent, kind, name -> context
+
+    def fold(self) -> None:
+        """All parts; the builder then has contexts, metrics and values."""
+        used = np.zeros(len(METRICS), np.bool_)
+        sums = [values for part in self.spans.parts() if (values := self._fold_part(part)) is not None]
+        for _, _, row, _ in sums:
+            used[np.unique(row)] = True
+        number = np.cumsum(used) - 1
+        for metric, wanted in zip(METRICS, used.tolist(), strict=True):
+            if wanted:
+                self.builder.add_metric(metric)
+        for profile, context, row, value in sums:
+            self.builder.add_values(profile, context, number[row], value)
+
+    def _fold_part(self, profiles: Ints) -> tuple[Ids, Ids, Ids, Floats] | None:
+        chunks = list(self.spans.chunks(COLUMNS, None, profiles))
+        if not chunks:
+            return None
+        part = _Part(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
+        part = part.take(np.isin(part.kind, (*NESTING, *ON_DEVICE)))
+        calls = self._calls(part)
+        context = self._place(part, calls)
+        return _summed(part, context, list(self._measured(part, calls)))
+
+    def _calls(self, part: _Part) -> Ints:
+        """The call that launched each operation; -1 elsewhere."""
+        ops, api = np.flatnonzero(part.is_device), np.flatnonzero(part.kind == SpanKind.API)
+        out = np.full(len(part), ABSENT, np.int64)
+        found = launch_calls(
+            part.correlation[ops],
+            self.process[part.profile[ops]],
+            part.correlation[api],
+            self.process[part.profile[api]],
+            part.start_ns[api],
+        )
+        out[ops] = np.append(api, ABSENT)[found]
+        return out
+
+    # -- the tree ----------------------------------------------------------------------------------------------------
+
+    def _place(self, part: _Part, calls: Ints) -> Ids:
+        """The context of every span: host spans level by level, then operations below their calls."""
+        host = np.flatnonzero(~part.is_device)
+        nest = nesting(part.start_ns[host], part.end_ns[host], part.profile[host])
+        parent = np.append(host, ABSENT)[nest.parent]
+        depth = np.maximum(nest.depth, 0)  # spans that end before they start stand at the root
+        context = np.full(len(part) + 1, ABSENT, np.int32)  # the last one is for -1: no parent
+        for level in range(int(depth.max(initial=-1)) + 1):
+            rows = depth == level
+            context[host[rows]] = self._contexts_of(part, host[rows], context[parent[rows]])
+        ops = np.flatnonzero(part.is_device)
+        above = context[calls[ops]]
+        if (above < 0).any():
+            above = np.where(above < 0, self._unknown_launch(), above)
+        context[ops] = self._contexts_of(part, ops, above)
+        return context[:-1]
+
+    def _contexts_of(self, part: _Part, rows: Ints, above: Ids) -> Ids:
+        """The context of each row below the one above it; new ones are made."""
+        keys = np.stack([above.astype(np.int64), part.kind[rows].astype(np.int64), part.name[rows].astype(np.int64)])
+        if not len(rows):
+            return np.empty(0, np.int32)
+        different, number = np.unique(keys, axis=1, return_inverse=True)
+        made = np.array([self._context(*key) for key in different.T.tolist()], np.int32)
+        return made[number.reshape(-1)]
+
+    def _context(self, parent: int, kind: int, name: int) -> int:
+        known = self._contexts.get((parent, kind, name))
+        if known is None:
+            what = KIND_OF[SpanKind(kind)]
+            text = self.spans.strings[name] if name >= 0 else SpanKind(kind).word
+            text = VERSIONED.sub("", text) if kind == SpanKind.API else text
+            known = self.builder.add_context(parent, what, self.builder.region(what, text))
+            self._contexts[parent, kind, name] = known
+        return known
+
+    def _unknown_launch(self) -> int:
+        key = (ABSENT, ABSENT, ABSENT)
+        if key not in self._contexts:
+            region = self.builder.region(ContextKind.PLACEHOLDER, UNKNOWN_LAUNCH)
+            self._contexts[key] = self.builder.add_context(ABSENT, ContextKind.PLACEHOLDER, region)
+        return self._contexts[key]
+
+    # -- the values --------------------------------------------------------------------------------------------------
+
+    def _measured(self, part: _Part, calls: Ints) -> list[tuple[str, Ints, Array]]:
+        """(metric, rows, a number for each of these rows)."""
+        host, ops = np.flatnonzero(~part.is_device), np.flatnonzero(part.is_device)
+        forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
+        linked = ops[calls[ops] >= 0]
+        out: list[tuple[str, Ints, Array]] = [
+            ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
+            ("gpu_ops", ops, np.ones(len(ops))),
+            ("host_time", host, exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host]) * NS),
+            ("host_calls", host, np.ones(len(host))),
+            ("launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS),
+        ]
+        where = np.stack([self.process[part.profile[ops]], self.device[part.profile[ops]]])
+        for device in np.unique(where, axis=1).T:
+            own = ops[(where == device[:, None]).all(axis=0)]
+            out.append(("gpu_busy", own, fair_share(part.start_ns[own], part.end_ns[own]) * NS))
+        return [*out, *self._sizes(part)]
+
+    def _sizes(self, part: _Part) -> list[tuple[str, Ints, Array]]:
+        table = self.spans.side("copy")
+        if table is None:
+            return []
+        order = np.argsort(part.span, kind="stable")
+        place = np.minimum(np.searchsorted(part.span[order], table.span), max(len(order) - 1, 0))
+        sizes = np.asarray(table.columns["bytes"], np.int64)
+        here = (part.span[order][place] == table.span) & (sizes >= 0)
+        return [("bytes", order[place[here]], sizes[here])]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The spans of one part, as columns."""
+
+    profile: Ids
+    kind: Ids
+    name: Ids
+    start_ns: Ints
+    end_ns: Ints
+    correlation: Ints
+    span: Ints
+
+    def __len__(self) -> int:
+        return len(self.span)
+
+    @property
+    def is_device(self) -> Array:
+        return np.isin(self.kind, ON_DEVICE)
+
+    def take(self, rows: Array) -> _Part:
+        return _Part(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+def _summed(part: _Part, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> tuple[Ids, Ids, Ids, Floats]:
+    """One value per (profile, context, metric)."""
+    rows = np.concatenate([own for _, own, _ in measured])
+    value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
+    metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
+    keys = np.stack([part.profile[rows], context[rows], metric]).astype(np.int64)
+    different, number = np.unique(keys, axis=1, return_inverse=True)
+    sums = np.bincount(number.reshape(-1), value, different.shape[1])
+    kept = sums != 0
+    profile, where, row = (column[kept].astype(np.int32) for column in different)
+    return profile, where, row, sums[kept]
