@@ -24,7 +24,7 @@ from callgrove.model.intervals import enclosing
 from callgrove.model.launches import launch_calls
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
-from callgrove.model.traces import SpanKind, Window
+from callgrove.model.traces import LABEL, SideTable, SpanKind, Window
 
 __all__ = ["SECTIONS", "By", "Summary", "WindowMode", "summarise", "table"]
 
@@ -41,7 +41,7 @@ SECTION_OF = {
 SPAN_SECTIONS = ("kernels", "api", "copies", "allocations", "markers", "regions")
 SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "latency")
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
-COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "correlation")
+COLUMNS = ("profile", "kind", "category", LABEL, "start_ns", "end_ns", "correlation")
 COMMUNICATION = ("nccl", "rccl")  # kernels of collective libraries
 COMPUTE, COMMUNICATE, COPY = range(len(CLASSES))
 NOTHING = ""
@@ -157,10 +157,10 @@ def summarise(
     """The whole trace, part by part; memory holds one part."""
     places = Places.of(experiment)
     total = Summary(tuple(by))
-    for part in experiment.traces.parts():
+    for number, part in enumerate(experiment.traces.parts()):
         chosen = part if profiles is None else np.intersect1d(part, profiles)
         if len(chosen):
-            total.merge(_of_part(experiment, places, tuple(by), window, mode, chosen))
+            total.merge(_of_part(experiment, places, tuple(by), window, mode, number, chosen))
     _add_counters(total, experiment, window, profiles)
     return total
 
@@ -171,6 +171,7 @@ def _of_part(
     by: tuple[By, ...],
     window: Window | None,
     mode: WindowMode,
+    number: int,
     profiles: Ints,
 ) -> Summary:
     summary = Summary(by)
@@ -180,14 +181,14 @@ def _of_part(
     summary.n_backwards = int((~valid).sum())
     spans = spans.take(valid)
     calls = _calls(spans, places)
-    _add_durations(summary, experiment, spans, places, calls)
+    _add_durations(summary, experiment, number, spans, places, calls)
     _add_devices(summary, experiment, spans, places, calls)
     return summary
 
 
 def _read(experiment: Experiment, window: Window | None, mode: WindowMode, profiles: Ints) -> _Spans:
     chunks = list(experiment.traces.spans(COLUMNS, window, profiles))
-    types = {"profile": np.int32, "kind": np.int32, "category": np.int32, "name": np.int32}
+    types = {"profile": np.int32, "kind": np.int32, "category": np.int32, LABEL: np.int32}
     columns = {
         name: np.concatenate([chunk[name] for chunk in chunks] or [np.empty(0, types.get(name, np.int64))])
         for name in (*COLUMNS, "span")
@@ -199,7 +200,7 @@ def _read(experiment: Experiment, window: Window | None, mode: WindowMode, profi
             columns = {name: column[kept] for name, column in columns.items()}
         elif mode is WindowMode.CLIP:
             columns["start_ns"], columns["end_ns"] = np.maximum(start, window[0]), np.minimum(end, window[1])
-    return _Spans(**columns)
+    return _Spans(name=columns.pop(LABEL), **columns)
 
 
 def _calls(spans: _Spans, places: Places) -> Ints:
@@ -221,7 +222,9 @@ def _calls(spans: _Spans, places: Places) -> Ints:
 # -- durations by name -----------------------------------------------------------------------------------------------
 
 
-def _add_durations(summary: Summary, experiment: Experiment, spans: _Spans, places: Places, calls: Ints) -> None:
+def _add_durations(
+    summary: Summary, experiment: Experiment, part: int, spans: _Spans, places: Places, calls: Ints
+) -> None:
     strings = _strings(experiment)
     columns = [spans.kind.astype(np.int64), spans.name.astype(np.int64)]
     columns += [_divided(by, spans, places, calls, strings) for by in summary.by]
@@ -232,7 +235,7 @@ def _add_durations(summary: Summary, experiment: Experiment, spans: _Spans, plac
     own = keys[number.reshape(-1)]
     summary.durations.add(own, spans.end_ns - spans.start_ns)
     for side in ("copy", "alloc"):
-        _add_sizes(summary, experiment, side, spans, own)
+        _add_sizes(summary, experiment.traces.side(side, part), spans, own)
 
 
 def _divided(by: By, spans: _Spans, places: Places, calls: Ints, strings: Sequence[str]) -> Ints:
@@ -287,9 +290,7 @@ def _value(by: By, number: int, strings: Sequence[str]) -> int | str | None:
     return strings[number] if by is By.MARKER else number
 
 
-def _add_sizes(summary: Summary, experiment: Experiment, side: str, spans: _Spans, own: Ints) -> None:
-    backend = experiment.traces.spans_backend
-    table = backend.side(side) if backend is not None else None
+def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: Ints) -> None:
     if table is None or "bytes" not in table.columns or not len(spans):
         return
     order = np.argsort(spans.span, kind="stable")

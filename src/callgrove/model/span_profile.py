@@ -28,11 +28,11 @@ from callgrove.model.contexts import ContextKind
 from callgrove.model.intervals import exclusive_length, fair_share, nesting
 from callgrove.model.launches import launch_calls
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.traces import SpanBackend, SpanKind
+from callgrove.model.traces import LABEL, SpanBackend, SpanKind
 
 __all__ = ["SpanFolding"]
 
-COLUMNS = ("profile", "kind", "name", "start_ns", "end_ns", "correlation")
+COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
 NESTING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 KIND_OF = {
@@ -72,7 +72,8 @@ class SpanFolding:
     def fold(self) -> None:
         """All parts; the builder then has contexts, metrics and values."""
         used = np.zeros(len(METRICS), np.bool_)
-        sums = [values for part in self.spans.parts() if (values := self._fold_part(part)) is not None]
+        parts = enumerate(self.spans.parts())
+        sums = [values for number, own in parts if (values := self._fold_part(number, own)) is not None]
         for _, _, row, _ in sums:
             used[np.unique(row)] = True
         number = np.cumsum(used) - 1
@@ -82,7 +83,7 @@ class SpanFolding:
         for profile, context, row, value in sums:
             self.builder.add_values(profile, context, number[row], value)
 
-    def _fold_part(self, profiles: Ints) -> tuple[Ids, Ids, Ids, Floats] | None:
+    def _fold_part(self, number: int, profiles: Ints) -> tuple[Ids, Ids, Ids, Floats] | None:
         chunks = list(self.spans.chunks(COLUMNS, None, profiles))
         if not chunks:
             return None
@@ -90,7 +91,7 @@ class SpanFolding:
         part = part.take(np.isin(part.kind, (*NESTING, *ON_DEVICE)))
         calls = self._calls(part)
         context = self._place(part, calls)
-        return _summed(part, context, list(self._measured(part, calls)))
+        return _summed(part, context, self._measured(part, calls) + self._sizes(number, part))
 
     def _calls(self, part: _Part) -> Ints:
         """The call that launched each operation; -1 elsewhere."""
@@ -169,10 +170,10 @@ class SpanFolding:
         for device in np.unique(where, axis=1).T:
             own = ops[(where == device[:, None]).all(axis=0)]
             out.append(("gpu_busy", own, fair_share(part.start_ns[own], part.end_ns[own]) * NS))
-        return [*out, *self._sizes(part)]
+        return out
 
-    def _sizes(self, part: _Part) -> list[tuple[str, Ints, Array]]:
-        table = self.spans.side("copy")
+    def _sizes(self, number: int, part: _Part) -> list[tuple[str, Ints, Array]]:
+        table = self.spans.side("copy", number)
         if table is None:
             return []
         order = np.argsort(part.span, kind="stable")

@@ -20,6 +20,7 @@ from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.arrays import Array, Ids, Ints
 
 __all__ = [
+    "LABEL",
     "SPAN_COLUMNS",
     "ArraySamples",
     "ArraySpans",
@@ -35,6 +36,7 @@ __all__ = [
 
 Window = tuple[int, int]  # [start_ns, end_ns)
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
+LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
 SpanChunk = Mapping[str, Array]
 
 
@@ -133,8 +135,8 @@ class SpanBackend(Protocol):
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         """Projected chunks in file order; each chunk also has `span`, the number of the row."""
 
-    def side(self, name: str) -> SideTable | None:
-        """A side table by name: kernel, copy, alloc, counter, argument, flow."""
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
+        """A side table by name (kernel, copy, alloc, counter, argument, flow), of one part or of all."""
 
     def parts(self) -> Sequence[Ints]:
         """The profiles of every part that can be read by itself, such as one file of many."""
@@ -153,7 +155,7 @@ class ArraySpans:
         return len(self.columns["start_ns"])
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        unknown = [c for c in columns if c not in self.columns]
+        unknown = [c for c in columns if c not in self.columns and c != LABEL]
         if unknown:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(self.columns)}")
         for first in range(0, self.count(), self.chunk_rows):
@@ -166,9 +168,12 @@ class ArraySpans:
                 kept &= np.isin(self.columns["profile"][part], profiles)
             if kept.any():
                 rows = np.flatnonzero(kept) + first
-                yield {"span": rows, **{name: self.columns[name][rows] for name in columns}}
+                yield {"span": rows, **{name: self._column(name)[rows] for name in columns}}
 
-    def side(self, name: str) -> SideTable | None:
+    def _column(self, name: str) -> Array:
+        return self.columns["name" if name == LABEL and LABEL not in self.columns else name]
+
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
         return self.sides.get(name)
 
     def parts(self) -> Sequence[Ints]:
@@ -213,6 +218,10 @@ class Traces:
     def parts(self) -> Sequence[Ints]:
         """Profiles whose spans can be read by themselves, group by group: nothing links one group to another."""
         return [] if self.spans_backend is None else self.spans_backend.parts()
+
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
+        """A side table of spans, of one part or of all."""
+        return None if self.spans_backend is None else self.spans_backend.side(name, part)
 
     def lines(self, profiles: Ints | None = None, window: Window | None = None) -> Iterator[tuple[int, int, Samples]]:
         """(profile, metric, samples) of every line, or of those of some profiles."""

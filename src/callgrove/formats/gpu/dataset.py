@@ -5,7 +5,8 @@
     lanes       threads, streams, queues: where events happen; they become profiles
     events      chunks of columns in file order; `span` numbers them from 0 over all tables of the data set
 
-An event's `name` and `category` number the data set's own `strings`, its `lane` the data set's `lanes`. Events whose
+An event's `name`, `label` (a marker's text where its name is only that of a call) and `category` number the data set's
+own `strings`, its `lane` the data set's `lanes`. Events whose
 end comes before their start are kept as they are: who adds up durations leaves them out and counts them.
 """
 
@@ -27,7 +28,10 @@ from callgrove.model.traces import SideTable
 __all__ = ["EVENT_COLUMNS", "CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process"]
 
 # What a chunk may be asked for; it always has `span` as well.
-EVENT_COLUMNS = ("kind", "category", "name", "start_ns", "end_ns", "lane", "correlation", "parent_correlation")
+EVENT_COLUMNS = (
+    *("kind", "category", "name", "label", "start_ns", "end_ns"),
+    *("lane", "correlation", "parent_correlation"),
+)
 
 Events = Mapping[str, Array]
 
@@ -131,7 +135,14 @@ class DataSet(Protocol):
         """Chunks of the columns asked for and `span`, in file order."""
 
     def side(self, name: str) -> SideTable | None:
-        """kernel, copy, alloc, argument, counter: what only some events have; `span` is the data set's own number."""
+        """What only some events have; `span` is the data set's own number.
+
+        kernel    grid_x, grid_y, grid_z (work-items), workgroup_x, ..., lds, scratch, vgpr, accum_vgpr, sgpr, dispatch
+        copy      bytes (-1 unknown), source, destination (numbers of devices, -1 unknown)
+        alloc     bytes, address, level, device
+        argument  position, type, name, value
+        counter   name, value
+        """
 
     def counters(self) -> CounterRows | None:
         """Quantities over time that belong to no event."""

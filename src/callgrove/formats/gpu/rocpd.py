@@ -23,6 +23,7 @@ import numpy as np
 
 from callgrove.errors import UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process
+from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import InputWarning
@@ -42,7 +43,21 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
     "OMPT": SpanKind.API,
     "MARKER": SpanKind.MARKER,
 }
+EVENT_NEEDED = {"category", "correlation", "parent_correlation", "kind", "label"}
 PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id", "tid")
+
+
+KERNEL_COLUMNS = {
+    **{f"grid_{axis}": f"grid_size_{axis}" for axis in "xyz"},
+    **{f"workgroup_{axis}": f"workgroup_size_{axis}" for axis in "xyz"},
+    "lds": "group_segment_size",
+    "scratch": "private_segment_size",
+    "dispatch": "dispatch_id",
+    "kernel": "kernel_id",
+    "queue": "queue_id",
+    "thread": "tid",
+}
+REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
 
 
 def suffixes(file: SqliteFile) -> list[str]:
@@ -232,16 +247,14 @@ class RocpdData:
 
     def _needed(self, table: EventTable, columns: Sequence[str]) -> Mapping[str, Type]:
         needed: dict[str, Type] = {"rowid": INTEGER}
-        if {"category", "correlation", "parent_correlation", "kind"} & set(columns):
+        if EVENT_NEEDED & set(columns) or ("name" in columns and not table.name):
             needed["event_id"] = INTEGER
         if "start_ns" in columns:
             needed[table.start] = INTEGER
         if "end_ns" in columns:
             needed[table.end] = INTEGER
-        if "name" in columns and table.name:
+        if {"name", "label"} & set(columns) and table.name:
             needed[table.name] = TEXT if table.name == "type" else INTEGER
-        if "name" in columns and not table.name:
-            needed["event_id"] = INTEGER
         if "lane" in columns:
             names = PLACE_COLUMNS if table.on_device else ("track_id",) if table.base == "sample" else ("tid",)
             needed.update(dict.fromkeys(names, INTEGER))
@@ -253,6 +266,7 @@ class RocpdData:
             "start_ns": lambda: chunk[table.start],
             "end_ns": lambda: chunk[table.end],
             "name": lambda: self._name(table, chunk, event),
+            "label": lambda: self._label(table, chunk, event),
             "category": lambda: self._string_names[event["category_id"]],
             "correlation": lambda: _or_absent(event["stack_id"]),
             "parent_correlation": lambda: _or_absent(event["parent_stack_id"]),
@@ -277,6 +291,22 @@ class RocpdData:
         if table.name == "type":
             return self._names.numbers(chunk[table.name].tolist())
         return self._string_names[chunk[table.name] if table.name else event["category_id"]]
+
+    def _label(self, table: EventTable, chunk: Cells, event: Cells) -> Ids:
+        """The name; of markers, the message that the event carries."""
+        names = self._name(table, chunk, event)
+        if table.base not in ("region", "sample"):
+            return names
+        rows = np.flatnonzero(self._kind(table, event) == SpanKind.MARKER)
+        if not len(rows):
+            return names
+        ids = chunk["event_id"][rows]
+        columns, between = {"id": INTEGER, "extdata": TEXT}, (int(ids.min()), int(ids.max()))
+        for part in self._file.chunks(self._table("event"), columns, between, unlike=("extdata", "{}")):
+            messages = self._names.numbers([_strings_of(text).get("message") for text in part["extdata"]])
+            found = Lookup(part["id"], messages)[ids]
+            names[rows] = np.where(found >= 0, found, names[rows])
+        return names
 
     def _kind(self, table: EventTable, event: Cells) -> Ids:
         """Regions and samples are what their category says."""
@@ -306,27 +336,99 @@ class RocpdData:
         return Lookup(rows["id"], self._threads[rows["tid"]])
 
     def side(self, name: str) -> SideTable | None:
-        return None
+        read = {"kernel": self._kernels, "copy": self._copies, "alloc": self._allocations}
+        read |= {"argument": self._arguments, "counter": self._counter_values}
+        if name not in read:
+            return None
+        with self._file.reading():
+            table = read[name]()
+        return table if len(table.span) else None
+
+    def _first(self, base: str) -> int:
+        """The number of the first event of a table."""
+        return sum(self._counts[: [table.base for table in TABLES].index(base)])
+
+    def _side(self, base: str, columns: Mapping[str, tuple[str, Type]]) -> SideTable:
+        """Columns of an event table as they are: new name -> old name."""
+        cells = self._small(base, rowid=INTEGER, **dict(columns.values()))
+        return SideTable(
+            np.arange(len(cells["rowid"])) + self._first(base),
+            {new: _or_absent(cells[old]) if type_ is INTEGER else cells[old] for new, (old, type_) in columns.items()},
+        )
+
+    def _kernels(self) -> SideTable:
+        table = self._side("kernel_dispatch", {new: (old, INTEGER) for new, old in KERNEL_COLUMNS.items()})
+        symbols = self._small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
+        place = Lookup(symbols["id"], np.arange(len(symbols["id"])))[np.asarray(table.columns["kernel"])]
+        registers = {new: np.append(_or_absent(symbols[old]), ABSENT)[place] for new, old in REGISTERS.items()}
+        return SideTable(table.span, {**table.columns, **registers})
+
+    def _copies(self) -> SideTable:
+        columns = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
+        table = self._side("memory_copy", {new: (old, INTEGER) for new, old in columns.items()})
+        ends = {end: self._agents[np.asarray(table.columns[end])] for end in ("source", "destination")}
+        return SideTable(table.span, {**table.columns, **ends})
+
+    def _allocations(self) -> SideTable:
+        table = self._side(
+            "memory_allocate",
+            {
+                "bytes": ("size", INTEGER),
+                "address": ("address", INTEGER),
+                "device": ("agent_id", INTEGER),
+                "level": ("level", TEXT),
+                "queue": ("queue_id", INTEGER),
+            },
+        )
+        device = self._agents[np.asarray(table.columns["device"])]
+        return SideTable(table.span, {**table.columns, "device": device})
+
+    @cached_property
+    def _span_of_event(self) -> Lookup:
+        """The number of the span that refers to each row of the event table."""
+        ids = [self._small(table.base, rowid=INTEGER, event_id=INTEGER)["event_id"] for table in TABLES]
+        every = np.concatenate(ids)
+        return Lookup(every, np.arange(len(every)))
+
+    def _arguments(self) -> SideTable:
+        rows = self._small("arg", event_id=INTEGER, position=INTEGER, type=TEXT, name=TEXT, value=TEXT)
+        span = self._span_of_event[rows["event_id"]].astype(np.int64)
+        known = span >= 0
+        return SideTable(span[known], {name: cells[known] for name, cells in rows.items() if name != "event_id"})
+
+    def _counter_values(self) -> SideTable:
+        """Counters of kernels, one row per value; those of samples are counters over time."""
+        rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
+        span = self._span_of_event[rows["event_id"]].astype(np.int64)
+        known = (span >= 0) & (span < self._first("sample"))
+        return SideTable(
+            span[known], {"name": self._counter_names(rows["pmc_id"][known]), "value": rows["value"][known]}
+        )
+
+    def _counter_names(self, ids: Ints) -> Array:
+        rows = self._small("info_pmc", id=INTEGER, name=TEXT)
+        place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+        return np.append(rows["name"], "unknown counter")[place]
 
     def counters(self) -> CounterRows | None:
-        return None
+        with self._file.reading():
+            rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
+            samples = self._small("sample", track_id=INTEGER, timestamp=INTEGER, event_id=INTEGER)
+            if not len(rows["value"]) or not len(samples["event_id"]):
+                return None
+            place = Lookup(samples["event_id"], np.arange(len(samples["event_id"])))[rows["event_id"]]
+            known = place >= 0
+            if not known.any():
+                return None
+            at = place[known]
+            lane = self._track_lanes[samples["track_id"][at]]
+            texts, number = np.unique(self._counter_names(rows["pmc_id"][known]).astype(str), return_inverse=True)
+        lane = np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
+        values = rows["value"][known]
+        return CounterRows(lane, number.astype(np.int32), samples["timestamp"][at], values, tuple(texts.tolist()))
 
     def close(self) -> None:
         self._file.close()
-
-
-class Lookup:
-    """From a table's ids to numbers; -1 for ids that it does not have. The first of equal ids counts."""
-
-    def __init__(self, ids: Ints, numbers: Array) -> None:
-        order = np.argsort(ids, kind="stable")
-        self._ids, self._numbers = ids[order], numbers[order].astype(np.int64)
-
-    def __getitem__(self, ids: Ints) -> Ids:
-        place = np.minimum(np.searchsorted(self._ids, ids), max(len(self._ids) - 1, 0))
-        if not len(self._ids):
-            return np.full(len(ids), ABSENT, np.int32)
-        return np.where(self._ids[place] == ids, self._numbers[place], ABSENT).astype(np.int32)
 
 
 def _or_absent(cells: Ints) -> Ints:

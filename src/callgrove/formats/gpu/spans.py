@@ -17,7 +17,7 @@ from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import DataSet, Events, Names
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.intervals import nesting
-from callgrove.model.traces import SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
+from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
 __all__ = ["HOST_KINDS", "DataSetSpans"]
 
@@ -45,7 +45,7 @@ class DataSetSpans:
         return self.firsts[-1]
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        if unknown := [name for name in columns if name not in SPAN_COLUMNS]:
+        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL)]:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
         for number in range(len(self._datasets)):
             if profiles is None or np.isin(self._profiles[number], profiles).any():
@@ -74,7 +74,7 @@ class DataSetSpans:
         for name in columns:
             if name == "profile":
                 out[name] = self._profiles[number][events["lane"][kept]]
-            elif name in ("name", "category"):
+            elif name in ("name", "category", LABEL):
                 out[name] = own.numbers(events[name][kept])
             elif name == "depth":
                 out[name] = self._depth(number)[local]
@@ -92,8 +92,9 @@ class DataSetSpans:
     def parts(self) -> Sequence[Ints]:
         return [own.astype(np.int64) for own in self._profiles]
 
-    def side(self, name: str) -> SideTable | None:
-        parts = [(first, d.side(name)) for first, d in zip(self.firsts, self._datasets, strict=False)]
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
+        chosen = range(len(self._datasets)) if part is None else [part]
+        parts = [(self.firsts[number], self._datasets[number].side(name)) for number in chosen]
         tables = [(first, table) for first, table in parts if table is not None]
         if not tables:
             return None

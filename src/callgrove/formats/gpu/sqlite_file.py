@@ -170,22 +170,31 @@ class SqliteFile:
             return int(connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
 
     def chunks(
-        self, table: str, columns: Mapping[str, Type], between: tuple[int, int] | None = None, rows: int = CHUNK_ROWS
+        self,
+        table: str,
+        columns: Mapping[str, Type],
+        between: tuple[int, int] | None = None,
+        unlike: tuple[str, str] | None = None,
     ) -> Iterator[Cells]:
         """The columns asked for, in the order of rows, some rows at a time; missing columns read as absent.
 
         The column `rowid` always exists. `between` keeps row ids from the first to the last, both included. Nothing is
-        given for a missing or an empty table.
+        given for a missing or an empty table. `unlike` leaves out rows in which a column has a certain text.
         """
         if table not in self.tables:
             return
         known = {*self.tables[table], "rowid"}
         wanted = ", ".join(quoted(name) if name in self.tables[table] else name for name in columns if name in known)
-        where = "WHERE rowid BETWEEN ? AND ?" if between is not None else ""
-        query = f"SELECT {wanted or 'NULL'} FROM {quoted(table)} {where} ORDER BY rowid"
+        conditions: list[tuple[str, Sequence[int | str]]] = []
+        if between is not None:
+            conditions.append(("rowid BETWEEN ? AND ?", between))
+        if unlike is not None and unlike[0] in known:
+            conditions.append((f"{quoted(unlike[0])} IS NOT ?", unlike[1:]))
+        where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
+        query = f"SELECT {wanted or 'NULL'} FROM {quoted(table)} WHERE {where} ORDER BY rowid"
         with self.errors(table), self.reading() as connection:
-            cursor = connection.execute(query, between or ())
-            while fetched := cursor.fetchmany(rows):
+            cursor = connection.execute(query, [value for _, values in conditions for value in values])
+            while fetched := cursor.fetchmany(CHUNK_ROWS):
                 yield self._cells(table, columns, known, fetched)
 
     def _cells(
