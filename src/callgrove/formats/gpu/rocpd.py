@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import UnsupportedVersion
-from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process
+from callgrove.formats.gpu.dataset import CounterRows, Device, Lane, Process
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
+from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
-from callgrove.model.experiment import InputWarning
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
 
@@ -43,7 +42,7 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
     "OMPT": SpanKind.API,
     "MARKER": SpanKind.MARKER,
 }
-EVENT_NEEDED = {"category", "correlation", "parent_correlation", "kind", "label"}
+ON_DEVICE = ("kernel_dispatch", "memory_copy")
 PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id", "tid")
 
 
@@ -71,46 +70,44 @@ def datasets(file: SqliteFile) -> list[RocpdData]:
     return [RocpdData(file, suffix) for suffix in suffixes(file)]
 
 
-@dataclass(frozen=True)
-class EventTable:
-    """A table whose rows are events: where their name and their times come from."""
-
-    base: str
-    kind: SpanKind
-    name: str
-    on_device: bool = False
-    start: str = "start"
-    end: str = "end"
+Needs = dict[str, Sequence[str]]
 
 
-TABLES = (
-    EventTable("region", SpanKind.REGION, "name_id"),
-    EventTable("kernel_dispatch", SpanKind.KERNEL, "kernel_id", on_device=True),
-    EventTable("memory_copy", SpanKind.COPY, "name_id", on_device=True),
-    EventTable("memory_allocate", SpanKind.ALLOC, "type"),
-    EventTable("sample", SpanKind.MARKER, "", start="timestamp", end="timestamp"),
-)
+def tables_of(suffix: str) -> tuple[EventTable, ...]:
+    """The event tables of one set, with what their columns are made of."""
+    event: Needs = dict.fromkeys(("category", "correlation", "parent_correlation"), ("event_id",))
+    times: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
+    instant: Needs = {"start_ns": ("timestamp",), "end_ns": ("timestamp",)}
+    host: Needs = {"kind": ("event_id",), "label": ("name_id", "event_id")}
+    region: Needs = {**times, **host, "name": ("name_id",), "lane": ("tid",)}
+    kernel: Needs = {**times, "name": ("kernel_id",), "label": ("kernel_id",), "lane": PLACE_COLUMNS}
+    copy: Needs = {**times, "name": ("name_id",), "label": ("name_id",), "lane": PLACE_COLUMNS}
+    alloc: Needs = {**times, "name": ("type",), "label": ("type",), "lane": ("tid",)}
+    sample: Needs = {**instant, **host, "name": ("event_id",), "label": ("event_id",), "lane": ("track_id",)}
+    return (
+        EventTable(f"rocpd_region{suffix}", SpanKind.REGION, event | region),
+        EventTable(f"rocpd_kernel_dispatch{suffix}", SpanKind.KERNEL, event | kernel),
+        EventTable(f"rocpd_memory_copy{suffix}", SpanKind.COPY, event | copy),
+        EventTable(f"rocpd_memory_allocate{suffix}", SpanKind.ALLOC, event | alloc, frozenset({"type"})),
+        EventTable(f"rocpd_sample{suffix}", SpanKind.MARKER, event | sample),
+    )
 
 
-class RocpdData:
+class RocpdData(TableData):
     """One process's tables."""
 
     def __init__(self, file: SqliteFile, suffix: str) -> None:
-        self._file, self._suffix, self.path = file, suffix, file.path
-        self.warnings: list[InputWarning] = []
-        self._names = Names()
-        tags = self._small("metadata", tag=TEXT, value=TEXT)
-        self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
-        self.version = str(self.metadata.get("schema_version") or "3")
-        self._refuse_unknown()
+        super().__init__(file, tables_of(suffix))
+        self._suffix = suffix
         with file.reading():
-            self._read_tables()
-
-    def _read_tables(self) -> None:
-        self.processes = self._read_processes()
-        self.devices, self._agents = self._read_devices()
-        self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-        self.lanes = self._read_lanes()
+            tags = self._small("metadata", tag=TEXT, value=TEXT)
+            self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
+            self.version = str(self.metadata.get("schema_version") or "3")
+            self._refuse_unknown()
+            self.processes = self._read_processes()
+            self.devices, self._agents = self._read_devices()
+            self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
+            self.lanes = self._read_lanes()
 
     def _refuse_unknown(self) -> None:
         if not re.fullmatch(r"3(\.\d+)*", self.version):
@@ -169,34 +166,33 @@ class RocpdData:
         unknown, comes from.
         """
         threads = self._small("info_thread", id=INTEGER, tid=INTEGER, name=TEXT)
-        lanes = [
-            Lane(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
+        lanes = LaneList()
+        own = [
+            lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
             for id_, tid, name in zip(*(threads[c].tolist() for c in ("id", "tid", "name")), strict=True)
         ]
-        self._threads = Lookup(threads["id"], np.arange(len(lanes)))
+        self._threads = Lookup(threads["id"], np.array(own, np.int64))
         streams = self._small("info_stream", id=INTEGER, name=TEXT)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
         self._streams: dict[tuple[int, int], int] = {}
         for device, stream in sorted(self._streams_used()):
-            self._streams[device, stream] = len(lanes)
             name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
-            lanes.append(Lane(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device))
-        self._nowhere = len(lanes)
-        lanes.append(Lane(0, ProfileKind.OTHER, 0, "unknown thread"))
-        return tuple(lanes)
+            number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
+            self._streams[device, stream] = number
+        self._nowhere = lanes.unknown(0)
+        return tuple(lanes.all)
 
     def _streams_used(self) -> set[tuple[int, int]]:
         used: set[tuple[int, int]] = set()
-        for table in TABLES:
-            if table.on_device:
-                for chunk in self._file.chunks(self._table(table.base), dict.fromkeys(PLACE_COLUMNS, INTEGER)):
-                    device, stream = self._device(chunk), chunk["stream_id"]
-                    used |= set(zip(device.tolist(), stream.tolist(), strict=True))
+        for base in ON_DEVICE:
+            for cells in self._file.chunks(self._table(base), dict.fromkeys(PLACE_COLUMNS, INTEGER)):
+                device, stream = self._device(cells), cells["stream_id"]
+                used |= set(zip(device.tolist(), stream.tolist(), strict=True))
         return used
 
-    def _device(self, chunk: Cells) -> Ints:
+    def _device(self, cells: Cells) -> Ints:
         """The device that an event ran on: the agent, or for copies the GPU at either end."""
-        own, to, origin = (self._agents[chunk[name]] for name in ("agent_id", "dst_agent_id", "src_agent_id"))
+        own, to, origin = (self._agents[cells[name]] for name in ("agent_id", "dst_agent_id", "src_agent_id"))
         out = np.where(own >= 0, own, np.where(self._is_gpu[to], to, np.where(self._is_gpu[origin], origin, to)))
         return out.astype(np.int64)
 
@@ -218,62 +214,23 @@ class RocpdData:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    @property
-    def strings(self) -> Sequence[str]:
-        return self._names.all
+    def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
+        self._event_rows = self._event(cells["event_id"]) if "event_id" in cells else {}
 
-    @property
-    def live(self) -> bool:
-        return self._file.live
-
-    @cached_property
-    def _counts(self) -> tuple[int, ...]:
-        return tuple(self._file.count(self._table(table.base)) for table in TABLES)
-
-    def count(self) -> int:
-        return sum(self._counts)
-
-    def events(self, columns: Sequence[str]) -> Iterator[Events]:
-        with self._file.reading():
-            yield from self._events(columns)
-
-    def _events(self, columns: Sequence[str]) -> Iterator[Events]:
-        first = 0
-        for table in TABLES:
-            for chunk in self._file.chunks(self._table(table.base), self._needed(table, columns)):
-                n = len(chunk["rowid"])
-                yield {"span": np.arange(first, first + n), **self._columns(table, columns, chunk)}
-                first += n
-
-    def _needed(self, table: EventTable, columns: Sequence[str]) -> Mapping[str, Type]:
-        needed: dict[str, Type] = {"rowid": INTEGER}
-        if EVENT_NEEDED & set(columns) or ("name" in columns and not table.name):
-            needed["event_id"] = INTEGER
-        if "start_ns" in columns:
-            needed[table.start] = INTEGER
-        if "end_ns" in columns:
-            needed[table.end] = INTEGER
-        if {"name", "label"} & set(columns) and table.name:
-            needed[table.name] = TEXT if table.name == "type" else INTEGER
-        if "lane" in columns:
-            names = PLACE_COLUMNS if table.on_device else ("track_id",) if table.base == "sample" else ("tid",)
-            needed.update(dict.fromkeys(names, INTEGER))
-        return needed
-
-    def _columns(self, table: EventTable, columns: Sequence[str], chunk: Cells) -> Events:
-        event = self._event(chunk["event_id"]) if "event_id" in chunk else {}
+    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+        event = self._event_rows
         make: dict[str, Callable[[], Array]] = {
-            "start_ns": lambda: chunk[table.start],
-            "end_ns": lambda: chunk[table.end],
-            "name": lambda: self._name(table, chunk, event),
-            "label": lambda: self._label(table, chunk, event),
+            "start_ns": lambda: cells[table.needs["start_ns"][0]],
+            "end_ns": lambda: cells[table.needs["end_ns"][0]],
+            "name": lambda: self._name(table, cells),
+            "label": lambda: self._label(table, cells),
             "category": lambda: self._string_names[event["category_id"]],
-            "correlation": lambda: _or_absent(event["stack_id"]),
-            "parent_correlation": lambda: _or_absent(event["parent_stack_id"]),
-            "kind": lambda: self._kind(table, event),
-            "lane": lambda: self._lane(table, chunk),
+            "correlation": lambda: or_absent(event["stack_id"]),
+            "parent_correlation": lambda: or_absent(event["parent_stack_id"]),
+            "kind": lambda: self._kind(table, cells),
+            "lane": lambda: self._lane(table, cells),
         }
-        return {name: make[name]() for name in columns}
+        return make[column]()
 
     def _event(self, ids: Ints) -> Cells:
         """The rows of the event table with these ids; absent where there is none."""
@@ -285,22 +242,24 @@ class RocpdData:
         place = Lookup(found.pop("id"), np.arange(len(found["stack_id"])))[ids]
         return {name: np.append(cells, MISSING)[place] for name, cells in found.items()}
 
-    def _name(self, table: EventTable, chunk: Cells, event: Cells) -> Ids:
-        if table.base == "kernel_dispatch":
-            return self._kernel_names[chunk[table.name]]
-        if table.name == "type":
-            return self._names.numbers(chunk[table.name].tolist())
-        return self._string_names[chunk[table.name] if table.name else event["category_id"]]
+    def _name(self, table: EventTable, cells: Cells) -> Ids:
+        if "kernel_id" in cells:
+            return self.named(self._kernel_names, cells["kernel_id"], "kernel")
+        if "type" in cells:
+            return self._names.numbers(cells["type"].tolist())
+        if "name_id" in cells:
+            return self.named(self._string_names, cells["name_id"], "string")
+        return self._string_names[self._event_rows["category_id"]]
 
-    def _label(self, table: EventTable, chunk: Cells, event: Cells) -> Ids:
+    def _label(self, table: EventTable, cells: Cells) -> Ids:
         """The name; of markers, the message that the event carries."""
-        names = self._name(table, chunk, event)
-        if table.base not in ("region", "sample"):
+        names = self._name(table, cells)
+        if "kind" not in table.needs:
             return names
-        rows = np.flatnonzero(self._kind(table, event) == SpanKind.MARKER)
-        if not len(rows):
+        rows = np.flatnonzero(self._kind(table, cells) == SpanKind.MARKER)
+        ids = cells["event_id"][rows]
+        if not len(ids):
             return names
-        ids = chunk["event_id"][rows]
         columns, between = {"id": INTEGER, "extdata": TEXT}, (int(ids.min()), int(ids.max()))
         for part in self._file.chunks(self._table("event"), columns, between, unlike=("extdata", "{}")):
             messages = self._names.numbers([_strings_of(text).get("message") for text in part["extdata"]])
@@ -308,11 +267,11 @@ class RocpdData:
             names[rows] = np.where(found >= 0, found, names[rows])
         return names
 
-    def _kind(self, table: EventTable, event: Cells) -> Ids:
+    def _kind(self, table: EventTable, cells: Cells) -> Ids:
         """Regions and samples are what their category says."""
-        if table.base not in ("region", "sample"):
-            return np.full(len(event["stack_id"]), table.kind, np.int32)
-        category = self._string_names[event["category_id"]]
+        if "kind" not in table.needs:
+            return self.kinds(table, cells)
+        category = self._string_names[self._event_rows["category_id"]]
         return self._kind_of_category[category]
 
     @property
@@ -321,13 +280,13 @@ class RocpdData:
         words = [text.partition("_")[0] for text in self._names.all]
         return np.array([KIND_OF_CATEGORY.get(word, SpanKind.REGION) for word in [*words, ""]], np.int32)
 
-    def _lane(self, table: EventTable, chunk: Cells) -> Ids:
-        if table.on_device:
-            device, stream = self._device(chunk), chunk["stream_id"]
+    def _lane(self, table: EventTable, cells: Cells) -> Ids:
+        if "stream_id" in cells:
+            device, stream = self._device(cells), cells["stream_id"]
             pairs, where = np.unique(np.stack([device, stream]), axis=1, return_inverse=True)
             lanes = np.array([self._streams[int(d), int(s)] for d, s in pairs.T], np.int32)
             return lanes[where.reshape(-1)]
-        lane = self._track_lanes[chunk["track_id"]] if table.base == "sample" else self._threads[chunk["tid"]]
+        lane = self._track_lanes[cells["track_id"]] if "track_id" in cells else self._threads[cells["tid"]]
         return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
 
     @cached_property
@@ -342,52 +301,37 @@ class RocpdData:
             return None
         with self._file.reading():
             table = read[name]()
-        return table if len(table.span) else None
+        return table if table is not None and len(table.span) else None
 
-    def _first(self, base: str) -> int:
-        """The number of the first event of a table."""
-        return sum(self._counts[: [table.base for table in TABLES].index(base)])
-
-    def _side(self, base: str, columns: Mapping[str, tuple[str, Type]]) -> SideTable:
-        """Columns of an event table as they are: new name -> old name."""
-        cells = self._small(base, rowid=INTEGER, **dict(columns.values()))
-        return SideTable(
-            np.arange(len(cells["rowid"])) + self._first(base),
-            {new: _or_absent(cells[old]) if type_ is INTEGER else cells[old] for new, (old, type_) in columns.items()},
-        )
-
-    def _kernels(self) -> SideTable:
-        table = self._side("kernel_dispatch", {new: (old, INTEGER) for new, old in KERNEL_COLUMNS.items()})
+    def _kernels(self) -> SideTable | None:
+        table = self.side_of(self._table("kernel_dispatch"), KERNEL_COLUMNS)
+        if table is None:
+            return None
         symbols = self._small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
         place = Lookup(symbols["id"], np.arange(len(symbols["id"])))[np.asarray(table.columns["kernel"])]
-        registers = {new: np.append(_or_absent(symbols[old]), ABSENT)[place] for new, old in REGISTERS.items()}
+        registers = {new: np.append(or_absent(symbols[old]), ABSENT)[place] for new, old in REGISTERS.items()}
         return SideTable(table.span, {**table.columns, **registers})
 
-    def _copies(self) -> SideTable:
+    def _copies(self) -> SideTable | None:
         columns = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
-        table = self._side("memory_copy", {new: (old, INTEGER) for new, old in columns.items()})
-        ends = {end: self._agents[np.asarray(table.columns[end])] for end in ("source", "destination")}
-        return SideTable(table.span, {**table.columns, **ends})
+        return self._with_devices(self.side_of(self._table("memory_copy"), columns), "source", "destination")
 
-    def _allocations(self) -> SideTable:
-        table = self._side(
-            "memory_allocate",
-            {
-                "bytes": ("size", INTEGER),
-                "address": ("address", INTEGER),
-                "device": ("agent_id", INTEGER),
-                "level": ("level", TEXT),
-                "queue": ("queue_id", INTEGER),
-            },
-        )
-        device = self._agents[np.asarray(table.columns["device"])]
-        return SideTable(table.span, {**table.columns, "device": device})
+    def _allocations(self) -> SideTable | None:
+        columns = {"bytes": "size", "address": "address", "device": "agent_id", "level": "level", "queue": "queue_id"}
+        return self._with_devices(self.side_of(self._table("memory_allocate"), columns, texts=("level",)), "device")
+
+    def _with_devices(self, table: SideTable | None, *names: str) -> SideTable | None:
+        """Columns that hold ids of agents, as numbers of devices."""
+        if table is None:
+            return None
+        devices = {name: self._agents[np.asarray(table.columns[name])] for name in names}
+        return SideTable(table.span, {**table.columns, **devices})
 
     @cached_property
     def _span_of_event(self) -> Lookup:
         """The number of the span that refers to each row of the event table."""
-        ids = [self._small(table.base, rowid=INTEGER, event_id=INTEGER)["event_id"] for table in TABLES]
-        every = np.concatenate(ids)
+        ids = [self._file.table(name, {"rowid": INTEGER, "event_id": INTEGER})["event_id"] for name in self.counts]
+        every = np.concatenate([*ids, np.empty(0, np.int64)])
         return Lookup(every, np.arange(len(every)))
 
     def _arguments(self) -> SideTable:
@@ -400,7 +344,9 @@ class RocpdData:
         """Counters of kernels, one row per value; those of samples are counters over time."""
         rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
         span = self._span_of_event[rows["event_id"]].astype(np.int64)
-        known = (span >= 0) & (span < self._first("sample"))
+        samples = self._table("sample")
+        end = self.first(samples) if samples in self.counts else self.count()
+        known = (span >= 0) & (span < end)
         return SideTable(
             span[known], {"name": self._counter_names(rows["pmc_id"][known]), "value": rows["value"][known]}
         )
@@ -426,13 +372,6 @@ class RocpdData:
         lane = np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
         values = rows["value"][known]
         return CounterRows(lane, number.astype(np.int32), samples["timestamp"][at], values, tuple(texts.tolist()))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _or_absent(cells: Ints) -> Ints:
-    return np.where(cells == MISSING, ABSENT, cells)
 
 
 def _strings_of(text: str | None) -> Mapping[str, str]:

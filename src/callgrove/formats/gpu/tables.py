@@ -1,0 +1,177 @@
+"""What the readers of all families have in common: event tables, one after the other, as the events of a data set.
+
+A family says for each of its tables which raw columns an event column needs, and how it is made of them:
+
+    EventTable("rocpd_op", SpanKind.KERNEL, {"start_ns": ("start",), "lane": ("gpuId", "queueId"), ...})
+    made(table, "lane", cells)    the numbers of lanes, from the cells of these columns
+
+Only what was asked for is read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process
+from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.experiment import InputWarning, Severity
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces import SideTable, SpanKind
+
+__all__ = ["EventTable", "LaneList", "TableData", "or_absent"]
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """A table whose rows are events of one kind, unless the family finds another one row by row."""
+
+    name: str
+    kind: SpanKind
+    needs: Mapping[str, Sequence[str]]  # event column -> raw columns
+    texts: frozenset[str] = frozenset()  # raw columns that hold text
+
+    def raw(self, columns: Sequence[str]) -> dict[str, Type]:
+        """The raw columns for some event columns; `rowid` is always among them."""
+        names = ["rowid", *(name for column in columns for name in self.needs.get(column, ()))]
+        return {name: Type.TEXT if name in self.texts else Type.INTEGER for name in names}
+
+
+class LaneList:
+    """Lanes in the making: each is known by its process, kind, device and number."""
+
+    def __init__(self) -> None:
+        self.all: list[Lane] = []
+        self._number: dict[tuple[int, ProfileKind, int, int], int] = {}
+
+    def add(self, process: int, kind: ProfileKind, number: int, name: str = "", device: int = ABSENT) -> int:
+        key = (process, kind, device, number)
+        if key not in self._number:
+            self._number[key] = len(self.all)
+            self.all.append(Lane(process, kind, number, name, device))
+        return self._number[key]
+
+    def unknown(self, process: int) -> int:
+        """Where events are that no thread is known of."""
+        return self.add(process, ProfileKind.OTHER, 0, "unknown thread")
+
+
+class TableData(ABC):
+    """A data set made of event tables."""
+
+    processes: Sequence[Process]
+    devices: Sequence[Device]
+    lanes: Sequence[Lane]
+    version: str
+
+    def __init__(self, file: SqliteFile, tables: Sequence[EventTable]) -> None:
+        self._file = file
+        self._tables = [table for table in tables if table.name in file.tables]
+        self._names = Names()
+        self._warnings: list[InputWarning] = []
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def live(self) -> bool:
+        return self._file.live
+
+    @property
+    def strings(self) -> Sequence[str]:
+        return self._names.all
+
+    @property
+    def warnings(self) -> Sequence[InputWarning]:
+        """What was found so far; cells that are no numbers show only when they are read."""
+        strange = [
+            InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are no numbers; they read as absent")
+            for place, n in self._file.strange.items()
+        ]
+        return [*self._warnings, *strange]
+
+    def warn(self, severity: Severity, text: str) -> None:
+        self._warnings.append(InputWarning(severity, f"{self.path}: {text}"))
+
+    def close(self) -> None:
+        self._file.close()
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Rows of every event table."""
+        with self._file.reading():
+            return {table.name: self._file.count(table.name) for table in self._tables}
+
+    def count(self) -> int:
+        return sum(self.counts.values())
+
+    def first(self, table: str) -> int:
+        """The number of a table's first event."""
+        names = list(self.counts)
+        return sum(self.counts[name] for name in names[: names.index(table)])
+
+    def events(self, columns: Sequence[str]) -> Iterator[Events]:
+        first = 0
+        with self._file.reading():
+            for table in self._tables:
+                for cells in self._file.chunks(table.name, table.raw(columns)):
+                    n = len(cells["rowid"])
+                    self.prepare(table, columns, cells)
+                    made = {column: self.made(table, column, cells) for column in columns}
+                    yield {"span": np.arange(first, first + n), **made}
+                    first += n
+
+    def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
+        """Look up what several columns of a chunk need."""
+        return
+
+    @abstractmethod
+    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+        """One event column of a chunk."""
+
+    def kinds(self, table: EventTable, cells: Cells) -> Ids:
+        return np.full(len(cells["rowid"]), table.kind, np.int32)
+
+    # -- what only some events have ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def side(self, name: str) -> SideTable | None: ...
+
+    def counters(self) -> CounterRows | None:
+        return None
+
+    def side_of(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> SideTable | None:
+        """Columns of an event table as they are: new name -> raw name."""
+        if table not in self.counts or not self.counts[table]:
+            return None
+        raw = {name: Type.TEXT if name in texts else Type.INTEGER for name in ("rowid", *columns.values())}
+        cells = self._file.table(table, raw)
+        made = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
+        return SideTable(np.arange(len(cells["rowid"])) + self.first(table), made)
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def named(self, lookup: Lookup, ids: Ints, what: str) -> Ids:
+        """Names by id; an id that has none gets one that says so."""
+        out = lookup[ids]
+        missing = np.flatnonzero((out < 0) & (ids != MISSING))
+        if len(missing):
+            dangling = np.unique(ids[missing])
+            names = self._names.numbers([f"<missing {what} {id_}>" for id_ in dangling.tolist()])
+            out[missing] = names[np.searchsorted(dangling, ids[missing])]
+        return out
+
+
+def or_absent(cells: Ints) -> Ints:
+    """Absent integers as the model has them."""
+    return np.where(cells == MISSING, ABSENT, cells)
