@@ -153,6 +153,8 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.runs.folder:FORMAT",
     ),
     Entry("rocpd", "rocprofv3 database (rocpd, SQLite)", "callgrove.formats.gpu.formats:ROCPD", sets=True),
+    Entry("rpd", "RPD database (rocmProfileData, SQLite)", "callgrove.formats.gpu.formats:RPD", sets=True),
+    Entry("nsight", "Nsight Systems export (SQLite)", "callgrove.formats.gpu.formats:NSIGHT", sets=True),
 )
 
 

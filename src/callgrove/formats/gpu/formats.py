@@ -11,7 +11,7 @@ from pathlib import Path
 
 from callgrove.binary.sources import Source
 from callgrove.errors import InputError, NotRecognised
-from callgrove.formats.gpu import rocpd
+from callgrove.formats.gpu import nsight, rocpd, rpd
 from callgrove.formats.gpu.dataset import DataSet
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import databases, first_database
@@ -19,7 +19,7 @@ from callgrove.formats.gpu.sqlite_file import MAGIC, SqliteFile
 from callgrove.formats.interface import Grade, Match, ReadOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 
-__all__ = ["ROCPD", "GpuFormat"]
+__all__ = ["NSIGHT", "ROCPD", "RPD", "GpuFormat"]
 
 
 @dataclass(frozen=True)
@@ -72,3 +72,18 @@ def _rocpd_tables(tables: Collection[str]) -> str:
 
 
 ROCPD = GpuFormat("rocpd", "rocprofv3 database (rocpd, SQLite)", _rocpd_tables, rocpd.datasets)
+
+
+def _rpd_tables(tables: Collection[str]) -> str:
+    return "a SQLite file with the tables rocpd_api and rocpd_op" if {"rocpd_api", "rocpd_op"} <= set(tables) else ""
+
+
+RPD = GpuFormat("rpd", "RPD database (rocmProfileData, SQLite)", _rpd_tables, rpd.datasets)
+
+
+def _nsight_tables(tables: Collection[str]) -> str:
+    others = {"ThreadNames", "ProcessStreams", "NVTX_EVENTS"} & set(tables)
+    return f"a SQLite file with the tables StringIds and {min(others)}" if "StringIds" in tables and others else ""
+
+
+NSIGHT = GpuFormat("nsight", "Nsight Systems export (SQLite)", _nsight_tables, nsight.datasets)

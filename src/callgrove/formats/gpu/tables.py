@@ -21,7 +21,7 @@ import numpy as np
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
@@ -35,12 +35,12 @@ class EventTable:
 
     name: str
     kind: SpanKind
-    needs: Mapping[str, Sequence[str]]  # event column -> raw columns
+    needs: Mapping[str, Sequence[str]]  # event column -> raw columns; "kept": those that tell which rows are events
     texts: frozenset[str] = frozenset()  # raw columns that hold text
 
     def raw(self, columns: Sequence[str]) -> dict[str, Type]:
         """The raw columns for some event columns; `rowid` is always among them."""
-        names = ["rowid", *(name for column in columns for name in self.needs.get(column, ()))]
+        names = ["rowid", *(name for column in (*columns, "kept") for name in self.needs.get(column, ()))]
         return {name: Type.TEXT if name in self.texts else Type.INTEGER for name in names}
 
 
@@ -110,7 +110,13 @@ class TableData(ABC):
     def counts(self) -> dict[str, int]:
         """Rows of every event table."""
         with self._file.reading():
-            return {table.name: self._file.count(table.name) for table in self._tables}
+            return {table.name: self._count(table) for table in self._tables}
+
+    def _count(self, table: EventTable) -> int:
+        if "kept" not in table.needs:
+            return self._file.count(table.name)
+        kept = (self.kept(table, cells) for cells in self._file.chunks(table.name, table.raw(())))
+        return sum(int(rows.sum()) for rows in kept if rows is not None)
 
     def count(self) -> int:
         return sum(self.counts.values())
@@ -124,12 +130,18 @@ class TableData(ABC):
         first = 0
         with self._file.reading():
             for table in self._tables:
-                for cells in self._file.chunks(table.name, table.raw(columns)):
+                for every in self._file.chunks(table.name, table.raw(columns)):
+                    kept = self.kept(table, every)
+                    cells = every if kept is None else {name: column[kept] for name, column in every.items()}
                     n = len(cells["rowid"])
                     self.prepare(table, columns, cells)
                     made = {column: self.made(table, column, cells) for column in columns}
                     yield {"span": np.arange(first, first + n), **made}
                     first += n
+
+    def kept(self, table: EventTable, cells: Cells) -> Bools | None:
+        """Which rows of a chunk are events; None: all."""
+        return None
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
         """Look up what several columns of a chunk need."""

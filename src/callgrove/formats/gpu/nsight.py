@@ -1,0 +1,448 @@
+"""Nsight Systems exports (SQLite), of every generation: tables and columns come and go, so none is taken for granted.
+
+Specification: gpu-traces.md section 5.
+
+    StringIds                        every name, by id
+    CUPTI_ACTIVITY_KIND_RUNTIME      calls of threads; one call may have two rows (class 67 carries the call chain)
+    CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET      operations of streams
+    CUPTI_ACTIVITY_KIND_SYNCHRONIZATION               waits, on the thread whose call has the same correlation
+    NVTX_EVENTS                      ranges (59, 60, 70, 71) and marks (34) of threads
+    OSRT_API, PROFILER_OVERHEAD      calls of the system's libraries, and of the profiler itself
+    CUDA_GPU_MEMORY_USAGE_EVENTS     allocations
+
+    globalTid = hardware (8 bits) | machine (8) | process (24) | thread (24); globalPid is the same with thread 0
+
+A correlation is unique in its process. Grids are in blocks. Tables that Extra-P left behind
+(EXTRAP_*) are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.formats.gpu.dataset import Device, Process
+from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
+from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.experiment import Severity
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces import SideTable, SpanKind
+
+__all__ = ["COPY_KINDS", "NsightData", "datasets"]
+
+INTEGER, TEXT = Type.INTEGER, Type.TEXT
+CUPTI = "CUPTI_ACTIVITY_KIND_"
+CHAIN_CLASS = 67  # a second row of a call, which only brings its call chain
+TID_BITS = 24
+PUSH_POP, START_END, MARK = (59, 70), (60, 71), 34
+
+COPY_KINDS = {  # CUpti_ActivityMemcpyKind, where the file has no table of it
+    0: "Unknown",
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+    11: "UVM_HtoD",
+    12: "UVM_DtoH",
+    13: "UVM_DtoD",
+}
+SYNC_KINDS = {0: "Unknown", 1: "Event", 2: "StreamWaitEvent", 3: "Stream", 4: "Context"}
+
+Needs = dict[str, tuple[str, ...]]
+TIMES: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
+STREAM: Needs = {"lane": ("globalPid", "deviceId", "streamId"), "correlation": ("correlationId",)}
+
+
+def _named(*columns: str) -> Needs:
+    return {"name": columns, "label": columns}
+
+
+TABLES = (
+    EventTable(
+        f"{CUPTI}RUNTIME",
+        SpanKind.API,
+        TIMES | _named("nameId") | {"lane": ("globalTid",), "correlation": ("correlationId",), "kept": ("eventClass",)},
+    ),
+    EventTable(f"{CUPTI}KERNEL", SpanKind.KERNEL, TIMES | STREAM | _named("demangledName", "shortName")),
+    EventTable(f"{CUPTI}MEMCPY", SpanKind.COPY, TIMES | STREAM | _named("copyKind")),
+    EventTable(f"{CUPTI}MEMSET", SpanKind.MEMSET, TIMES | STREAM),
+    EventTable(
+        f"{CUPTI}SYNCHRONIZATION",
+        SpanKind.SYNC,
+        TIMES | _named("syncType") | {"lane": ("globalPid", "correlationId"), "correlation": ("correlationId",)},
+    ),
+    EventTable(
+        "NVTX_EVENTS",
+        SpanKind.MARKER,
+        TIMES | _named("text", "textId") | {"lane": ("globalTid", "eventType", "domainId"), "kept": ("eventType",)},
+        frozenset({"text"}),
+    ),
+    EventTable("OSRT_API", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
+    EventTable("PROFILER_OVERHEAD", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
+    EventTable(
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        SpanKind.ALLOC,
+        TIMES
+        | _named("memoryOperationType")
+        | {"end_ns": ("start",)}
+        | {"lane": ("globalPid", "deviceId"), "correlation": ("correlationId",)},
+    ),
+)
+CATEGORIES = {
+    f"{CUPTI}RUNTIME": "CUDA",
+    f"{CUPTI}KERNEL": "KERNEL",
+    f"{CUPTI}MEMCPY": "MEMCPY",
+    f"{CUPTI}MEMSET": "MEMSET",
+    f"{CUPTI}SYNCHRONIZATION": "SYNCHRONIZATION",
+    "NVTX_EVENTS": "NVTX",
+    "OSRT_API": "OSRT",
+    "PROFILER_OVERHEAD": "PROFILER",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "MEMORY",
+}
+KERNEL_COLUMNS = {
+    **{f"workgroup_{axis.lower()}": f"block{axis}" for axis in "XYZ"},
+    **{f"blocks_{axis.lower()}": f"grid{axis}" for axis in "XYZ"},
+    "static_shared": "staticSharedMemory",
+    "dynamic_shared": "dynamicSharedMemory",
+    "scratch": "localMemoryPerThread",
+    "registers": "registersPerThread",
+}
+COPY_COLUMNS = {
+    "bytes": "bytes",
+    "source": "srcDeviceId",
+    "destination": "dstDeviceId",
+    "source_kind": "srcKind",
+    "destination_kind": "dstKind",
+}
+
+
+def datasets(file: SqliteFile) -> list[NsightData]:
+    """A file is one data set, however many processes it holds."""
+    return [NsightData(file)]
+
+
+class NsightData(TableData):
+    """All tables of an export."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        super().__init__(file, TABLES)
+        with file.reading():
+            self.version = self._read_version()
+            self._read_places()
+            if not self._tables:
+                self.warn(Severity.MISSING, "a trace without events")
+
+    def _read_version(self) -> str:
+        for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+            rows = self._file.table(table, {"name": TEXT, "value": TEXT})
+            known = dict(zip(rows["name"].tolist(), rows["value"].tolist(), strict=True))
+            if version := known.get("EXPORT_SCHEMA_VERSION"):
+                return str(version)
+        return "0"
+
+    # -- where things happen -------------------------------------------------------------------------------------------
+
+    def _read_places(self) -> None:
+        threads = self._used("globalTid", [t.name for t in self._tables if "globalTid" in t.needs["lane"]])
+        streams = self._streams_used()
+        owners = {tid >> TID_BITS << TID_BITS for tid in threads} | {pid for pid, _, _ in streams}
+        owners |= self._used("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
+        pids = sorted(owner for owner in owners if owner != MISSING) or [0]
+        names, host = self._process_names(), self._host()
+        ranks = self._ranks()
+        self._process = {pid: k for k, pid in enumerate(pids)}
+        self.processes = [
+            Process(f"{self.path}:{pid}", _pid(pid), host, host, names.get(pid, ""), ranks.get(pid, ABSENT))
+            for pid in pids
+        ]
+        self.devices = []
+        self._device_number: dict[tuple[int, int], int] = {}
+        self._make_lanes(sorted(threads), sorted(streams))
+
+    def _make_lanes(self, threads: list[int], streams: list[tuple[int, int, int]]) -> None:
+        names, lanes = self._thread_names(), LaneList()
+        self._thread_lane = {
+            tid: lanes.add(self._owner(tid), ProfileKind.THREAD, _tid(tid), names.get(tid, f"tid {_tid(tid)}"))
+            for tid in threads
+            if tid != MISSING
+        }
+        self._ranges_lane = {
+            tid: lanes.add(self._owner(tid), ProfileKind.OTHER, _tid(tid), f"ranges of tid {_tid(tid)}")
+            for tid in sorted(self._range_threads())
+        }
+        self._stream_lane = {
+            key: lanes.add(
+                self._process.get(key[0], 0),
+                ProfileKind.GPU_STREAM,
+                max(key[2], 0),
+                f"stream {key[2]}" if key[2] != MISSING else "",
+                self._device(self._process.get(key[0], 0), key[1]),
+            )
+            for key in streams
+        }
+        self._unknown_lane = {k: lanes.unknown(k) for k in range(len(self.processes))}
+        self.lanes = lanes.all
+
+    def _owner(self, tid: int) -> int:
+        return self._process.get(tid >> TID_BITS << TID_BITS, 0)
+
+    def _device(self, process: int, ordinal: int) -> int:
+        key = (process, max(ordinal, 0))
+        if key not in self._device_number:
+            self._device_number[key] = len(self.devices)
+            self.devices = [*self.devices, Device(process, "GPU", key[1], self._gpu_names.get(key[1], ""))]
+        return self._device_number[key]
+
+    @cached_property
+    def _gpu_names(self) -> dict[int, str]:
+        """By CUDA's number; the columns that tell it differ between generations."""
+        for table, number in (
+            ("TARGET_INFO_GPU", "cuDevice"),
+            ("TARGET_INFO_GPU", "id"),
+            ("TARGET_INFO_CUDA_GPU", "id"),
+        ):
+            if self._file.has(table, number, "name"):
+                rows = self._file.table(table, {number: INTEGER, "name": TEXT, "computeMajor": INTEGER})
+                usable = (rows["computeMajor"] > 0) | (rows["computeMajor"] == MISSING)
+                pairs = zip(rows[number][usable].tolist(), rows["name"][usable].tolist(), strict=True)
+                return {id_: name or "" for id_, name in reversed(list(pairs))}
+        return {}
+
+    def _used(self, column: str, tables: list[str]) -> set[int]:
+        """The different values of a column over some tables."""
+        found: set[int] = set()
+        for table in tables:
+            for cells in self._file.chunks(table, {column: INTEGER}):
+                found |= set(np.unique(cells[column]).tolist())
+        return found - {MISSING}
+
+    def _streams_used(self) -> set[tuple[int, int, int]]:
+        found: set[tuple[int, int, int]] = set()
+        for table in self._tables:
+            if table.needs["lane"] == STREAM["lane"]:
+                for cells in self._file.chunks(table.name, dict.fromkeys(STREAM["lane"], INTEGER)):
+                    different = np.unique(np.stack([cells[name] for name in STREAM["lane"]]), axis=1)
+                    found |= {(p, d, s) for p, d, s in different.T.tolist()}
+        return found
+
+    def _range_threads(self) -> set[int]:
+        """Threads with start/end ranges, which need not nest: they stand on a lane of their own."""
+        found: set[int] = set()
+        for cells in self._file.chunks("NVTX_EVENTS", {"globalTid": INTEGER, "eventType": INTEGER}):
+            found |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
+        return found - {MISSING}
+
+    def _process_names(self) -> dict[int, str]:
+        rows = self._file.table("PROCESSES", {"globalPid": INTEGER, "name": TEXT})
+        return {pid: name or "" for pid, name in zip(rows["globalPid"].tolist(), rows["name"].tolist(), strict=True)}
+
+    def _thread_names(self) -> dict[int, str]:
+        rows = self._file.table("ThreadNames", {"globalTid": INTEGER, "nameId": INTEGER})
+        texts = self._strings[rows["nameId"]].tolist()
+        named = zip(rows["globalTid"].tolist(), texts, strict=True)
+        return {tid: self._names.all[text] for tid, text in named if text >= 0}
+
+    def _host(self) -> str:
+        rows = self._file.table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT})
+        return next((str(v) for n, v in zip(rows["name"], rows["value"], strict=True) if n == "Hostname" and v), "")
+
+    def _ranks(self) -> dict[int, int]:
+        rows = self._file.table("MPI_RANKS", {"globalPid": INTEGER, "rank": INTEGER})
+        return dict(zip(rows["globalPid"].tolist(), rows["rank"].tolist(), strict=True))
+
+    @cached_property
+    def _strings(self) -> Lookup:
+        rows = self._file.table("StringIds", {"id": INTEGER, "value": TEXT})
+        return Lookup(rows["id"], self._names.numbers(rows["value"].tolist()))
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+        make: Mapping[str, Callable[[], Array]] = {
+            "start_ns": lambda: cells["start"],
+            "end_ns": lambda: self._ends(table, cells),
+            "kind": lambda: self.kinds(table, cells),
+            "category": lambda: np.full(len(cells["rowid"]), self._names(CATEGORIES[table.name]), np.int32),
+            "name": lambda: self._name(table, cells),
+            "label": lambda: self._name(table, cells),
+            "lane": lambda: self._lane(table, cells),
+            "correlation": lambda: self._correlation(cells),
+            "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
+        }
+        return make[column]()
+
+    def kept(self, table: EventTable, cells: Cells) -> Bools | None:
+        """Rows that are events: not the second row of a call, not the definitions among the NVTX events."""
+        if "eventClass" in cells:
+            return np.asarray(cells["eventClass"] != CHAIN_CLASS)
+        if "eventType" in cells and "kept" in table.needs:
+            return np.isin(cells["eventType"], (*PUSH_POP, *START_END, MARK))
+        return None
+
+    def _ends(self, table: EventTable, cells: Cells) -> Ints:
+        """Marks last no time; ranges that were still open end with the trace."""
+        end = cells[table.needs["end_ns"][0]]
+        open_ = end == MISSING
+        if not open_.any():
+            return end
+        marks = cells["eventType"] == MARK if "eventType" in cells else np.zeros(len(end), np.bool_)
+        return np.where(open_, np.where(marks, cells["start"], np.maximum(self._last, cells["start"])), end)
+
+    @cached_property
+    def _last(self) -> int:
+        """The end of the trace."""
+        last = 0
+        for table in self._tables:
+            raw = table.needs["end_ns"][0]
+            for cells in self._file.chunks(table.name, {raw: INTEGER}):
+                last = max(last, int(cells[raw].max()))
+        return last
+
+    def _name(self, table: EventTable, cells: Cells) -> Ids:
+        if "nameId" in cells:
+            return self.named(self._strings, cells["nameId"], "string")
+        if "demangledName" in cells:
+            short = self._strings[cells["shortName"]]
+            return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
+        if "textId" in cells:
+            own = self._names.numbers(cells["text"].tolist())
+            return np.where(own >= 0, own, self._strings[cells["textId"]])
+        if "copyKind" in cells:
+            return self._enumerated(cells["copyKind"], COPY_KINDS, "copy ")
+        if "syncType" in cells:
+            return self._enumerated(cells["syncType"], SYNC_KINDS, "sync ")
+        if "memoryOperationType" in cells:
+            return self._enumerated(cells["memoryOperationType"], {0: "ALLOC", 1: "FREE"}, "")
+        return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
+
+    def _enumerated(self, values: Ints, words: Mapping[int, str], prefix: str) -> Ids:
+        different, number = np.unique(values, return_inverse=True)
+        texts = [prefix + words.get(value, "Unknown") for value in different.tolist()]
+        return self._names.numbers(texts)[number]
+
+    def _correlation(self, cells: Cells) -> Ints:
+        if "correlationId" not in cells:
+            return np.full(len(cells["rowid"]), ABSENT, np.int64)
+        return or_absent(cells["correlationId"])
+
+    def _lane(self, table: EventTable, cells: Cells) -> Ids:
+        if table.needs["lane"] == STREAM["lane"]:
+            keys = np.stack([cells[name] for name in STREAM["lane"]])
+            different, number = np.unique(keys, axis=1, return_inverse=True)
+            lanes = [self._stream_lane[p, d, s] for p, d, s in different.T.tolist()]
+            return np.array(lanes, np.int32)[number.reshape(-1)]
+        if "eventType" in cells:
+            apart = np.isin(cells["eventType"], START_END)
+            return np.where(
+                apart, self._threads(cells["globalTid"], self._ranges_lane), self._threads(cells["globalTid"])
+            )
+        if "globalTid" in cells:
+            return self._threads(cells["globalTid"])
+        return self._caller(cells)
+
+    def _threads(self, tids: Ints, lanes: Mapping[int, int] | None = None) -> Ids:
+        known = self._thread_lane if lanes is None else lanes
+        different, number = np.unique(tids, return_inverse=True)
+        found = [known.get(tid, self._unknown_lane[self._owner(tid)]) for tid in different.tolist()]
+        return np.array(found, np.int32)[number]
+
+    def _caller(self, cells: Cells) -> Ids:
+        """The thread whose call has the correlation; else nobody's thread, of the right process."""
+        if "correlationId" not in cells:
+            return self._nobody(cells["globalPid"])
+        process, calls = cells["globalPid"] >> TID_BITS, self._calls
+        place = calls.find(process, cells["correlationId"])
+        thread = np.append(calls.thread, MISSING)[place]
+        return np.where(place >= 0, self._threads(thread), self._nobody(cells["globalPid"])).astype(np.int32)
+
+    def _nobody(self, pids: Ints) -> Ids:
+        different, number = np.unique(pids, return_inverse=True)
+        lanes = [self._unknown_lane[self._process.get(pid, 0)] for pid in different.tolist()]
+        return np.array(lanes, np.int32)[number]
+
+    @cached_property
+    def _calls(self) -> _Calls:
+        columns = {"globalTid": INTEGER, "correlationId": INTEGER}
+        rows = self._file.table(f"{CUPTI}RUNTIME", columns)
+        return _Calls(rows["globalTid"], rows["correlationId"])
+
+    # -- what only some events have ------------------------------------------------------------------------------------
+
+    def side(self, name: str) -> SideTable | None:
+        with self._file.reading():
+            if name == "kernel":
+                return self._kernels()
+            if name == "copy":
+                return self._copies()
+            if name == "alloc":
+                return self.side_of(
+                    "CUDA_GPU_MEMORY_USAGE_EVENTS", {"bytes": "bytes", "address": "address", "device": "deviceId"}
+                )
+        return None
+
+    def _kernels(self) -> SideTable | None:
+        table = self.side_of(f"{CUPTI}KERNEL", KERNEL_COLUMNS)
+        if table is None:
+            return None
+        columns = {name: np.asarray(cells) for name, cells in table.columns.items()}
+        for axis in "xyz":  # from blocks to work-items, as everywhere
+            blocks, items = columns.pop(f"blocks_{axis}"), columns[f"workgroup_{axis}"]
+            columns[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
+        shared = columns.pop("static_shared"), columns.pop("dynamic_shared")
+        columns["lds"] = np.maximum(shared[0], 0) + np.maximum(shared[1], 0)
+        return SideTable(table.span, columns)
+
+    def _copies(self) -> SideTable | None:
+        copies = self.side_of(f"{CUPTI}MEMCPY", COPY_COLUMNS)
+        sets = self.side_of(f"{CUPTI}MEMSET", {"bytes": "bytes"})
+        tables = [table for table in (copies, sets) if table is not None]
+        if not tables:
+            return None
+        absent = {k: np.full(len(t.span), ABSENT, np.int64) for k, t in enumerate(tables)}
+        return SideTable(
+            np.concatenate([table.span for table in tables]),
+            {
+                name: np.concatenate([np.asarray(t.columns.get(name, absent[k])) for k, t in enumerate(tables)])
+                for name in COPY_COLUMNS
+            },
+        )
+
+
+class _Calls:
+    """The thread of a call, by process and correlation."""
+
+    def __init__(self, thread: Ints, correlation: Ints) -> None:
+        order = np.lexsort((correlation, thread >> TID_BITS))
+        self.thread = thread[order]
+        self._process, self._correlation = thread[order] >> TID_BITS, correlation[order]
+
+    def find(self, process: Ints, correlation: Ints) -> Ints:
+        """The place of the call in `thread`; -1 where there is none."""
+        out = np.full(len(process), ABSENT, np.int64)
+        for own in np.unique(process).tolist():
+            first, last = (int(np.searchsorted(self._process, own, side=s)) for s in ("left", "right"))
+            asked = np.flatnonzero(process == own)
+            part = self._correlation[first:last]
+            place = np.searchsorted(part, correlation[asked])
+            inside = place < len(part)
+            found = inside & (np.append(part, MISSING)[np.where(inside, place, len(part))] == correlation[asked])
+            out[asked[found]] = place[found] + first
+        return out
+
+
+def _pid(global_pid: int) -> int:
+    return (global_pid >> TID_BITS) & 0xFFFFFF
+
+
+def _tid(global_tid: int) -> int:
+    return global_tid & 0xFFFFFF

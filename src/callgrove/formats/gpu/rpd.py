@@ -1,0 +1,298 @@
+"""RPD databases (rocmProfileData): `rocpd_api` and `rocpd_op`, linked by `rocpd_api_ops`.
+
+Specification: gpu-traces.md section 4.
+
+    rocpd_api        calls of threads; `UserMarker` rows are ranges whose name is the text of their arguments
+    rocpd_op         what ran on queues of GPUs: kernels, copies, fills, barriers
+    rocpd_api_ops    op -> api; an api may have hundreds of ops
+    rocpd_kernelapi, rocpd_copyapi     grid and sizes, by api
+    rocpd_monitor    quantities over time, each valid from start to end
+
+The correlation of both is the id of the api. Ids of later sessions begin at multiples of 2^32. Grids are in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.formats.gpu.dataset import CounterRows, Device, Process
+from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
+from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.experiment import Severity
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces import SideTable, SpanKind
+
+__all__ = ["RpdData", "datasets"]
+
+INTEGER, TEXT = Type.INTEGER, Type.TEXT
+API = EventTable(
+    "rocpd_api",
+    SpanKind.API,
+    {
+        "start_ns": ("start",),
+        "end_ns": ("end",),
+        "kind": ("apiName_id",),
+        "category": ("apiName_id",),
+        "name": ("apiName_id", "args_id"),
+        "label": ("apiName_id", "args_id"),
+        "lane": ("pid", "tid"),
+        "correlation": ("id",),
+    },
+)
+OP = EventTable(
+    "rocpd_op",
+    SpanKind.KERNEL,
+    {
+        "start_ns": ("start",),
+        "end_ns": ("end",),
+        "kind": ("opType_id",),
+        "category": ("opType_id",),
+        "name": ("opType_id", "description_id"),
+        "label": ("opType_id", "description_id"),
+        "lane": ("id", "gpuId", "queueId"),
+        "correlation": ("id",),
+    },
+)
+KIND_OF_OP = {"KernelExecution": SpanKind.KERNEL, "FillBuffer": SpanKind.MEMSET}
+USER_MARKER = "UserMarker"
+OVERHEAD = ("hcc_activity_callback", "ApiTable::writeRows")  # the profiler's own doing
+KERNEL_COLUMNS = {
+    **{f"workgroup_{axis.lower()}": f"workgroup{axis}" for axis in "XYZ"},
+    "lds": "groupSegmentSize",
+    "scratch": "privateSegmentSize",
+}
+
+
+def datasets(file: SqliteFile) -> list[RpdData]:
+    """A file is one data set, however many processes it holds."""
+    return [RpdData(file)]
+
+
+class RpdData(TableData):
+    """All tables of a file."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        super().__init__(file, (API, OP))
+        with file.reading():
+            tags = file.table("rocpd_metadata", {"tag": TEXT, "value": TEXT})
+            metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
+            self.version = str(metadata.get("schema_version") or "2")
+            self._gpu_stride = _stride(metadata.get("gpu_stride"))
+            self._read_places()
+
+    def _read_places(self) -> None:
+        """Processes, devices and lanes, from all that calls and operations name."""
+        threads = self._pairs("rocpd_api", "pid", "tid")
+        pids = sorted({pid for pid, _ in threads}) or [0]
+        self.processes = [Process(f"{self.path}:{pid}", max(pid, 0)) for pid in pids]
+        process_of = {pid: k for k, pid in enumerate(pids)}
+        lanes = LaneList()
+        self._threads = {
+            (pid, tid): lanes.add(process_of[pid], ProfileKind.THREAD, tid, "" if tid >= 0 else "unknown thread")
+            for pid, tid in sorted(threads)
+        }
+        self._process_of_pid = process_of
+        self.devices = []
+        self._queues: dict[tuple[int, int, int], int] = {}
+        self._devices: dict[tuple[int, int], int] = {}
+        for process, gpu, queue in sorted(self._queues_used()):
+            device = self._device(process, gpu)
+            self._queues[process, gpu, queue] = lanes.add(
+                process, ProfileKind.QUEUE, max(queue, 0), f"queue {queue}" if queue >= 0 else "", device
+            )
+        self._monitored = {
+            gpu: lanes.add(0, ProfileKind.GPU, gpu, f"GPU {gpu}", self._device(0, gpu))
+            for gpu in self._monitored_gpus()
+        }
+        self.lanes = lanes.all
+
+    def _device(self, process: int, gpu: int) -> int:
+        if (process, gpu) not in self._devices:
+            index = gpu % self._gpu_stride if self._gpu_stride else gpu
+            self._devices[process, gpu] = len(self.devices)
+            self.devices = [*self.devices, Device(process, "GPU", max(index, 0))]
+        return self._devices[process, gpu]
+
+    def _pairs(self, table: str, *columns: str) -> set[tuple[int, ...]]:
+        found: set[tuple[int, ...]] = set()
+        for cells in self._file.chunks(table, dict.fromkeys(columns, INTEGER)):
+            found |= set(zip(*(cells[name].tolist() for name in columns), strict=True))
+        return found
+
+    def _queues_used(self) -> set[tuple[int, int, int]]:
+        found: set[tuple[int, int, int]] = set()
+        for cells in self._file.chunks("rocpd_op", dict.fromkeys(("id", "gpuId", "queueId"), INTEGER)):
+            found |= set(zip(*(column.tolist() for column in self._where(cells)), strict=True))
+        return found
+
+    def _where(self, cells: Cells) -> tuple[Ints, Ints, Ints]:
+        """Process, GPU and queue of operations; an operation without a call belongs to the first process."""
+        process = self._process_of_api[self._api_of_op[cells["id"]].astype(np.int64)]
+        return np.maximum(process, 0).astype(np.int64), cells["gpuId"], cells["queueId"]
+
+    @cached_property
+    def _api_of_op(self) -> _Wide:
+        rows = self._file.table("rocpd_api_ops", {"op_id": INTEGER, "api_id": INTEGER})
+        return _Wide(rows["op_id"], rows["api_id"])
+
+    @cached_property
+    def _process_of_api(self) -> Lookup:
+        if len(self.processes) == 1:
+            return Lookup(np.empty(0, np.int64), np.empty(0, np.int64))
+        rows = self._file.table("rocpd_api", {"id": INTEGER, "pid": INTEGER})
+        return Lookup(rows["id"], np.array([self._process_of_pid[pid] for pid in rows["pid"].tolist()], np.int64))
+
+    @cached_property
+    def _texts(self) -> Lookup:
+        rows = self._file.table("rocpd_string", {"id": INTEGER, "string": TEXT})
+        return Lookup(rows["id"], self._names.numbers(rows["string"].tolist()))
+
+    @cached_property
+    def _argument_texts(self) -> Lookup:
+        """Texts of arguments: schema 3 keeps them in a table of their own."""
+        if not self._file.has("rocpd_ustring", "id", "string"):
+            return self._texts
+        rows = self._file.table("rocpd_ustring", {"id": INTEGER, "string": TEXT})
+        return Lookup(rows["id"], self._names.numbers(rows["string"].tolist()))
+
+    def _text(self, number: int) -> str:
+        return self._names.all[number] if number >= 0 else ""
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+        own = self._api if table is API else self._op
+        make: dict[str, Callable[[], Array]] = {
+            "start_ns": lambda: cells["start"],
+            "end_ns": lambda: cells["end"],
+            "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
+        }
+        return make[column]() if column in make else own(column, cells)
+
+    def _api(self, column: str, cells: Cells) -> Array:
+        if column == "correlation":
+            return or_absent(cells["id"])
+        if column == "lane":
+            return _by_pair(self._threads, cells["pid"], cells["tid"])
+        names = self.named(self._texts, cells["apiName_id"], "string")
+        marker = self._is(names, (USER_MARKER,))
+        if column == "kind":
+            kinds = np.where(marker, SpanKind.MARKER, SpanKind.API)
+            return np.where(self._is(names, OVERHEAD), SpanKind.REGION, kinds).astype(np.int32)
+        if column == "category":
+            return np.where(marker, self._names("MARKER"), self._names("HIP")).astype(np.int32)
+        return np.where(marker, self._argument_texts[cells["args_id"]], names).astype(np.int32)
+
+    def _op(self, column: str, cells: Cells) -> Array:
+        if column == "correlation":
+            return self._api_of_op[cells["id"]]
+        if column == "lane":
+            keys = np.stack(self._where(cells))
+            different, number = np.unique(keys, axis=1, return_inverse=True)
+            lanes = np.array([self._queues[tuple(key)] for key in different.T.tolist()], np.int32)
+            return lanes[number.reshape(-1)]
+        types = self.named(self._texts, cells["opType_id"], "string")
+        if column == "kind":
+            return self._op_kinds(types)
+        if column == "category":
+            return types
+        names = self._texts[cells["description_id"]]
+        return np.where(self._is(names, ("",)) | (names < 0), types, names).astype(np.int32)
+
+    def _op_kinds(self, types: Ids) -> Ids:
+        different, number = np.unique(types, return_inverse=True)
+        words = [self._text(text) for text in different.tolist()]
+        kinds = [SpanKind.COPY if w.startswith("Copy") else KIND_OF_OP.get(w, SpanKind.REGION) for w in words]
+        return np.array(kinds, np.int32)[number]
+
+    def _is(self, names: Ids, words: Sequence[str]) -> Array:
+        return np.isin(names, [self._names(word) for word in words])
+
+    # -- what only some events have ------------------------------------------------------------------------------------
+
+    def side(self, name: str) -> SideTable | None:
+        if name not in ("kernel", "copy") or OP.name not in self.counts:
+            return None
+        with self._file.reading():
+            return self._kernels() if name == "kernel" else self._copies()
+
+    def _ops_of(self, api_ids: Ints) -> tuple[Ints, Ints]:
+        """Spans of operations whose call is among some, and which one."""
+        ops = self._file.table("rocpd_op", {"id": INTEGER})["id"]
+        row = Lookup(api_ids, np.arange(len(api_ids)))[self._api_of_op[ops]]
+        return np.flatnonzero(row >= 0) + self.first(OP.name), row[row >= 0].astype(np.int64)
+
+    def _kernels(self) -> SideTable | None:
+        grid = {f"grid{axis}": INTEGER for axis in "XYZ"}
+        raw = {"api_ptr_id": INTEGER, **grid, **dict.fromkeys(KERNEL_COLUMNS.values(), INTEGER)}
+        rows = self._file.table("rocpd_kernelapi", raw)
+        span, row = self._ops_of(rows["api_ptr_id"])
+        if not len(span):
+            return None
+        columns = {new: or_absent(rows[old])[row] for new, old in KERNEL_COLUMNS.items()}
+        for axis in "XYZ":  # from blocks to work-items, as everywhere
+            blocks, items = or_absent(rows[f"grid{axis}"])[row], columns[f"workgroup_{axis.lower()}"]
+            columns[f"grid_{axis.lower()}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
+        return SideTable(span, columns)
+
+    def _copies(self) -> SideTable | None:
+        raw = dict.fromkeys(("api_ptr_id", "size", "srcDevice", "dstDevice"), INTEGER)
+        rows = self._file.table("rocpd_copyapi", raw)
+        span, row = self._ops_of(rows["api_ptr_id"])
+        if not len(span):
+            return None
+        return SideTable(
+            span,
+            {
+                "bytes": or_absent(rows["size"])[row],
+                "source": or_absent(rows["srcDevice"])[row],
+                "destination": or_absent(rows["dstDevice"])[row],
+            },
+        )
+
+    # -- quantities over time ------------------------------------------------------------------------------------------
+
+    def _monitored_gpus(self) -> list[int]:
+        return sorted(max(gpu, 0) for (gpu,) in self._pairs("rocpd_monitor", "deviceId"))
+
+    def counters(self) -> CounterRows | None:
+        columns = {"deviceType": TEXT, "deviceId": INTEGER, "monitorType": TEXT, "start": INTEGER, "value": Type.REAL}
+        with self._file.reading():
+            rows = self._file.table("rocpd_monitor", columns)
+        known = ~np.isnan(rows["value"]) & (rows["start"] != MISSING)
+        if skipped := int((~known).sum()):
+            self.warn(Severity.NOTE, f"rocpd_monitor: {skipped} values are no numbers; they are left out")
+        if not known.any():
+            return None
+        names = np.array(
+            [f"{d or ''} {m or ''}".strip() for d, m in zip(rows["deviceType"], rows["monitorType"], strict=True)]
+        )
+        texts, number = np.unique(names[known], return_inverse=True)
+        lane = np.array([self._monitored[max(gpu, 0)] for gpu in rows["deviceId"][known].tolist()], np.int32)
+        return CounterRows(
+            lane, number.astype(np.int32), rows["start"][known], rows["value"][known], tuple(texts.tolist())
+        )
+
+
+class _Wide:
+    """From ids to 64-bit ids; -1 for ids that have none."""
+
+    def __init__(self, ids: Ints, values: Ints) -> None:
+        self._place, self._values = Lookup(ids, np.arange(len(ids))), np.append(values, ABSENT)
+
+    def __getitem__(self, ids: Ints) -> Ints:
+        return self._values[self._place[ids]]
+
+
+def _by_pair(numbers: dict[tuple[int, int], int], left: Ints, right: Ints) -> Ids:
+    different, number = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
+    return np.array([numbers[left, right] for left, right in different.T.tolist()], np.int32)[number.reshape(-1)]
+
+
+def _stride(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else 0
