@@ -41,6 +41,7 @@ SECTION_OF = {
 SPAN_SECTIONS = ("kernels", "api", "copies", "allocations", "markers", "regions")
 SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "latency")
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+LAUNCHING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
 COLUMNS = ("profile", "kind", "category", LABEL, "start_ns", "end_ns", "correlation")
 COMMUNICATION = ("nccl", "rccl")  # kernels of collective libraries
 COMPUTE, COMMUNICATE, COPY = range(len(CLASSES))
@@ -206,7 +207,7 @@ def _read(experiment: Experiment, window: Window | None, mode: WindowMode, profi
 def _calls(spans: _Spans, places: Places) -> Ints:
     """For each span the row of the host call that launched it; -1 for host spans and where no call is known."""
     on_device = np.isin(spans.kind, ON_DEVICE)
-    api = np.flatnonzero(spans.kind == SpanKind.API)
+    api = np.flatnonzero(np.isin(spans.kind, LAUNCHING))
     out = np.full(len(spans), ABSENT, np.int64)
     found = launch_calls(
         spans.correlation[on_device],

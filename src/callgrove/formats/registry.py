@@ -153,6 +153,12 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.runs.folder:FORMAT",
     ),
     Entry("rocpd", "rocprofv3 database (rocpd, SQLite)", "callgrove.formats.gpu.formats:ROCPD", sets=True),
+    Entry(
+        "rocpd-draft",
+        "draft of rocprofv3's multi-node schema (SQLite)",
+        "callgrove.formats.gpu.formats:DRAFT",
+        sets=True,
+    ),
     Entry("rpd", "RPD database (rocmProfileData, SQLite)", "callgrove.formats.gpu.formats:RPD", sets=True),
     Entry("nsight", "Nsight Systems export (SQLite)", "callgrove.formats.gpu.formats:NSIGHT", sets=True),
 )

@@ -95,7 +95,7 @@ class SpanFolding:
 
     def _calls(self, part: _Part) -> Ints:
         """The call that launched each operation; -1 elsewhere."""
-        ops, api = np.flatnonzero(part.is_device), np.flatnonzero(part.kind == SpanKind.API)
+        ops, api = np.flatnonzero(part.is_device), np.flatnonzero(~part.is_device)
         out = np.full(len(part), ABSENT, np.int64)
         found = launch_calls(
             part.correlation[ops],

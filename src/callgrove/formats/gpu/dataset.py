@@ -25,7 +25,7 @@ from callgrove.model.experiment import InputWarning
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable
 
-__all__ = ["EVENT_COLUMNS", "CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process"]
+__all__ = ["EVENT_COLUMNS", "CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process", "Stacks"]
 
 # What a chunk may be asked for; it always has `span` as well.
 EVENT_COLUMNS = (
@@ -82,6 +82,21 @@ class CounterRows:
     time_ns: Ints
     value: Floats
     names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Samples of call stacks: sample k has the frames [bounds[k], bounds[k + 1]), the outermost first.
+
+    `function` and `file` number the data set's strings, -1 where they are not known.
+    """
+
+    lane: Ids
+    time_ns: Ints
+    bounds: Ints
+    function: Ids
+    file: Ids
+    line: Ints
 
 
 class Names:
@@ -146,6 +161,9 @@ class DataSet(Protocol):
 
     def counters(self) -> CounterRows | None:
         """Quantities over time that belong to no event."""
+
+    def stacks(self) -> Stacks | None:
+        """Samples of what threads executed."""
 
     def close(self) -> None:
         """Give back the file."""

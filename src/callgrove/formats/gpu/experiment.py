@@ -16,6 +16,7 @@ from callgrove.formats.gpu.dataset import DataSet, Lane, Process
 from callgrove.formats.gpu.ranks import ranks_of
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.gpu.sqlite_file import MISSING
+from callgrove.formats.gpu.stack_samples import StackSamples
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
@@ -60,13 +61,19 @@ def experiment_of(
                 Severity.NOTE, f"{dataset.path}: a live database: what was committed when it was opened is read"
             )
     spans = DataSetSpans(datasets, profiles)
+    samples = None
+    if options.fold:
+        SpanFolding(builder, spans, *_process_and_device(datasets)).fold()
+        stacks = StackSamples(builder)
+        for dataset, own in zip(datasets, profiles, strict=True):
+            stacks.add(dataset, own)
+        samples = stacks.finish()
     builder.set_traces(
+        samples=samples,
         spans=spans,
         counters=_counters(datasets, profiles),
         time_range=_time_range([process for process, _ in processes]),
     )
-    if options.fold:
-        SpanFolding(builder, spans, *_process_and_device(datasets)).fold()
     return builder.build()
 
 

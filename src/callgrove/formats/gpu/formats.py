@@ -11,7 +11,7 @@ from pathlib import Path
 
 from callgrove.binary.sources import Source
 from callgrove.errors import InputError, NotRecognised
-from callgrove.formats.gpu import nsight, rocpd, rpd
+from callgrove.formats.gpu import draft, nsight, rocpd, rpd
 from callgrove.formats.gpu.dataset import DataSet
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import databases, first_database
@@ -19,7 +19,7 @@ from callgrove.formats.gpu.sqlite_file import MAGIC, SqliteFile
 from callgrove.formats.interface import Grade, Match, ReadOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 
-__all__ = ["NSIGHT", "ROCPD", "RPD", "GpuFormat"]
+__all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
 
 
 @dataclass(frozen=True)
@@ -87,3 +87,11 @@ def _nsight_tables(tables: Collection[str]) -> str:
 
 
 NSIGHT = GpuFormat("nsight", "Nsight Systems export (SQLite)", _nsight_tables, nsight.datasets)
+
+
+def _draft_tables(tables: Collection[str]) -> str:
+    others = {"gpu_kernel_launches", "instrumentation_regions", "call_stacks"} & set(tables)
+    return f"a SQLite file with the tables strings and {min(others)}" if "strings" in tables and others else ""
+
+
+DRAFT = GpuFormat("rocpd-draft", "draft of rocprofv3's multi-node schema (SQLite)", _draft_tables, draft.datasets)

@@ -13,15 +13,15 @@ event table, not all of it.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Lane, Process
+from callgrove.formats.gpu.json_cells import json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
@@ -142,7 +142,7 @@ class RocpdData(TableData):
                 command=row["command"][0] or "",
                 start_ns=int(row["init"][0]),
                 end_ns=int(row["fini"][0]),
-                environment=_strings_of(row["environment"][0]),
+                environment=json_strings(row["environment"][0]),
             ),
         )
 
@@ -262,7 +262,7 @@ class RocpdData(TableData):
             return names
         columns, between = {"id": INTEGER, "extdata": TEXT}, (int(ids.min()), int(ids.max()))
         for part in self._file.chunks(self._table("event"), columns, between, unlike=("extdata", "{}")):
-            messages = self._names.numbers([_strings_of(text).get("message") for text in part["extdata"]])
+            messages = self._names.numbers([json_strings(text).get("message") for text in part["extdata"]])
             found = Lookup(part["id"], messages)[ids]
             names[rows] = np.where(found >= 0, found, names[rows])
         return names
@@ -372,12 +372,3 @@ class RocpdData(TableData):
         lane = np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
         values = rows["value"][known]
         return CounterRows(lane, number.astype(np.int32), samples["timestamp"][at], values, tuple(texts.tolist()))
-
-
-def _strings_of(text: str | None) -> Mapping[str, str]:
-    """A JSON object of strings; anything else is empty."""
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}

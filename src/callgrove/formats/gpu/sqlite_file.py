@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -38,11 +39,16 @@ Cells = Mapping[str, Array]
 
 
 class Type(Enum):
-    """How the cells of a column are wanted: int64 with `MISSING`, float64 with NaN, or objects that are str or None."""
+    """How the cells of a column are wanted: int64 with `MISSING`, float64 with NaN, or objects that are str or None.
+
+    A TIME is an integer, or text like `2024-09-27 10:00:00` (UTC), which becomes nanoseconds since the epoch; a column
+    with both is damaged, because nobody knows what its integers count from.
+    """
 
     INTEGER = "integer"
     REAL = "real"
     TEXT = "text"
+    TIME = "time"
 
 
 def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
@@ -90,6 +96,7 @@ class SqliteFile:
     strange: Counter[str] = field(default_factory=Counter)  # "table.column" -> cells that were no numbers
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _readers: int = 0
+    _textual: set[bool] = field(default_factory=set)  # whether times were seen that are text, or numbers
 
     @classmethod
     def open(cls, path: Path) -> SqliteFile:
@@ -214,6 +221,8 @@ class SqliteFile:
             return out
         if type_ is Type.REAL:
             return self._reals(place, cells)
+        if type_ is Type.TIME:
+            return self._times(place, cells)
         return self._integers(place, cells)
 
     def _integers(self, place: str, cells: Sequence[object]) -> Ints:
@@ -221,6 +230,30 @@ class SqliteFile:
             return np.fromiter(cells, np.int64, len(cells))
         except (TypeError, ValueError, OverflowError):
             return np.array([self._integer(place, cell) for cell in cells], np.int64)
+
+    def _times(self, place: str, cells: Sequence[object]) -> Ints:
+        table = place.partition(".")[0]
+        known = {isinstance(cell, str) for cell in cells if cell is not None}
+        if len(known | self._textual) > 1:
+            raise CorruptFile(
+                self.path, table, expected="times that are all numbers, or all dates", found="both in one file"
+            )
+        self._textual |= known
+        if True not in known:
+            return self._integers(place, cells)
+        return np.array([self._date(place, cell) for cell in cells], np.int64)
+
+    def _date(self, place: str, cell: object) -> int:
+        if cell is None:
+            return MISSING
+        try:
+            when = datetime.fromisoformat(str(cell))
+        except ValueError:
+            self.strange[place] += 1
+            return MISSING
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        since = when - datetime(1970, 1, 1, tzinfo=UTC)
+        return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
 
     def _integer(self, place: str, cell: object) -> int:
         if cell is None or cell == "":
@@ -250,8 +283,8 @@ class SqliteFile:
         """All rows at once, for the small tables."""
         parts = list(self.chunks(table, columns))
         if not parts:
-            empty = {Type.INTEGER: np.empty(0, np.int64), Type.REAL: np.empty(0), Type.TEXT: np.empty(0, object)}
-            return {name: empty[type_] for name, type_ in columns.items()}
+            dtypes = {Type.REAL: np.float64, Type.TEXT: np.object_}
+            return {name: np.empty(0, dtypes.get(type_, np.int64)) for name, type_ in columns.items()}
         return {name: np.concatenate([part[name] for part in parts]) for name in columns}
 
 

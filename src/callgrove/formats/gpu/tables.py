@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process
+from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process, Stacks
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
@@ -37,11 +37,17 @@ class EventTable:
     kind: SpanKind
     needs: Mapping[str, Sequence[str]]  # event column -> raw columns; "kept": those that tell which rows are events
     texts: frozenset[str] = frozenset()  # raw columns that hold text
+    times: frozenset[str] = frozenset()  # raw columns that hold times, which may be dates
 
     def raw(self, columns: Sequence[str]) -> dict[str, Type]:
         """The raw columns for some event columns; `rowid` is always among them."""
         names = ["rowid", *(name for column in (*columns, "kept") for name in self.needs.get(column, ()))]
-        return {name: Type.TEXT if name in self.texts else Type.INTEGER for name in names}
+        return {name: self._type(name) for name in names}
+
+    def _type(self, name: str) -> Type:
+        if name in self.times:
+            return Type.TIME
+        return Type.TEXT if name in self.texts else Type.INTEGER
 
 
 class LaneList:
@@ -160,6 +166,9 @@ class TableData(ABC):
     def side(self, name: str) -> SideTable | None: ...
 
     def counters(self) -> CounterRows | None:
+        return None
+
+    def stacks(self) -> Stacks | None:
         return None
 
     def side_of(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> SideTable | None:
