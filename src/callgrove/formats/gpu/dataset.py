@@ -49,6 +49,7 @@ class Process:
     start_ns: int = MISSING
     end_ns: int = MISSING
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets: never shown
+    node: int = ABSENT  # the number of its node, where the data itself says it
 
 
 @dataclass(frozen=True)
