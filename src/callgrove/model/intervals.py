@@ -37,10 +37,20 @@ __all__ = [
     "overlap",
     "overlap_length",
     "union_length",
+    "usable",
 ]
 
 JUMPS = 64  # rounds of jumping after which deep nesting is cheaper to follow with a stack
 Pair = tuple[ArrayLike, ArrayLike]  # starts and ends of any intervals
+
+
+LATEST = 2**62  # 146 years in nanoseconds: no clock shows more
+
+
+def usable(start: Ints, end: Ints) -> Bools:
+    """Which intervals can be measured: those that do not end before they start, at times that a clock can show."""
+    kept: Bools = (start >= 0) & (start <= end) & (end <= LATEST)
+    return kept
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
-from callgrove.model.intervals import exclusive_length, fair_share, nesting
+from callgrove.model.intervals import exclusive_length, fair_share, nesting, usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.traces import LABEL, SpanBackend, SpanKind
@@ -88,7 +88,7 @@ class SpanFolding:
         if not chunks:
             return None
         part = _Part(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
-        part = part.take(np.isin(part.kind, (*NESTING, *ON_DEVICE)))
+        part = part.take(np.isin(part.kind, (*NESTING, *ON_DEVICE))).measurable()
         calls = self._calls(part)
         context = self._place(part, calls)
         return _summed(part, context, self._measured(part, calls) + self._sizes(number, part))
@@ -158,7 +158,8 @@ class SpanFolding:
         """(metric, rows, a number for each of these rows)."""
         host, ops = np.flatnonzero(~part.is_device), np.flatnonzero(part.is_device)
         forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
-        linked = ops[calls[ops] >= 0]
+        linked = forward[calls[forward] >= 0]
+        linked = linked[part.end_ns[calls[linked]] >= part.start_ns[calls[linked]]]
         out: list[tuple[str, Ints, Array]] = [
             ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
             ("gpu_ops", ops, np.ones(len(ops))),
@@ -201,6 +202,11 @@ class _Part:
     @property
     def is_device(self) -> Array:
         return np.isin(self.kind, ON_DEVICE)
+
+    def measurable(self) -> _Part:
+        """The same with times that are no times replaced by an interval that ends before it starts."""
+        good = usable(self.start_ns, self.end_ns)
+        return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
 
     def take(self, rows: Array) -> _Part:
         return _Part(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))

@@ -27,6 +27,7 @@ __all__ = [
     "Counters",
     "SampleBackend",
     "Samples",
+    "SideRows",
     "SideTable",
     "SpanBackend",
     "SpanKind",
@@ -139,7 +140,7 @@ class SpanBackend(Protocol):
         """A side table by name (kernel, copy, alloc, counter, argument, flow), of one part or of all."""
 
     def parts(self) -> Sequence[Ints]:
-        """The profiles of every part that can be read by itself, such as one file of many."""
+        """The profiles of every part that can be read by itself, such as one file of many; chunks never mix parts."""
 
 
 @dataclass(frozen=True)
@@ -239,3 +240,28 @@ class Traces:
         """Chunks of spans with the columns asked for, in file order."""
         if self.spans_backend is not None:
             yield from self.spans_backend.chunks(columns, window, profiles)
+
+
+class SideRows:
+    """A side table chunk by chunk, for who streams spans: memory holds the table of one part."""
+
+    def __init__(self, traces: Traces, name: str) -> None:
+        self._traces, self._name = traces, name
+        self._part_of = {int(p): number for number, part in enumerate(traces.parts()) for p in part.tolist()}
+        self._part = -1
+        self._table: SideTable | None = None
+        self._order = self._span = np.empty(0, np.int64)
+
+    def of(self, chunk: SpanChunk) -> tuple[SideTable | None, Ints]:
+        """The table, and its first row for every span of the chunk (which has the column `profile`); -1 without one."""
+        span = chunk["span"]
+        part = self._part_of[int(chunk["profile"][0])] if len(span) else self._part
+        if part != self._part:
+            self._part, self._table = part, self._traces.side(self._name, part)
+            every = np.empty(0, np.int64) if self._table is None else self._table.span
+            self._order = np.argsort(every, kind="stable")
+            self._span = every[self._order]
+        place = np.searchsorted(self._span, span)
+        inside = place < len(self._span)
+        found = inside & (np.append(self._span, -1)[np.where(inside, place, len(self._span))] == span)
+        return self._table, np.where(found, np.append(self._order, -1)[np.where(found, place, len(self._order))], -1)
