@@ -20,7 +20,7 @@ from callgrove.analysis.devices import CAUSES, CLASSES, Activity, DeviceUse, dev
 from callgrove.analysis.durations import Durations, Statistics
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.intervals import enclosing
+from callgrove.model.intervals import enclosing, usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
@@ -178,7 +178,7 @@ def _of_part(
     summary = Summary(by)
     spans = _read(experiment, window, mode, profiles)
     summary.n_spans = len(spans)
-    valid = spans.end_ns >= spans.start_ns
+    valid = usable(spans.start_ns, spans.end_ns)
     summary.n_backwards = int((~valid).sum())
     spans = spans.take(valid)
     calls = _calls(spans, places)

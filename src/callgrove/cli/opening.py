@@ -46,6 +46,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             args.strict,
             getattr(args, "folder_pattern", ""),
             getattr(args, "points_file", ""),
+            rank_env=getattr(args, "rank_env", ""),
         )
         if points:
             from callgrove.formats.runs.points import open_points

@@ -108,6 +108,9 @@ def add_input(parser: argparse.ArgumentParser, *, many: bool = False, optional: 
         one = "?" if optional else None
         group.add_argument("path", metavar="PATH", nargs=one, help="a file or folder that a profiler wrote")
     add_from(group)
+    group.add_argument(
+        "--rank-env", metavar="NAME", default="", help="of recorded environments, the variable that holds the rank"
+    )
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)

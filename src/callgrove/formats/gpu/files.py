@@ -8,53 +8,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from callgrove.errors import InputError
 
-__all__ = ["ENDINGS", "databases", "first_database"]
+__all__ = ["ENDINGS", "INDEX", "candidates", "databases"]
 
 ENDINGS = (".db", ".rpd", ".sqlite", ".sqlite3")
 INDEX = "index.yaml"
 MOST_LOOKED_AT = 4096  # entries of a folder that detection goes through
-_ITEM = re.compile(r"""^\s*-\s*["']?(?:path:\s*)?["']?([^"'#]+?)["']?\s*$""")
+_FOLDER = re.compile(r"""^\s*path:\s*["']?([^"'#]+?)["']?\s*$""", re.MULTILINE)
+_NAME = re.compile(r"""["']?([^"'#\[\],]+?\.(?:db|rpd|sqlite3?))["']?\s*(?=[,\]#]|$)""")
 
 
 def databases(paths: Iterable[Path]) -> list[Path]:
     """The files behind paths, in order, none twice."""
     found: dict[Path, Path] = {}
     for path in paths:
-        for file in sorted(_inside(path)) if path.is_dir() else [path]:
+        inside = _listed(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
+        for file in sorted(inside):
             found.setdefault(file.resolve(), file)
     return list(found.values())
 
 
-def first_database(folder: Path) -> Path | None:
-    """A file in a folder that could be a database, for detection: the search ends soon in large folders."""
-    for looked_at, file in enumerate(_inside(folder)):
-        if looked_at > MOST_LOOKED_AT:
-            return None
-        return file
-    return None
+def candidates(folder: Path, most: int) -> list[Path]:
+    """Some files in a folder that could be databases, for detection: the search ends soon in large folders."""
+    return sorted(islice(_inside(folder, MOST_LOOKED_AT), most))
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _inside(folder: Path, most: int | None = None) -> Iterator[Path]:
     index = folder / INDEX
     if index.is_file():
         yield from _listed(index)
         return
-    for file in folder.rglob("*"):
+    for file in islice(folder.rglob("*"), most):
         if file.suffix in ENDINGS and file.is_file() and not any(p.startswith(".") for p in file.parts[-2:]):
             yield file
 
 
 def _listed(index: Path) -> Iterator[Path]:
-    """The files that an index names: items of lists that end like a database. Paths are relative to the index."""
+    """The files that an index names: whatever ends like a database, in lists of either style.
+
+    They lie in the folder that its `path` names, if that is one, else beside the index.
+    """
     try:
         text = index.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{index}: cannot be read: {error.strerror or error}") from error
-    listed = [match[1].strip() for line in text.splitlines() if (match := _ITEM.match(line))]
-    for name in listed:
-        if name.endswith(ENDINGS):
-            yield index.parent / name
+    told = _FOLDER.search(text)
+    folder = index.parent / told[1] if told and not told[1].endswith(ENDINGS) else index.parent
+    for line in text.splitlines():
+        item = re.sub(r"^\s*(?:-\s*)?(?:\w+:\s*)?", "", line)
+        for name in _NAME.finditer(item):
+            yield folder / name[1].strip()

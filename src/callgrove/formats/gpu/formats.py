@@ -5,21 +5,29 @@ Specification: gpu-traces.md 1.1. Versions overlap between families, so the name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from callgrove.binary.sources import Source
 from callgrove.errors import InputError, NotRecognised
 from callgrove.formats.gpu import draft, nsight, rocpd, rpd
+from callgrove.formats.gpu.checking import problems
 from callgrove.formats.gpu.dataset import DataSet
+from callgrove.formats.gpu.dumping import fields
 from callgrove.formats.gpu.experiment import experiment_of
-from callgrove.formats.gpu.files import databases, first_database
-from callgrove.formats.gpu.sqlite_file import MAGIC, SqliteFile
-from callgrove.formats.interface import Grade, Match, ReadOptions
+from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases
+from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem
+from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
+
+LOOKED_AT = 16  # databases of a folder that detection opens
+REFUSED = {  # by names of tables: what else profilers put into SQLite
+    ("compute_workload", "compute_kernel"): "a database of rocprof-compute",
+    ("HIP", "OPS", "COPY", "KERN"): "a database of the first rocprof",
+}
 
 
 @dataclass(frozen=True)
@@ -32,20 +40,33 @@ class GpuFormat:
     datasets: Callable[[SqliteFile], Sequence[DataSet]]
 
     def match(self, source: Source) -> Match | None:
-        path = first_database(source.path) if source.is_folder else source.path
-        if path is None or (not source.is_folder and not source.head(len(MAGIC)).startswith(MAGIC)):
+        if source.is_folder or source.path.name == INDEX:
+            return self._match_folder(source)
+        if not source.head(len(MAGIC)).startswith(MAGIC):
             return None
+        reason = self._reason(source.path)
+        return Match(Grade.EXACT, reason) if reason else None
+
+    def _match_folder(self, source: Source) -> Match | None:
+        """A folder is ours if some of its databases are, and at least as many as are no SQLite."""
+        reasons, strangers = [], 0
+        for path in candidates(source.folder, LOOKED_AT):
+            if not _is_sqlite(path):
+                strangers += 1
+            elif reason := self._reason(path):
+                reasons.append(f"{path.name} in it: {reason}")
+        return Match(Grade.STRONG, reasons[0]) if reasons and len(reasons) >= strangers else None
+
+    def _reason(self, path: Path) -> str:
         try:
-            reason = self.knows(SqliteFile.open(path).tables)
+            return self.knows(SqliteFile.open(path).tables)
         except InputError:  # no database, or one too damaged to tell
-            return None
-        grade = Grade.STRONG if source.is_folder else Grade.EXACT
-        return Match(grade, reason if not source.is_folder else f"{path.name} in it: {reason}") if reason else None
+            return ""
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:
-        files = databases(source.paths)
         found: list[DataSet] = []
         skipped: list[InputWarning] = []
+        files = databases(source.paths)
         for done, path in enumerate(files):
             options.progress("opening databases", done, len(files))
             try:
@@ -61,9 +82,29 @@ class GpuFormat:
     def _open(self, path: Path) -> Sequence[DataSet]:
         file = SqliteFile.open(path)
         if not self.knows(file.tables):
-            first = ", ".join(list(file.tables)[:8]) or "none"
-            raise NotRecognised(f"{path}: a SQLite file, but not of {self.name}: its tables are {first}")
+            for tables, what in REFUSED.items():
+                if set(tables) & set(file.tables) and (len(tables) < 3 or set(tables) <= set(file.tables)):
+                    raise NotRecognised(f"{path}: {what}, which holds no trace that can be read")
+            first = ", ".join(list(file.tables)[:8])
+            raise NotRecognised(f"{path}: a SQLite file without the tables of {self.name}; it has {first}")
         return self.datasets(file)
+
+    def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
+        """Reads everything; what opening says, and what is strange about events."""
+        return problems(self.read(source, options))
+
+    def dump(self, source: Source) -> Iterator[Field]:
+        """Every table with its columns and first rows."""
+        for path in databases(source.paths):
+            yield from fields(SqliteFile.open(path))
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
 
 
 def _rocpd_tables(tables: Collection[str]) -> str:
@@ -71,7 +112,24 @@ def _rocpd_tables(tables: Collection[str]) -> str:
     return f"a SQLite file with the table {named[0]}" if named else ""
 
 
-ROCPD = GpuFormat("rocpd", "rocprofv3 database (rocpd, SQLite)", _rocpd_tables, rocpd.datasets)
+class RocpdFormat(GpuFormat):
+    """rocprofv3's databases. It also speaks for SQLite files that no family knows, so that these are refused with the reason.
+    """
+
+    def match(self, source: Source) -> Match | None:
+        found = super().match(source)
+        if found is not None or source.is_folder:
+            return found
+        head = source.head(HEADER_BYTES)
+        if head.startswith(MAGIC):
+            return Match(Grade.WEAK, "a SQLite file")
+        broken = not head.strip(b"\0") or head.startswith(b"version https://git-lfs")
+        if broken and source.path.suffix in ENDINGS and header_problem(source.path, head, len(head)):
+            return Match(Grade.WEAK, "named like a database")
+        return None
+
+
+ROCPD = RocpdFormat("rocpd", "rocprofv3 database (rocpd, SQLite)", _rocpd_tables, rocpd.datasets)
 
 
 def _rpd_tables(tables: Collection[str]) -> str:

@@ -19,19 +19,23 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.errors import UnsupportedVersion
+from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Lane, Process
 from callgrove.formats.gpu.json_cells import json_strings
 from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.rocpd_schema import COLUMNS
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
 
 __all__ = ["RocpdData", "datasets", "suffixes"]
 
 METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
+STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
+LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
 KIND_OF_CATEGORY = {  # by the word before the first underscore
     "HIP": SpanKind.API,
@@ -43,7 +47,7 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
     "MARKER": SpanKind.MARKER,
 }
 ON_DEVICE = ("kernel_dispatch", "memory_copy")
-PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id", "tid")
+PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
 
 
 KERNEL_COLUMNS = {
@@ -66,8 +70,18 @@ def suffixes(file: SqliteFile) -> list[str]:
 
 
 def datasets(file: SqliteFile) -> list[RocpdData]:
-    """Every process of a file."""
-    return [RocpdData(file, suffix) for suffix in suffixes(file)]
+    """Every process of a file. Tables whose suffix no metadata table has belong to nobody."""
+    known = suffixes(file)
+    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *LATER_TABLES)}
+    stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
+    if not known:
+        raise CorruptFile(
+            file.path, "rocpd_metadata", expected="a table that says whose these are", found=f"only {', '.join(stray)}"
+        )
+    out = [RocpdData(file, suffix) for suffix in known]
+    if stray:
+        out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
+    return out
 
 
 Needs = dict[str, Sequence[str]]
@@ -98,12 +112,14 @@ class RocpdData(TableData):
 
     def __init__(self, file: SqliteFile, suffix: str) -> None:
         super().__init__(file, tables_of(suffix))
-        self._suffix = suffix
+        self.suffix = suffix
+        self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
             tags = self._small("metadata", tag=TEXT, value=TEXT)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
+            self.require(self._table("string"), "id", "string")
             self.processes = self._read_processes()
             self.devices, self._agents = self._read_devices()
             self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
@@ -111,24 +127,33 @@ class RocpdData(TableData):
 
     def _refuse_unknown(self) -> None:
         if not re.fullmatch(r"3(\.\d+)*", self.version):
-            raise UnsupportedVersion(f"{self.path}: a rocpd database of schema {self.version}; schema 3 can be read")
+            known = {f"rocpd_{base}{self.suffix}" for base in COLUMNS}
+            others = ", ".join(name for name in self._file.tables if name not in known) or "none"
+            raise UnsupportedVersion(
+                f"{self.path}: a rocpd database of schema {self.version}, and schema 3 can be read; "
+                f"unknown tables: {others}"
+            )
         if compression := self.metadata.get("compression"):
             raise UnsupportedVersion(f"{self.path}: its columns are compressed ({compression}), which cannot be read")
 
     # -- the small tables --------------------------------------------------------------------------------------------
 
     def _table(self, base: str) -> str:
-        return f"rocpd_{base}{self._suffix}"
+        return f"rocpd_{base}{self.suffix}"
 
     def _small(self, base: str, **columns: Type) -> Cells:
-        return self._file.table(self._table(base), columns)
+        cells = self._file.table(self._table(base), columns)
+        if "id" in columns and base not in self._checked:
+            self._checked.add(base)
+            self.once(self._table(base), cells["id"])
+        return cells
 
     def _read_processes(self) -> tuple[Process, ...]:
         nodes = self._small("info_node", id=INTEGER, machine_id=TEXT, hostname=TEXT)
         row = self._small(
             "info_process", pid=INTEGER, nid=INTEGER, init=INTEGER, fini=INTEGER, command=TEXT, environment=TEXT
         )
-        uid = str(self.metadata.get("guid") or self._suffix)
+        uid = str(self.metadata.get("guid") or self.suffix)
         if not len(row["pid"]):
             return (Process(uid, 0),)
         node = np.flatnonzero(nodes["id"] == row["nid"][0])
@@ -179,16 +204,26 @@ class RocpdData(TableData):
             name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
             number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
             self._streams[device, stream] = number
-        self._nowhere = lanes.unknown(0)
+        self._nowhere = lanes.unknown(0) if self._has_homeless_rows() else ABSENT
         return tuple(lanes.all)
 
     def _streams_used(self) -> set[tuple[int, int]]:
         used: set[tuple[int, int]] = set()
         for base in ON_DEVICE:
-            for cells in self._file.chunks(self._table(base), dict.fromkeys(PLACE_COLUMNS, INTEGER)):
-                device, stream = self._device(cells), cells["stream_id"]
-                used |= set(zip(device.tolist(), stream.tolist(), strict=True))
+            rows = self._file.distinct(self._table(base), *PLACE_COLUMNS)
+            if rows:
+                cells = dict(zip(PLACE_COLUMNS, np.array(sorted(rows), np.int64).T, strict=True))
+                used |= set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
         return used
+
+    def _has_homeless_rows(self) -> bool:
+        """Are there rows whose thread is not listed?"""
+        on_thread = [(base, "tid", self._threads) for base in ("region", "memory_allocate")]
+        for base, column, known in (*on_thread, ("sample", "track_id", self._track_lanes)):
+            ids = [id_ for (id_,) in self._file.distinct(self._table(base), column)]
+            if (known[np.array(ids, np.int64)] < 0).any():
+                return True
+        return False
 
     def _device(self, cells: Cells) -> Ints:
         """The device that an event ran on: the agent, or for copies the GPU at either end."""
@@ -244,11 +279,11 @@ class RocpdData(TableData):
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "kernel_id" in cells:
-            return self.named(self._kernel_names, cells["kernel_id"], "kernel")
+            return self.named(self._kernel_names, cells["kernel_id"], "kernel", f"{table.name}.kernel_id")
         if "type" in cells:
             return self._names.numbers(cells["type"].tolist())
         if "name_id" in cells:
-            return self.named(self._string_names, cells["name_id"], "string")
+            return self.named(self._string_names, cells["name_id"], "string", f"{table.name}.name_id")
         return self._string_names[self._event_rows["category_id"]]
 
     def _label(self, table: EventTable, cells: Cells) -> Ids:
@@ -283,10 +318,15 @@ class RocpdData(TableData):
     def _lane(self, table: EventTable, cells: Cells) -> Ids:
         if "stream_id" in cells:
             device, stream = self._device(cells), cells["stream_id"]
+            for column in ("agent_id", "dst_agent_id", "src_agent_id"):
+                unknown = (cells[column] != MISSING) & (self._agents[cells[column]] < 0)
+                self.leads_nowhere(f"{table.name}.{column}", int(unknown.sum()))
             pairs, where = np.unique(np.stack([device, stream]), axis=1, return_inverse=True)
             lanes = np.array([self._streams[int(d), int(s)] for d, s in pairs.T], np.int32)
             return lanes[where.reshape(-1)]
-        lane = self._track_lanes[cells["track_id"]] if "track_id" in cells else self._threads[cells["tid"]]
+        column, known = ("track_id", self._track_lanes) if "track_id" in cells else ("tid", self._threads)
+        lane = known[cells[column]]
+        self.leads_nowhere(f"{table.name}.{column}", int(((lane < 0) & (cells[column] != MISSING)).sum()))
         return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
 
     @cached_property

@@ -82,6 +82,7 @@ class RpdData(TableData):
             tags = file.table("rocpd_metadata", {"tag": TEXT, "value": TEXT})
             metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(metadata.get("schema_version") or "2")
+            self.require("rocpd_string", "id", "string")
             self._gpu_stride = _stride(metadata.get("gpu_stride"))
             self._read_places()
 
@@ -179,7 +180,7 @@ class RpdData(TableData):
             return or_absent(cells["id"])
         if column == "lane":
             return _by_pair(self._threads, cells["pid"], cells["tid"])
-        names = self.named(self._texts, cells["apiName_id"], "string")
+        names = self.named(self._texts, cells["apiName_id"], "string", "rocpd_api.apiName_id")
         marker = self._is(names, (USER_MARKER,))
         if column == "kind":
             kinds = np.where(marker, SpanKind.MARKER, SpanKind.API)
@@ -196,7 +197,7 @@ class RpdData(TableData):
             different, number = np.unique(keys, axis=1, return_inverse=True)
             lanes = np.array([self._queues[tuple(key)] for key in different.T.tolist()], np.int32)
             return lanes[number.reshape(-1)]
-        types = self.named(self._texts, cells["opType_id"], "string")
+        types = self.named(self._texts, cells["opType_id"], "string", "rocpd_op.opType_id")
         if column == "kind":
             return self._op_kinds(types)
         if column == "category":

@@ -33,6 +33,10 @@ class DataSetSpans:
         self._depths: tuple[int, Ids] = (ABSENT, np.empty(0, np.int32))
 
     @property
+    def datasets(self) -> Sequence[DataSet]:
+        return self._datasets
+
+    @property
     def strings(self) -> Sequence[str]:
         return self._names.all
 

@@ -33,6 +33,7 @@ __all__ = ["MISSING", "Cells", "SqliteFile", "Type", "header_problem"]
 MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
 CHUNK_ROWS = 1 << 16
+SECONDS_TO_WAIT = 0.2  # for the lock of a writer
 MISSING = int(np.iinfo(np.int64).min)  # an absent integer; no time, size or id is that small
 
 Cells = Mapping[str, Array]
@@ -81,7 +82,8 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
 
 def _unfinished(path: Path) -> bool:
     """Is there a write-ahead log or a journal, so that the file alone is not all?"""
-    return any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-journal"))
+    really = path.resolve()  # SQLite looks beside the file that a link leads to
+    return any(really.with_name(really.name + suffix).exists() for suffix in ("-wal", "-journal"))
 
 
 @dataclass
@@ -130,7 +132,7 @@ class SqliteFile:
     def _connect(self) -> sqlite3.Connection:
         uri = f"file:{quote(str(self.path.resolve()))}?mode=ro{'' if self.live else '&immutable=1'}"
         with self.errors("opening"):
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON"):
                 connection.execute(f"PRAGMA {pragma}")
@@ -152,17 +154,21 @@ class SqliteFile:
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Every table (no views) with its columns, generated ones included."""
+        """Every table that is stored, with the columns that are. Views, virtual tables and generated columns are not:
+        these run code that the file brings."""
         with self.errors("sqlite_master"), self.reading() as connection:
             names = [
                 name
                 for (name,) in connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+                    " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
                 )
                 if isinstance(name, str)
             ]
             return {
-                name: tuple(str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quoted(name)})"))
+                name: tuple(
+                    str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quoted(name)})") if not row[6]
+                )
                 for name in names
             }
 
@@ -175,6 +181,37 @@ class SqliteFile:
             return 0
         with self.errors(table), self.reading() as connection:
             return int(connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
+
+    def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
+        """The different combinations of some integer columns; columns that are missing read as absent."""
+        if table not in self.tables:
+            return set()
+        wanted = ", ".join(quoted(name) if name in self.tables[table] else "NULL" for name in columns)
+        with self.errors(table), self.reading() as connection:
+            rows = connection.execute(f"SELECT DISTINCT {wanted} FROM {quoted(table)}").fetchall()
+        places = [f"{table}.{name}" for name in columns]
+        return {tuple(self._integer(p, cell) for p, cell in zip(places, row, strict=True)) for row in rows}
+
+    def root_offsets(self) -> dict[str, int]:
+        """Where the first page of every table lies."""
+        with self.errors("sqlite_master"), self.reading() as connection:
+            size = int(connection.execute("PRAGMA page_size").fetchone()[0])
+            pages = connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'")
+            return {name: (page - 1) * size for name, page in pages if name in self.tables}
+
+    def first_rows(self, table: str, n: int) -> list[tuple[object, ...]]:
+        """Some rows as they are stored."""
+        wanted = ", ".join(map(quoted, self.tables[table])) or "NULL"
+        with self.errors(table), self.reading() as connection:
+            return connection.execute(f"SELECT {wanted} FROM {quoted(table)} LIMIT ?", (n,)).fetchall()
+
+    def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[tuple[object, ...]]]:
+        """Columns that exist as they are stored, some rows at a time, for who copies them."""
+        query = f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}"
+        with self.errors(table), self.reading() as connection:
+            cursor = connection.execute(query)
+            while fetched := cursor.fetchmany(CHUNK_ROWS):
+                yield fetched
 
     def chunks(
         self,
@@ -190,6 +227,9 @@ class SqliteFile:
         """
         if table not in self.tables:
             return
+        if between is None:
+            for name in columns:  # who reads a table again counts again
+                self.strange.pop(f"{table}.{name}", None)
         known = {*self.tables[table], "rowid"}
         wanted = ", ".join(quoted(name) if name in self.tables[table] else name for name in columns if name in known)
         conditions: list[tuple[str, Sequence[int | str]]] = []
@@ -302,7 +342,7 @@ class _Errors:
             raise InputError(
                 f"{self._path}: {self._section}: another process has locked it; wait until it has finished"
             ) from error
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the second: of SQLite's own message
             raise CorruptFile(
                 self._path, self._section, expected="a readable database", found=f"SQLite says: {error}"
             ) from error

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process, Stacks
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
@@ -27,6 +28,9 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
 
 __all__ = ["EventTable", "LaneList", "TableData", "or_absent"]
+
+
+TIME_COLUMNS = ("start", "end", "start_time", "end_time", "timestamp")
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class EventTable:
         """The raw columns for some event columns; `rowid` is always among them."""
         names = ["rowid", *(name for column in (*columns, "kept") for name in self.needs.get(column, ()))]
         return {name: self._type(name) for name in names}
+
+    @property
+    def times_needed(self) -> list[str]:
+        """The raw columns without which its rows have no place in time."""
+        raw = (*self.needs.get("start_ns", ()), *self.needs.get("end_ns", ()))
+        return list(dict.fromkeys(name for name in raw if name in TIME_COLUMNS))
 
     def _type(self, name: str) -> Type:
         if name in self.times:
@@ -80,8 +90,16 @@ class TableData(ABC):
     def __init__(self, file: SqliteFile, tables: Sequence[EventTable]) -> None:
         self._file = file
         self._tables = [table for table in tables if table.name in file.tables]
+        for table in self._tables:
+            self.require(table.name, *table.times_needed)
         self._names = Names()
         self._warnings: list[InputWarning] = []
+        self._dangling: dict[str, dict[int, int]] = {}  # place -> first row of a chunk -> ids that lead nowhere
+        self._chunk = 0
+
+    @property
+    def file(self) -> SqliteFile:
+        return self._file
 
     @property
     def path(self) -> Path:
@@ -102,7 +120,28 @@ class TableData(ABC):
             InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are no numbers; they read as absent")
             for place, n in self._file.strange.items()
         ]
-        return [*self._warnings, *strange]
+        dangling = [
+            InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {sum(n.values())} ids lead to no row")
+            for place, n in self._dangling.items()
+        ]
+        return [*self._warnings, *strange, *dangling]
+
+    def require(self, table: str, *columns: str) -> None:
+        """A table, if it is there, has these columns."""
+        missing = [name for name in columns if table in self._file.tables and not self._file.has(table, name)]
+        if missing:
+            raise CorruptFile(
+                self.path,
+                table,
+                expected=f"the columns {' and '.join(columns)}",
+                found=f"no {missing[0]}",
+            )
+
+    def once(self, table: str, ids: Ints) -> None:
+        """Ids that a table has twice: the first row counts."""
+        again = len(ids) - len(np.unique(ids))
+        if again:
+            self.warn(Severity.DAMAGE, f"{table}: {again} ids are there twice; the first row of each counts")
 
     def warn(self, severity: Severity, text: str) -> None:
         self._warnings.append(InputWarning(severity, f"{self.path}: {text}"))
@@ -140,6 +179,7 @@ class TableData(ABC):
                     kept = self.kept(table, every)
                     cells = every if kept is None else {name: column[kept] for name, column in every.items()}
                     n = len(cells["rowid"])
+                    self._chunk = first
                     self.prepare(table, columns, cells)
                     made = {column: self.made(table, column, cells) for column in columns}
                     yield {"span": np.arange(first, first + n), **made}
@@ -182,10 +222,16 @@ class TableData(ABC):
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
-    def named(self, lookup: Lookup, ids: Ints, what: str) -> Ids:
-        """Names by id; an id that has none gets one that says so."""
+    def leads_nowhere(self, place: str, n: int) -> None:
+        """Count ids of the chunk that is read which lead to no row; reading it again changes nothing."""
+        if n and place:
+            self._dangling.setdefault(place, {})[self._chunk] = n
+
+    def named(self, lookup: Lookup, ids: Ints, what: str, place: str = "") -> Ids:
+        """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""
         out = lookup[ids]
         missing = np.flatnonzero((out < 0) & (ids != MISSING))
+        self.leads_nowhere(place, len(missing))
         if len(missing):
             dangling = np.unique(ids[missing])
             names = self._names.numbers([f"<missing {what} {id_}>" for id_ in dangling.tolist()])
