@@ -17,6 +17,7 @@ from callgrove.formats.interface import (
 )
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
+from callgrove.model.traces import LABEL, SPAN_COLUMNS
 
 __all__ = ["transfer", "write"]
 
@@ -79,7 +80,7 @@ def _samples(experiment: Experiment, writer: Writer, progress: Progress) -> None
 
 def _spans(experiment: Experiment, writer: Writer, progress: Progress) -> None:
     total, done = experiment.traces.n_spans, 0
-    for chunk in experiment.traces.spans():
+    for chunk in experiment.traces.spans((*SPAN_COLUMNS, LABEL)):
         writer.write(chunk)
         done += len(chunk["span"])
         progress("writing spans", done, total)

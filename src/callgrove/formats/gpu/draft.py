@@ -11,19 +11,22 @@ Specification: gpu-traces.md section 2.
 
 Deviations: files made from the document's own text have ids that are NULL (the row id stands for them), names in tables
 of their own (`function_names`, `kernel_names`, ...), times that are dates, and no table of ours. What the schema has no
-column for (category, correlation, queue) is read from the JSON in `additional_info`.
+column for (category, correlation, queue) is read from the JSON in `additional_info`: draft_tables.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Device, Process, Stacks
-from callgrove.formats.gpu.json_cells import json_object, json_strings
+from callgrove.formats.gpu.draft_infos import Infos, listed, whole_number
+from callgrove.formats.gpu.draft_samples import stacks_of
+from callgrove.formats.gpu.draft_tables import INFO, KERNELS, KIND_OF_CATEGORY, MEMORY, NAME_TABLES, REGIONS, TABLES
+from callgrove.formats.gpu.json_cells import json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
@@ -32,71 +35,17 @@ from callgrove.model.intervals import enclosing
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
 
-__all__ = ["TABLES", "DraftData", "datasets"]
+__all__ = ["DraftData", "datasets"]
 
 INTEGER, TEXT, TIME = Type.INTEGER, Type.TEXT, Type.TIME
-TIMES = frozenset({"start_time", "end_time", "timestamp", "launch_time"})
-WHO = ("process_id", "thread_id")
-INFO = "additional_info"
 US = 1000  # nanoseconds
-KIND_OF_CATEGORY = dict.fromkeys(("HIP", "HSA", "RCCL", "ROCDECODE", "ROCJPEG", "OMPT", "CUDA"), SpanKind.API)
-KIND_OF_CATEGORY["MARKER"] = KIND_OF_CATEGORY["NVTX"] = SpanKind.MARKER
-
-REGIONS = EventTable(
-    "instrumentation_regions",
-    SpanKind.REGION,
-    {
-        "start_ns": ("start_time",),
-        "end_ns": ("start_time", "end_time"),
-        "name": ("region_name_id",),
-        "label": ("region_name_id",),
-        "lane": WHO,
-        "kind": (INFO,),
-        "category": (INFO,),
-        "correlation": ("id", INFO),
-    },
-    frozenset({INFO}),
-    TIMES,
+KIND_OF_WORD = {kind.word: kind for kind in SpanKind}
+LANE_KINDS = {kind.word: kind for kind in ProfileKind}
+REGISTERS = ("scratch", "vgpr", "accum_vgpr", "sgpr")
+COUNTERS, STACKS = (  # no events, but they happen on threads as well
+    EventTable(name, SpanKind.REGION, {"lane": ("process_id", "thread_id", INFO)}, frozenset({INFO}))
+    for name in ("hardware_counters", "call_stacks")
 )
-KERNELS = EventTable(
-    "gpu_kernel_launches",
-    SpanKind.KERNEL,
-    {
-        "start_ns": ("start_time",),
-        "end_ns": ("end_time",),
-        "name": ("kernel_id",),
-        "label": ("kernel_id",),
-        "lane": ("process_id", "thread_id", "gpu_id", INFO),
-        "category": (INFO,),
-        "correlation": ("thread_id", "launch_time", INFO),
-    },
-    frozenset({INFO}),
-    TIMES,
-)
-MEMORY = EventTable(
-    "memory_operations",
-    SpanKind.ALLOC,
-    {
-        "start_ns": ("timestamp",),
-        "end_ns": ("timestamp", "duration_us"),
-        "kind": ("operation_type",),
-        "name": ("operation_type", INFO),
-        "label": ("operation_type", INFO),
-        "lane": (*WHO, INFO, "operation_type"),
-        "category": (INFO,),
-        "correlation": ("thread_id", "timestamp", INFO),
-    },
-    frozenset({INFO, "operation_type"}),
-    TIMES,
-)
-TABLES = (REGIONS, KERNELS, MEMORY)
-NAME_TABLES = {  # of the document's examples: table -> (id, text)
-    "region_name_id": ("event_names", "event_id", "event_name"),
-    "kernel_id": ("kernel_names", "kernel_id", "kernel_name"),
-    "function_id": ("function_names", "function_id", "function_name"),
-    "file_id": ("file_names", "file_id", "file_name"),
-    "event_id": ("event_names", "event_id", "event_name"),
-}
 
 
 def datasets(file: SqliteFile) -> list[DraftData]:
@@ -112,6 +61,7 @@ class DraftData(TableData):
             tags = file.table("metadata", {"tag": TEXT, "value": TEXT})
             self.metadata = {str(t): str(v) for t, v in zip(tags["tag"], tags["value"], strict=True)}
             self.version = self.metadata.get("schema", "draft")
+            self.require("strings", "value")
             self._read_places()
 
     def _rows(self, table: str, **columns: Type) -> dict[str, Array]:
@@ -122,36 +72,52 @@ class DraftData(TableData):
 
     def _read_places(self) -> None:
         rows = self._rows("process", pid=INTEGER, process_name_id=INTEGER, start_time=TIME, end_time=TIME)
-        names = self._named_ids("process_name_id", rows["process_name_id"]).tolist()
-        host = self.metadata.get("hostname", "")
-        only = len(rows["id"]) == 1
-        uid = self.metadata.get("guid") or str(self.path)
-        self.processes = [
-            Process(
-                uid if only else f"{uid}:{rows['id'][k]}",
-                max(int(rows["pid"][k]), 0),
-                host,
-                self.metadata.get("machine_id", host),
-                self.metadata.get("command", self._text(names[k])) if only else self._text(names[k]),
-                _number(self.metadata.get("rank")) if only else ABSENT,
-                int(rows["start_time"][k]),
-                int(rows["end_time"][k]),
-                json_strings(self.metadata.get("environment")) if only else {},
-            )
-            for k in range(len(rows["id"]))
-        ] or [Process(uid, 0, host)]
+        names = self._named_ids("process", "process_name_id", rows["process_name_id"]).tolist()
         self._process = Lookup(rows["id"], np.arange(len(rows["id"])))
+        only = len(rows["id"]) == 1
+        told = {whole_number(item.get("id")): item for item in listed(self.metadata.get("processes"))}
+        tags = self.metadata if only else {}
+        uid = self.metadata.get("guid") or str(self.path)
+        self.processes = []
+        for k, id_ in enumerate(rows["id"].tolist()):
+            own = {**tags, **told.get(id_, {})}
+            host = str(own.get("hostname", self.metadata.get("hostname", "")))
+            self.processes.append(
+                Process(
+                    uid if only else f"{uid}:{id_}",
+                    max(int(rows["pid"][k]), 0),
+                    host,
+                    str(own.get("machine_id", self.metadata.get("machine_id", host))),
+                    str(own.get("command", self._text(names[k]))),
+                    whole_number(own.get("rank")),
+                    int(rows["start_time"][k]),
+                    int(rows["end_time"][k]),
+                    json_strings(self.metadata.get("environment")) if only else {},
+                    whole_number(own.get("node")),
+                )
+            )
+        self.processes = self.processes or [Process(uid, 0, self.metadata.get("hostname", ""))]
+        self._read_devices()
+        self._read_lanes()
+
+    def _read_devices(self) -> None:
+        """GPUs; without our metadata nobody knows whose they are, and their order is their index."""
         gpus = self._rows("gpu_info", device_name_id=INTEGER)
         order = np.argsort(gpus["id"], kind="stable")
-        names = self._named_ids("device_name_id", gpus["device_name_id"]).tolist()
-        self.devices = [Device(0, "GPU", k, self._text(names[row])) for k, row in enumerate(order.tolist())]
+        names = self._named_ids("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
+        told = {whole_number(item.get("id")): item for item in listed(self.metadata.get("gpus"))}
+        self.devices = []
+        for k, row in enumerate(order.tolist()):
+            own = told.get(int(gpus["id"][row]), {})
+            index, process = whole_number(own.get("index")), whole_number(own.get("process"))
+            owner = max(int(self._process[np.array([process])][0]), 0)
+            self.devices.append(Device(owner, "GPU", k if index < 0 else index, self._text(names[row])))
         self._gpu = Lookup(gpus["id"][order], np.arange(len(order)))
-        self._read_lanes()
 
     def _read_lanes(self) -> None:
         threads = self._rows("thread", tid=INTEGER, process_id=INTEGER, thread_name_id=INTEGER)
         owner = self._owners(threads["process_id"], "thread")
-        names = self._named_ids("thread_name_id", threads["thread_name_id"]).tolist()
+        names = self._named_ids("thread", "thread_name_id", threads["thread_name_id"]).tolist()
         lanes = LaneList()
         tids = np.where(threads["tid"] == MISSING, threads["id"], threads["tid"]).tolist()
         own = [
@@ -159,13 +125,38 @@ class DraftData(TableData):
             for process, tid, name in zip(owner.tolist(), tids, names, strict=True)
         ]
         self._thread = Lookup(threads["id"], np.array(own, np.int64))
+        self._listed = np.array([*self._listed_lanes(lanes), ABSENT], np.int64)
         self._queues: dict[tuple[int, int, int], int] = {}
         for process, gpu, queue in sorted(self._queues_used()):
             self._queues[process, gpu, queue] = lanes.add(
                 process, ProfileKind.QUEUE, max(queue, 0), f"queue {max(queue, 0)}", gpu
             )
-        self._unknown = np.array([lanes.unknown(k) for k in range(len(self.processes))], np.int64)
+        homeless = self._processes_with_homeless_rows()
+        self._unknown = np.full(len(self.processes), ABSENT, np.int64)
+        for process in sorted(homeless):
+            self._unknown[process] = lanes.unknown(process)
         self.lanes = lanes.all
+
+    def _listed_lanes(self, lanes: LaneList) -> Iterator[int]:
+        """The lanes that our metadata lists."""
+        for item in listed(self.metadata.get("lanes")):
+            process = int(self._process[np.array([whole_number(item.get("process"))])][0])
+            kind = LANE_KINDS.get(str(item.get("kind")), ProfileKind.OTHER)
+            device = int(self._gpu[np.array([whole_number(item.get("gpu"))])][0])
+            number = max(whole_number(item.get("number")), 0)
+            yield lanes.add(max(process, 0), kind, number, str(item.get("name") or ""), device)
+
+    def _processes_with_homeless_rows(self) -> set[int]:
+        """Processes with rows that name no thread and no queue; these get a lane of their own."""
+        found: set[int] = set()
+        for table in (REGIONS, MEMORY, COUNTERS, STACKS):
+            raw = table.raw(("lane",))
+            for cells in self._file.chunks(table.name, raw):
+                homeless = (self._thread[cells["thread_id"]] < 0) & (self._told_lanes(cells) < 0)
+                homeless &= ~self._on_device(table, cells)
+                owners = self._owners(cells["process_id"], table.name)[homeless]
+                found |= set(np.unique(owners).tolist())
+        return found
 
     def _owners(self, ids: Ints, table: str) -> Ids:
         """Processes by id; rows without one belong to the only process there is."""
@@ -188,16 +179,25 @@ class DraftData(TableData):
         return found
 
     def _on_device(self, table: EventTable, cells: Cells) -> Bools:
-        """Kernels, and copies that say which queue they ran on."""
+        """Kernels, and copies that say which queue they ran on; not those whose lane is listed."""
+        unlisted: Bools = self._told_lanes(cells) < 0
         if table is KERNELS:
-            return np.ones(len(cells["rowid"]), np.bool_)
-        on_queue: Bools = (self._operations(cells) == SpanKind.COPY) & (self._from_info(cells, "queue") != ABSENT)
-        return on_queue
+            return unlisted
+        if table is not MEMORY:
+            return np.zeros(len(unlisted), np.bool_)
+        on_queue: Bools = (self._operations(cells) == SpanKind.COPY) & (self._infos(cells).number("queue") != ABSENT)
+        return on_queue & unlisted
 
     def _queue_key(self, cells: Cells) -> tuple[Ints, Ints, Ints]:
-        gpu = cells["gpu_id"] if "gpu_id" in cells else self._from_info(cells, "gpu")
-        queue = np.maximum(self._from_info(cells, "queue"), 0)
+        infos = self._infos(cells)
+        gpu = cells["gpu_id"] if "gpu_id" in cells else infos.number("gpu")
+        queue = np.maximum(infos.number("queue"), 0)
         return self._owners(cells["process_id"], KERNELS.name).astype(np.int64), self._gpu[gpu].astype(np.int64), queue
+
+    def _told_lanes(self, cells: Cells) -> Ints:
+        """The lane by our metadata's list; -1 where the row names none."""
+        number = self._infos(cells).number("lane")
+        return self._listed[np.where(number < len(self._listed), number, ABSENT)]
 
     # -- names and JSON ------------------------------------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class DraftData(TableData):
         rows = self._rows("strings", value=TEXT)
         return Lookup(rows["id"], self._names.numbers(rows["value"].tolist()))
 
-    def _named_ids(self, column: str, ids: Ints) -> Ids:
-        return self.named(self._name_table(column), ids, "string")
+    def _named_ids(self, table: str, column: str, ids: Ints) -> Ids:
+        return self.named(self._name_table(column), ids, "string", f"{table}.{column}")
 
     def _name_table(self, column: str) -> Lookup:
         table, id_, text = NAME_TABLES.get(column, ("", "", ""))
@@ -226,21 +226,21 @@ class DraftData(TableData):
     def _text(self, number: int) -> str:
         return self._names.all[number] if number >= 0 else ""
 
-    def _infos(self, cells: Cells) -> tuple[list[Mapping[str, object]], Ints]:
-        """The different objects in `additional_info`, and which one each row has."""
-        numbers: dict[str | None, int] = {}
-        which = np.array([numbers.setdefault(text, len(numbers)) for text in cells[INFO].tolist()], np.int64)
-        return [json_object(text) for text in numbers], which
+    def _infos(self, cells: Cells) -> Infos:
+        """The JSON of a chunk; several columns ask for it, so the last one is kept."""
+        if self._last_infos is None or self._last_infos[0] is not cells[INFO]:
+            self._last_infos = cells[INFO], Infos(cells[INFO])
+        return self._last_infos[1]
 
-    def _from_info(self, cells: Cells, key: str) -> Ints:
-        """A whole number of the JSON; -1 where there is none."""
-        infos, which = self._infos(cells)
-        return np.array([_number(info.get(key)) for info in infos] or [ABSENT], np.int64)[which]
+    _last_infos: tuple[Array, Infos] | None = None
+
+    def _from_texts(self, cells: Cells, key: str) -> Ids:
+        """A text of the JSON, as the number of a string."""
+        infos = self._infos(cells)
+        return np.append(self._names.numbers(infos.texts(key)), ABSENT).astype(np.int32)[infos.which]
 
     def _categories(self, cells: Cells) -> Ids:
-        infos, which = self._infos(cells)
-        texts = [str(info["category"]) if info.get("category") else None for info in infos]
-        return self._names.numbers(texts)[which]
+        return self._from_texts(cells, "category")
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class DraftData(TableData):
             "kind": lambda: self._kinds(table, cells),
             "category": lambda: self._categories(cells),
             "name": lambda: self._name(table, cells),
-            "label": lambda: self._name(table, cells),
+            "label": lambda: self._label(table, cells),
             "lane": lambda: self._lane(table, cells),
             "correlation": lambda: self._correlations(table, cells),
             "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
@@ -262,7 +262,7 @@ class DraftData(TableData):
         """Regions that are still open end with the last process."""
         if table is MEMORY:
             lasting: Ints = np.where(cells["duration_us"] == MISSING, 0, cells["duration_us"]) * US
-            return np.asarray(cells["timestamp"] + lasting)
+            return np.asarray(cells["timestamp"] + self._infos(cells).signed("duration_ns", lasting))
         end = cells["end_time"]
         if table is not REGIONS:
             return end
@@ -276,7 +276,10 @@ class DraftData(TableData):
             return self.kinds(table, cells)
         categories = self._categories(cells)
         words = [text.partition("_")[0] for text in self._names.all] + [""]
-        return np.array([KIND_OF_CATEGORY.get(word, SpanKind.REGION) for word in words], np.int32)[categories]
+        by_category = np.array([KIND_OF_CATEGORY.get(word, SpanKind.REGION) for word in words], np.int32)[categories]
+        infos = self._infos(cells)
+        told = np.array([KIND_OF_WORD.get(word or "", ABSENT) for word in infos.texts("kind")] or [ABSENT])[infos.which]
+        return np.where(told >= 0, told, by_category).astype(np.int32)
 
     def _operations(self, cells: Cells) -> Ids:
         copies = [(text or "").upper() == "COPY" for text in cells["operation_type"].tolist()]
@@ -284,32 +287,38 @@ class DraftData(TableData):
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if table is REGIONS:
-            return self._named_ids("region_name_id", cells["region_name_id"])
+            return self._named_ids(table.name, "region_name_id", cells["region_name_id"])
         if table is KERNELS:
-            return self._named_ids("kernel_id", cells["kernel_id"])
-        infos, which = self._infos(cells)
-        names = self._names.numbers([str(info["name"]) if info.get("name") else None for info in infos])[which]
+            return self._named_ids(table.name, "kernel_id", cells["kernel_id"])
+        names = self._from_texts(cells, "name")
         types = self._names.numbers([(text or "OTHER").upper() for text in cells["operation_type"].tolist()])
         return np.where(names >= 0, names, types)
 
+    def _label(self, table: EventTable, cells: Cells) -> Ids:
+        told = self._from_texts(cells, "label")
+        return np.where(told >= 0, told, self._name(table, cells)).astype(np.int32)
+
     def _lane(self, table: EventTable, cells: Cells) -> Ids:
-        lane = self._thread[cells["thread_id"]].astype(np.int64)
-        lane = np.where(lane >= 0, lane, self._unknown[self._owners(cells["process_id"], table.name)])
-        if table is REGIONS:
-            return lane.astype(np.int32)
+        lane = self._lane_or_unknown(table, cells)
         rows = np.flatnonzero(self._on_device(table, cells))
         keys = np.stack(self._queue_key(cells))[:, rows].T.tolist()
         lane[rows] = [self._queues[p, g, q] for p, g, q in keys]
         return lane.astype(np.int32)
 
+    def _lane_or_unknown(self, table: EventTable, cells: Cells) -> Ints:
+        told, lane = self._told_lanes(cells), self._thread[cells["thread_id"]].astype(np.int64)
+        unknown = self._unknown[self._owners(cells["process_id"], table.name)]
+        return np.where(told >= 0, told, np.where(lane >= 0, lane, unknown))
+
     def _correlations(self, table: EventTable, cells: Cells) -> Ints:
         """What the JSON says; else a region's own id, and of operations the region that was open at the launch."""
-        told = self._from_info(cells, "corr")
+        infos = self._infos(cells)
+        told, silent = infos.number("corr"), ~infos.has("corr")
         if table is REGIONS:
             own = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
-            return np.where(told >= 0, told, own)
+            return np.where(silent, own, told)
         when = cells["launch_time"] if table is KERNELS else cells["timestamp"]
-        lacking = np.flatnonzero((told < 0) & (when != MISSING))
+        lacking = np.flatnonzero(silent & (when != MISSING))
         if len(lacking):
             start, end, thread, correlation = self._open_regions
             asked = when[lacking]
@@ -333,93 +342,96 @@ class DraftData(TableData):
     # -- what only some events have ------------------------------------------------------------------------------------
 
     def side(self, name: str) -> SideTable | None:
+        read = {"kernel": self._kernels, "copy": self._copies, "alloc": self._allocations, "counter": self._on_kernels}
         with self._file.reading():
-            if name == "kernel":
-                return self._kernels()
-            if name in ("copy", "alloc"):
-                return self._memory(SpanKind.COPY if name == "copy" else SpanKind.ALLOC)
-        return None
+            return read[name]() if name in read else None
 
     def _kernels(self) -> SideTable | None:
         columns = {f"grid_{a}": f"grid_size_{a}" for a in "xyz"} | {f"workgroup_{a}": f"block_size_{a}" for a in "xyz"}
         table = self.side_of(KERNELS.name, columns | {"lds": "shared_mem_bytes", "dispatch": "dispatch_id"})
-        if table is None or self.metadata.get("grid_unit") == "workitems":
-            return table
+        if table is None:
+            return None
         made = {name: np.asarray(cells) for name, cells in table.columns.items()}
-        for axis in "xyz":  # the draft counts blocks
-            blocks, items = made[f"grid_{axis}"], made[f"workgroup_{axis}"]
-            made[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
-        return SideTable(table.span, made)
+        if self.metadata.get("grid_unit") != "workitems":
+            for axis in "xyz":  # the draft counts blocks
+                blocks, items = made[f"grid_{axis}"], made[f"workgroup_{axis}"]
+                made[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
+        infos = Infos(self._file.table(KERNELS.name, {"rowid": INTEGER, INFO: TEXT})[INFO])
+        registers = {name: infos.number(name) for name in REGISTERS if infos.has(name).any()}
+        return SideTable(table.span, {**made, **registers})
 
-    def _memory(self, kind: SpanKind) -> SideTable | None:
-        raw = ("operation_type", "size_bytes", "source_address", "destination_address")
-        columns = {name: TEXT if name == "operation_type" else INTEGER for name in raw}
-        cells = self._file.table(MEMORY.name, columns)
-        rows = np.flatnonzero(self._operations(cells) == kind)
+    def _copies(self) -> SideTable | None:
+        """Copies, and memsets, which are stored as regions."""
+        rows, cells = self._memory(SpanKind.COPY)
+        spans, sizes = rows + self.first(MEMORY.name), or_absent(cells["size_bytes"])[rows]
+        regions = self._file.table(REGIONS.name, {"rowid": INTEGER, INFO: TEXT})
+        infos = Infos(regions[INFO])
+        stored = np.flatnonzero(infos.number("bytes") >= 0)
+        if not len(stored) + len(rows):
+            return None
+        own = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
+        made = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
+        return SideTable(np.append(own, spans), made)
+
+    def _allocations(self) -> SideTable | None:
+        rows, cells = self._memory(SpanKind.ALLOC)
         if not len(rows):
             return None
         to, origin = cells["destination_address"][rows], cells["source_address"][rows]
-        made = {"bytes": or_absent(cells["size_bytes"])[rows]}
-        if kind == SpanKind.ALLOC:
-            made["address"] = or_absent(np.where(to != MISSING, to, origin))
+        made: dict[str, Array] = {"bytes": or_absent(cells["size_bytes"])[rows]}
+        made["address"] = or_absent(np.where(to != MISSING, to, origin))
+        infos = Infos(cells[INFO][rows])
+        made["level"] = np.array([text or "REAL" for text in infos.texts("level")], object)[infos.which]
         return SideTable(rows + self.first(MEMORY.name), made)
 
+    def _memory(self, kind: SpanKind) -> tuple[Ints, Cells]:
+        """Rows of the memory operations of a kind, and the cells of all."""
+        texts = ("operation_type", INFO)
+        raw = (*texts, "size_bytes", "source_address", "destination_address")
+        cells = self._file.table(MEMORY.name, {name: TEXT if name in texts else INTEGER for name in raw})
+        if MEMORY.name not in self.counts:
+            return np.empty(0, np.int64), cells
+        return np.flatnonzero(self._operations(cells) == kind), cells
+
+    # -- counters and samples ------------------------------------------------------------------------------------------
+
+    def _counter_rows(self) -> tuple[dict[str, Array], Ids, Ints]:
+        """Counters, their names, and the launch that each belongs to, which only we write; -1 elsewhere."""
+        columns = dict.fromkeys(("process_id", "thread_id", "event_id"), INTEGER)
+        rows = self._rows("hardware_counters", **columns, timestamp=TIME, value=Type.REAL, **{INFO: TEXT})
+        return rows, self._named_ids(COUNTERS.name, "event_id", rows["event_id"]), Infos(rows[INFO]).number("kernel")
+
+    def _on_kernels(self) -> SideTable | None:
+        rows, names, kernel = self._counter_rows()
+        if KERNELS.name not in self.counts or not (kernel >= 0).any():
+            return None
+        ids = self._rows(KERNELS.name)["id"]
+        place = Lookup(ids, np.arange(len(ids)))[kernel]
+        own = np.flatnonzero((place >= 0) & (kernel >= 0))
+        texts = np.array([*self._names.all, ""], object)[names[own]]
+        span = place[own].astype(np.int64) + self.first(KERNELS.name)
+        return SideTable(span, {"name": texts, "value": rows["value"][own]})
+
     def counters(self) -> CounterRows | None:
-        columns = {
-            "process_id": INTEGER,
-            "thread_id": INTEGER,
-            "timestamp": TIME,
-            "event_id": INTEGER,
-            "value": Type.REAL,
-        }
         with self._file.reading():
-            rows = self._file.table("hardware_counters", columns)
-            if not len(rows["value"]):
+            rows, names, kernel = self._counter_rows()
+            own = np.flatnonzero(kernel < 0)
+            if not len(own):
                 return None
-            lane = self._thread[rows["thread_id"]].astype(np.int64)
-            lane = np.where(lane >= 0, lane, self._unknown[self._owners(rows["process_id"], "hardware_counters")])
-            names = self._named_ids("event_id", rows["event_id"])
-        different, number = np.unique(names, return_inverse=True)
+            lane = self._lane_or_unknown(COUNTERS, rows)[own]
+        different, number = np.unique(names[own], return_inverse=True)
         texts = tuple(self._text(name) for name in different.tolist())
-        return CounterRows(lane.astype(np.int32), number.astype(np.int32), rows["timestamp"], rows["value"], texts)
+        when, value = rows["timestamp"][own], rows["value"][own]
+        return CounterRows(lane.astype(np.int32), number.astype(np.int32), when, value, texts)
 
     def stacks(self) -> Stacks | None:
-        """Samples: rows that share process, thread and time are the frames of one."""
         columns = {"process_id": INTEGER, "thread_id": INTEGER, "timestamp": TIME, "stack_depth": INTEGER}
         columns |= {"function_id": INTEGER, "file_id": INTEGER, "line_number": INTEGER, "parent_sample_id": INTEGER}
         with self._file.reading():
-            rows = self._rows("call_stacks", **columns)
+            rows = self._rows("call_stacks", **columns, **{INFO: TEXT})
             if not len(rows["id"]):
                 return None
-            lane = self._thread[rows["thread_id"]].astype(np.int64)
-            lane = np.where(lane >= 0, lane, self._unknown[self._owners(rows["process_id"], "call_stacks")])
-            function = self._named_ids("function_id", rows["function_id"])
-            file = self._named_ids("file_id", rows["file_id"])
-        depth = np.where(rows["stack_depth"] == MISSING, 0, rows["stack_depth"])
-        depth = np.where(_grows_inwards(depth, rows["parent_sample_id"]), depth, -depth)
-        order = np.lexsort((depth, rows["timestamp"], lane))
-        when, where = rows["timestamp"][order], lane[order]
-        first = np.flatnonzero(np.append(True, (np.diff(when) != 0) | (np.diff(where) != 0)))
-        return Stacks(
-            where[first].astype(np.int32),
-            when[first],
-            np.append(first, len(order)),
-            function[order],
-            file[order],
-            or_absent(rows["line_number"])[order],
-        )
-
-
-def _grows_inwards(depth: Ints, parent: Ints) -> bool:
-    """Is depth 0 the outermost frame? The document does not say; where parents are named, these do."""
-    roots = parent == MISSING
-    if roots.all() or not roots.any():
-        return True
-    return int(depth[roots].min()) == int(depth.min())
-
-
-def _number(value: object) -> int:
-    """A whole number, also as text; -1 for anything else."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
-        return value
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else ABSENT
+            lane = self._lane_or_unknown(STACKS, rows)
+            function = self._named_ids(STACKS.name, "function_id", rows["function_id"])
+            file = self._named_ids(STACKS.name, "file_id", rows["file_id"])
+        return stacks_of(rows, lane, function, file, self._infos(rows).has("idle"))

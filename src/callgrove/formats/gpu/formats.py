@@ -14,11 +14,13 @@ from callgrove.errors import InputError, NotRecognised
 from callgrove.formats.gpu import draft, nsight, rocpd, rpd
 from callgrove.formats.gpu.checking import problems
 from callgrove.formats.gpu.dataset import DataSet
+from callgrove.formats.gpu.draft_writer import DraftWriter
 from callgrove.formats.gpu.dumping import fields
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases
+from callgrove.formats.gpu.rocpd_writer import RocpdWriter
 from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem
-from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
+from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
@@ -113,7 +115,9 @@ def _rocpd_tables(tables: Collection[str]) -> str:
 
 
 class RocpdFormat(GpuFormat):
-    """rocprofv3's databases. It also speaks for SQLite files that no family knows, so that these are refused with the reason.
+    """rocprofv3's databases, of which many can be written as one.
+
+    It also speaks for SQLite files that no family knows, so that these are refused with the reason.
     """
 
     def match(self, source: Source) -> Match | None:
@@ -127,6 +131,9 @@ class RocpdFormat(GpuFormat):
         if broken and source.path.suffix in ENDINGS and header_problem(source.path, head, len(head)):
             return Match(Grade.WEAK, "named like a database")
         return None
+
+    def open_writer(self, target: Path, options: WriteOptions) -> RocpdWriter:
+        return RocpdWriter(target, options)
 
 
 ROCPD = RocpdFormat("rocpd", "rocprofv3 database (rocpd, SQLite)", _rocpd_tables, rocpd.datasets)
@@ -152,4 +159,11 @@ def _draft_tables(tables: Collection[str]) -> str:
     return f"a SQLite file with the tables strings and {min(others)}" if "strings" in tables and others else ""
 
 
-DRAFT = GpuFormat("rocpd-draft", "draft of rocprofv3's multi-node schema (SQLite)", _draft_tables, draft.datasets)
+class DraftFormat(GpuFormat):
+    """The draft schema, which can be written."""
+
+    def open_writer(self, target: Path, options: WriteOptions) -> DraftWriter:
+        return DraftWriter(target, options)
+
+
+DRAFT = DraftFormat("rocpd-draft", "draft of rocprofv3's multi-node schema (SQLite)", _draft_tables, draft.datasets)

@@ -1,0 +1,169 @@
+"""Spans as rows of the draft schema.
+
+What the schema has no column for goes into the JSON of `additional_info`: draft_tables.py lists it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
+from callgrove.formats.gpu.draft_schema import insert
+from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.traces import LABEL, SideRows, SideTable, SpanChunk, SpanKind, Traces
+
+__all__ = ["SpanRows"]
+
+US = 1000  # nanoseconds
+REGION = insert(
+    "instrumentation_regions",
+    *("process_id", "thread_id", "region_name_id", "start_time", "end_time", "additional_info"),
+)
+KERNEL = insert(
+    "gpu_kernel_launches",
+    *("process_id", "thread_id", "kernel_id", "start_time", "end_time", "additional_info", "id", "gpu_id"),
+    *("dispatch_id", "grid_size_x", "grid_size_y", "grid_size_z", "block_size_x", "block_size_y", "block_size_z"),
+    "shared_mem_bytes",
+)
+MEMORY = insert(
+    "memory_operations",
+    *("process_id", "thread_id", "timestamp", "operation_type", "destination_address", "size_bytes", "duration_us"),
+    "additional_info",
+)
+ON_KERNEL = insert("hardware_counters", "process_id", "timestamp", "event_id", "value", "additional_info")
+SHAPE = ("dispatch", "grid_x", "grid_y", "grid_z", "workgroup_x", "workgroup_y", "workgroup_z", "lds")
+REGISTERS = ("scratch", "vgpr", "accum_vgpr", "sgpr")
+IN_MEMORY = (SpanKind.COPY, SpanKind.ALLOC)
+
+Info = Mapping[str, Sequence[object]]  # key -> what each row says; None: nothing
+
+
+class SpanRows:
+    """Writes spans chunk by chunk; `names` are those that spans refer to."""
+
+    def __init__(
+        self, database: sqlite3.Connection, strings: Strings, places: DraftPlaces, traces: Traces, names: Sequence[str]
+    ) -> None:
+        self._database, self._strings, self._places, self._names = database, strings, places, names
+        self._sides = {side: SideRows(traces, side) for side in ("kernel", "copy", "alloc")}
+        self._counters = SideRows(traces, "counter")
+        self._n_kernels = 0
+        self._json: dict[str, str] = {}
+
+    def write(self, chunk: SpanChunk) -> None:
+        kind = chunk["kind"]
+        kernel, memory = kind == SpanKind.KERNEL, np.isin(kind, IN_MEMORY)
+        groups = ((kernel, self._kernels), (memory, self._memory), (~kernel & ~memory, self._regions))
+        for rows, write in groups:
+            if rows.any():
+                write({name: column[rows] for name, column in chunk.items()})
+
+    def _regions(self, chunk: SpanChunk) -> None:
+        infos = self._infos(chunk, {"bytes": self._side(chunk, "copy", "bytes")})
+        times = (chunk[name].tolist() for name in ("start_ns", "end_ns"))
+        self._insert(REGION, chunk, self._ids(chunk), *times, infos)
+
+    def _kernels(self, chunk: SpanChunk) -> None:
+        n = len(chunk["span"])
+        ids = range(self._n_kernels + 1, self._n_kernels + n + 1)
+        self._n_kernels += n
+        infos = self._infos(chunk, {name: self._side(chunk, "kernel", name) for name in REGISTERS})
+        times = (chunk[name].tolist() for name in ("start_ns", "end_ns"))
+        gpus = [gpu or None for gpu in self._places.gpu[chunk["profile"]].tolist()]
+        shape = (self._side(chunk, "kernel", name) for name in SHAPE)
+        self._insert(KERNEL, chunk, self._ids(chunk), *times, infos, ids, gpus, *shape)
+        self._counters_of(chunk, np.array(ids, np.int64))
+
+    def _memory(self, chunk: SpanChunk) -> None:
+        names = [self._text(number) for number in chunk["name"].tolist()]
+        is_copy = (chunk["kind"] == SpanKind.COPY).tolist()
+        types = [
+            "COPY" if copy else "FREE" if (name or "").upper() == "FREE" else "ALLOC"
+            for copy, name in zip(is_copy, names, strict=True)
+        ]
+        sizes, of_alloc = self._side(chunk, "copy", "bytes"), self._side(chunk, "alloc", "bytes")
+        sizes = [size if copy else other for copy, size, other in zip(is_copy, sizes, of_alloc, strict=True)]
+        lasting = chunk["end_ns"] - chunk["start_ns"]
+        more = {"duration_ns": lasting.tolist(), "name": names, "level": self._side(chunk, "alloc", "level")}
+        addresses = self._side(chunk, "alloc", "address", signed=True)
+        start, micro = chunk["start_ns"].tolist(), (np.maximum(lasting, 0) // US).tolist()
+        self._insert(MEMORY, chunk, start, types, addresses, sizes, micro, self._infos(chunk, more))
+
+    def _counters_of(self, chunk: SpanChunk, ids: Ints) -> None:
+        """Counters of kernels, at the kernel's end and of no thread, as the schema knows no other way."""
+        table, _ = self._counters.of(chunk)
+        if table is None:
+            return
+        order = np.argsort(chunk["span"], kind="stable")
+        place = np.minimum(np.searchsorted(chunk["span"][order], table.span), len(order) - 1)
+        here = chunk["span"][order][place] == table.span
+        row = order[place[here]]
+        names = [self._strings(str(name)) for name in np.asarray(table.columns["name"])[here].tolist()]
+        process, end = self._places.process[chunk["profile"][row]].tolist(), chunk["end_ns"][row].tolist()
+        infos = [f'{{"kernel":{id_}}}' for id_ in ids[row].tolist()]
+        values = np.asarray(table.columns["value"])[here].tolist()
+        self._database.executemany(ON_KERNEL, zip(process, end, names, values, infos, strict=True))
+
+    # -- columns -------------------------------------------------------------------------------------------------------
+
+    def _insert(self, statement: str, chunk: SpanChunk, *columns: Sequence[object] | Iterator[object]) -> None:
+        process, thread = (column[chunk["profile"]].tolist() for column in (self._places.process, self._places.thread))
+        rows = zip(process, [number or None for number in thread], *columns, strict=True)
+        self._database.executemany(statement, rows)
+
+    def _ids(self, chunk: SpanChunk) -> list[int | None]:
+        """The id of every name in the table `strings`."""
+        known = {n: self._strings(self._names[n]) for n in np.unique(chunk["name"]).tolist() if n >= 0}
+        return [known.get(number) for number in chunk["name"].tolist()]
+
+    def _text(self, number: int) -> str | None:
+        return self._names[number] if number >= 0 else None
+
+    def _side(self, chunk: SpanChunk, side: str, column: str, *, signed: bool = False) -> list[object]:
+        """A column of a side table; None where there is nothing, and unless `signed`, where it is below 0."""
+        table, row = self._sides[side].of(chunk)
+        if table is None or column not in table.columns:
+            return [None] * len(row)
+        cells = _cells(table, column)[row]
+        known = row >= 0
+        if cells.dtype != np.object_:
+            known &= (cells != ABSENT) if signed else (cells >= 0)
+        return [value if keep else None for keep, value in zip(known.tolist(), cells.tolist(), strict=True)]
+
+    def _infos(self, chunk: SpanChunk, more: Info) -> Iterator[str]:
+        """The JSON of every row."""
+        told = {key: values for key, values in more.items() if any(value is not None for value in values)}
+        columns = ("kind", "category", "name", "correlation", "profile")
+        labels = chunk.get(LABEL, chunk["name"]).tolist()
+        rows = zip(*(chunk[name].tolist() for name in columns), labels, strict=True)
+        for k, (kind, category, name, correlation, profile, label) in enumerate(rows):
+            parts = [f'"kind":"{SpanKind(kind).word}"', f'"corr":{correlation if correlation >= 0 else "null"}']
+            if category >= 0:
+                parts.append(f'"category":{self._quoted(self._names[category])}')
+            if label != name and label >= 0:
+                parts.append(f'"label":{self._quoted(self._names[label])}')
+            parts.append(self._where(profile))
+            parts += [f'"{key}":{self._quoted(values[k])}' for key, values in told.items() if values[k] is not None]
+            yield "{" + ",".join(filter(None, parts)) + "}"
+
+    def _where(self, profile: int) -> str:
+        """The lane of what is on no thread, also in the words that readers without our metadata know."""
+        lane, queue, gpu = (int(c[profile]) for c in (self._places.lane, self._places.queue, self._places.gpu))
+        parts = [("lane", lane, ABSENT), ("queue", queue, ABSENT), ("gpu", gpu, 0)]
+        return ",".join(f'"{key}":{number}' for key, number, none in parts if number != none)
+
+    def _quoted(self, value: object) -> str:
+        if not isinstance(value, str):
+            return json.dumps(value)
+        if value not in self._json:
+            self._json[value] = json.dumps(value)
+        return self._json[value]
+
+
+def _cells(table: SideTable, column: str) -> Array:
+    cells = table.columns[column]
+    return cells if isinstance(cells, np.ndarray) else np.array(cells, object)

@@ -1,0 +1,208 @@
+"""Writes the draft schema, streaming: every chunk becomes rows, `flush` commits them.
+
+    define    schema, metadata, processes, threads, GPUs          draft_places.py
+    write     spans -> regions, launches, memory operations       draft_rows.py
+              samples -> call stacks, one row per frame
+    close     counters over time, then the file is moved into place
+
+`DraftWriter(path, in_place=True)` writes where the file will stay, with a write-ahead log, so that readers see what was
+flushed while more is being written:
+
+    writer = DraftWriter(Path("run.db"), in_place=True)
+    writer.define(experiment)
+    for chunk in experiment.traces.spans((*SPAN_COLUMNS, LABEL)):
+        writer.write(chunk)
+        writer.flush()                  # another process that opens run.db now sees this chunk
+    losses = writer.close().losses
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from callgrove.errors import CallgroveError, UsageError
+from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
+from callgrove.formats.gpu.draft_rows import SpanRows
+from callgrove.formats.gpu.draft_schema import insert, statements
+from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.targets import PendingFile
+from callgrove.model.contexts import ContextTree
+from callgrove.model.experiment import Experiment
+from callgrove.model.values import DenseBlock, SparseBlock
+
+__all__ = ["DraftWriter"]
+
+CHUNK_ROWS = 50_000  # rows of one transaction
+STACK = insert(
+    "call_stacks",
+    *("id", "process_id", "thread_id", "timestamp", "stack_depth", "function_id", "file_id", "line_number"),
+    *("parent_sample_id", "additional_info"),
+)
+COUNTER = insert("hardware_counters", *("process_id", "thread_id", "timestamp", "event_id", "value", "additional_info"))
+
+Frame = tuple[int | None, int | None, int | None]  # function, file, line
+
+
+class DraftWriter:
+    """A database in the making."""
+
+    takes_spans = True
+
+    def __init__(self, target: Path, options: WriteOptions | None = None, *, in_place: bool = False) -> None:
+        if in_place and target.exists():
+            raise UsageError(f"{target}: exists already; choose another name")
+        self.target = target
+        self._pending = None if in_place else PendingFile(target, (options or WriteOptions()).overwrite)
+        self._report = LossReport()
+        self._tables: Experiment | None = None
+        self._n_frames = self._n_waiting = 0
+        self._frames: dict[int, list[Frame]] = {}
+        with self._or_nothing():
+            self._database = sqlite3.connect(self._pending.place if self._pending else target, isolation_level=None)
+            # the pending file is no file yet, so there is nothing to roll back to
+            for pragma in (f"journal_mode={'WAL' if in_place else 'OFF'}", "synchronous=OFF", "foreign_keys=ON"):
+                self._database.execute(f"PRAGMA {pragma}")
+            self._database.execute("BEGIN")
+            for statement in statements():
+                self._database.execute(statement)
+            self._strings = Strings(self._database)
+
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        try:
+            if self._pending is None:
+                yield
+            else:
+                with self._pending.or_nothing(before=self._close_database):
+                    yield
+        except sqlite3.Error as error:
+            raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
+
+    def _close_database(self) -> None:
+        if hasattr(self, "_database"):
+            self._database.close()
+
+    def define(self, tables: Experiment) -> None:
+        with self._or_nothing():
+            if self._tables is not None:
+                raise UsageError(f"{self.target}: define was called twice")
+            traces = tables.traces
+            if not traces.n_spans and not traces.n_samples and traces.counters is None:
+                raise UsageError(f"{self.target}: this format holds events and samples, and the input has neither")
+            self._tables = tables
+            self._places = DraftPlaces(self._database, self._strings, tables)
+            self._spans: SpanRows | None = None
+            if (backend := traces.spans_backend) is not None:
+                self._spans = SpanRows(self._database, self._strings, self._places, traces, backend.strings)
+                self._report_losses(tables)
+
+    def _report_losses(self, tables: Experiment) -> None:
+        if any(tables.traces.side("argument", part) is not None for part in range(len(tables.traces.parts()))):
+            self._report.add("arguments of calls: the schema has no table for them")
+
+    def write(self, chunk: Chunk) -> None:
+        with self._or_nothing():
+            tables = self._defined()
+            if isinstance(chunk, SampleChunk):
+                self._write_samples(chunk, tables.contexts)
+                self._count(len(chunk.samples))
+            elif isinstance(chunk, SparseBlock | DenseBlock):
+                if not tables.traces.n_spans:  # of spans, values are made again when the file is read
+                    self._report.add("values of metrics: only what happened over time is stored")
+            elif self._spans is not None:
+                self._spans.write(chunk)
+                self._count(len(chunk["span"]))
+
+    def _defined(self) -> Experiment:
+        if self._tables is None:
+            raise UsageError(f"{self.target}: define comes first, and nothing after close")
+        return self._tables
+
+    def _count(self, n_rows: int) -> None:
+        """A transaction holds some chunks, where nobody waits for a flush."""
+        self._n_waiting += n_rows
+        if self._pending is not None and self._n_waiting >= CHUNK_ROWS:
+            self._commit()
+
+    def _commit(self) -> None:
+        self._database.execute("COMMIT")
+        self._database.execute("BEGIN")
+        self._n_waiting = 0
+
+    # -- samples and counters ------------------------------------------------------------------------------------------
+
+    def _write_samples(self, chunk: SampleChunk, tree: ContextTree) -> None:
+        if chunk.metric >= 0:
+            self._report.add("samples of metrics: only samples of contexts are stored")
+            return
+        times, contexts = chunk.samples.time_ns.tolist(), chunk.samples.context.tolist()
+        for context in set(contexts).difference(self._frames):
+            self._frames[context] = self._frames_of(tree, context)
+        self._database.executemany(STACK, self._stack_rows(chunk.profile, times, contexts))
+
+    def _stack_rows(self, profile: int, times: list[int], contexts: list[int]) -> Iterator[tuple[object, ...]]:
+        who = (int(self._places.process[profile]), int(self._places.thread[profile]) or None)
+        lane = int(self._places.lane[profile])
+        where = [] if lane < 0 else [f'"lane":{lane}']
+        infos = {idle: ",".join([*where, '"idle":true'] if idle else where) for idle in (False, True)}
+        for when, context in zip(times, contexts, strict=True):
+            above, info = None, infos[context < 0] and "{" + infos[context < 0] + "}"
+            for depth, frame in enumerate(self._frames[context]):
+                self._n_frames += 1
+                yield self._n_frames, *who, when, depth, *frame, above, info or None
+                above = self._n_frames
+
+    def _frames_of(self, tree: ContextTree, context: int) -> list[Frame]:
+        """The rows of a stack, the outermost first; of idle time, one that says nothing."""
+        if context < 0:
+            return [(None, None, None)]
+        path = [context]
+        while (above := int(tree.parent[path[-1]])) >= 0:
+            path.append(above)
+        return [self._frame(tree, place) for place in reversed(path)]
+
+    def _frame(self, tree: ContextTree, context: int) -> Frame:
+        regions, region = tree.regions, int(tree.region[context])
+        file, line = (int(regions.file[region]), int(regions.line[region])) if region >= 0 else (-1, -1)
+        place = self._strings(regions.files.paths[file]) if file >= 0 else None
+        return self._strings(tree.label(context)), place, line if line >= 0 else None
+
+    def _write_counters(self, tables: Experiment) -> None:
+        counters = tables.traces.counters
+        if counters is None:
+            return
+        names = [self._strings(name) for name in counters.names]
+        who = (column[counters.profile].tolist() for column in (self._places.process, self._places.thread))
+        lanes = [f'{{"lane":{lane}}}' if lane >= 0 else None for lane in self._places.lane[counters.profile].tolist()]
+        measured = (column.tolist() for column in (counters.time_ns, counters.name, counters.value))
+        rows = zip(*who, *measured, lanes, strict=True)
+        made = ((process, thread or None, when, names[n], v, lane) for process, thread, when, n, v, lane in rows)
+        self._database.executemany(COUNTER, made)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Commit: a reader of a file that is written in place sees everything so far."""
+        with self._or_nothing():
+            self._defined()
+            self._commit()
+
+    def close(self) -> LossReport:
+        with self._or_nothing():
+            self._write_counters(self._defined())
+            self._database.execute("COMMIT")
+            self._database.close()
+            self._tables = None
+            if self._pending is not None:
+                self._pending.complete()
+        return self._report
+
+    def abort(self) -> None:
+        """Nothing stays of a pending file; of one in place, what was flushed."""
+        self._close_database()
+        self._tables = None
+        if self._pending is not None:
+            self._pending.discard()

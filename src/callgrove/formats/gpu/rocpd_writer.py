@@ -1,0 +1,156 @@
+"""Many rocprofv3 databases as one file: every process keeps its own tables, views unite them.
+
+Specification: gpu-traces.md 3.7. The schema is ours (rocpd_schema.py), never that of an input: no SQL of a file is run.
+Rows are copied as they are, some at a time. Tables of a process that schema 3 does not know are copied with the columns
+that they have; of one table, all processes get the same columns.
+
+    rocpd_region_018f...   rocpd_region_019a...      one table per process
+    rocpd_region                                     a view: both
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from callgrove.errors import CallgroveError, UsageError
+from callgrove.formats.gpu.rocpd import RocpdData
+from callgrove.formats.gpu.rocpd_schema import COLUMNS, LATER, columns_of, create_table, create_view, quoted
+from callgrove.formats.gpu.spans import DataSetSpans
+from callgrove.formats.interface import Chunk, LossReport, WriteOptions
+from callgrove.formats.targets import PendingFile
+from callgrove.model.experiment import Experiment
+
+__all__ = ["RocpdWriter"]
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class RocpdWriter:
+    """A merged database in the making."""
+
+    takes_spans = False  # rows are copied, so that nothing is lost on the way through spans
+
+    def __init__(self, target: Path, options: WriteOptions) -> None:
+        self.target, self._progress = target, options.progress
+        self._pending = PendingFile(target, options.overwrite)
+        self._report = LossReport()
+        with self._or_nothing():
+            self._database = sqlite3.connect(self._pending.place, isolation_level=None)
+            for pragma in ("journal_mode=OFF", "synchronous=OFF"):
+                self._database.execute(f"PRAGMA {pragma}")
+
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        try:
+            with self._pending.or_nothing(before=self._close_database):
+                yield
+        except sqlite3.Error as error:
+            raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
+
+    def _close_database(self) -> None:
+        if hasattr(self, "_database"):
+            self._database.close()
+
+    def define(self, tables: Experiment) -> None:
+        """Everything is copied here: the tables are in the files that the experiment was opened from."""
+        with self._or_nothing():
+            datasets = self._chosen(tables)
+            columns = _columns_of_all(datasets, self._report)
+            self._database.execute("BEGIN")
+            made: dict[str, list[str]] = {}
+            for done, (suffix, dataset) in enumerate(datasets.items()):
+                self._progress("merging databases", done, len(datasets))
+                own = _tables(dataset)
+                for base, names in columns.items():
+                    table = f"rocpd_{base}{suffix}"
+                    self._database.execute(create_table(table, base, names))
+                    made.setdefault(base, []).append(table)
+                    if base in own:
+                        self._copy(dataset, own[base], table, names)
+            for base, united in made.items():
+                self._database.execute(create_view(base, united))
+            self._database.execute("COMMIT")
+
+    def _chosen(self, tables: Experiment) -> dict[str, RocpdData]:
+        """Data sets by the suffix that their tables get; one that comes twice is taken once."""
+        backend = tables.traces.spans_backend
+        datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
+        rocpd = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
+        if not rocpd or len(rocpd) < len(datasets):
+            raise UsageError(
+                f"{self.target}: rocpd is written from rocprofv3 databases alone, by copying their tables; "
+                "rocpd-draft holds any trace"
+            )
+        out: dict[str, RocpdData] = {}
+        for dataset in rocpd:
+            suffix = dataset.suffix or "_" + re.sub(r"\W", "_", dataset.processes[0].uid or "0")
+            if suffix not in out:
+                out[suffix] = dataset
+            elif _fingerprint(out[suffix]) != _fingerprint(dataset):
+                raise UsageError(
+                    f"{dataset.path}: its tables have the same suffix {suffix} as those of {out[suffix].path}, "
+                    "but other rows; leave one out"
+                )
+        return out
+
+    def _copy(self, dataset: RocpdData, origin: str, table: str, columns: list[str]) -> None:
+        have = [name for name in columns if dataset.file.has(origin, name)]
+        named = ", ".join(map(quoted, have))
+        statement = f"INSERT INTO {quoted(table)} ({named}) VALUES ({', '.join('?' * len(have))})"
+        for rows in dataset.file.rows(origin, have):
+            self._database.executemany(statement, rows)
+
+    def write(self, chunk: Chunk) -> None:
+        """Values and samples are made again when the tables are read."""
+
+    def flush(self) -> None:
+        """The file appears when it is complete."""
+
+    def close(self) -> LossReport:
+        with self._or_nothing():
+            self._database.close()
+            self._pending.complete()
+        return self._report
+
+    def abort(self) -> None:
+        self._close_database()
+        self._pending.discard()
+
+
+def _tables(dataset: RocpdData) -> dict[str, str]:
+    """Base name -> table of a data set."""
+    if not dataset.suffix:
+        return {base: f"rocpd_{base}" for base in COLUMNS if f"rocpd_{base}" in dataset.file.tables}
+    own = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
+    return {base: table for table in own if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
+
+
+def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[str, list[str]]:
+    """Of every table the columns that any process needs, those of the schema first."""
+    out: dict[str, list[str]] = {base: list(columns_of(base)) for base in COLUMNS}
+    for dataset in datasets.values():
+        for base, table in _tables(dataset).items():
+            known = out.setdefault(base, [])
+            later = [name for name in LATER.get(base, ()) if dataset.file.has(table, name)]
+            for name in (*later, *dataset.file.tables[table]):
+                if not NAME.fullmatch(name):
+                    report.add(f"column {name!r} of {table} in {dataset.path}: no name that is written")
+                elif name not in known:
+                    known.append(name)
+    return {base: names for base, names in out.items() if names}
+
+
+def _fingerprint(dataset: RocpdData) -> str:
+    """Of all rows of a data set."""
+    found = hashlib.sha256()
+    for base, table in sorted(_tables(dataset).items()):
+        columns = sorted(dataset.file.tables[table])
+        found.update(repr((base, columns)).encode())
+        for rows in dataset.file.rows(table, columns):
+            found.update(repr(rows).encode())
+    return found.hexdigest()

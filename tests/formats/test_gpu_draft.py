@@ -1,0 +1,290 @@
+"""The draft schema: the document's own text, what we write, and reading while it is being written."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from callgrove.errors import CorruptFile, UsageError
+from callgrove.formats.gpu.draft_schema import statements
+from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.interface import LossReport, WriteOptions
+from callgrove.formats.registry import load
+from callgrove.formats.transfer import transfer
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.experiment import Experiment
+from callgrove.model.traces import LABEL, SPAN_COLUMNS
+from tests.cli.commands import Capture, said
+from tests.formats.gpu_databases import Run, execute, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu_truth import everything, expected_gpu_time, gpu_time, opened, spans
+from tests.formats.samples import CORPUS
+from tests.requirements import ROOT
+
+RUN = Run.random(5)
+
+
+@pytest.fixture
+def verbatim(shared: Path, tmp_path: Path) -> Path:
+    """A database made from the document's CREATE TABLE statements, as they stand there."""
+    text = (shared / "seeds" / "rocprofv3-multi-node-data.txt").read_text("utf-8")
+    made = "".join(block for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL) if "CREATE TABLE" in block)
+    path = tmp_path / "draft.db"
+    database = sqlite3.connect(path)
+    database.executescript(made)
+    database.close()
+    return path
+
+
+def converted(path: Path, target: Path) -> LossReport:
+    format_ = load("rocpd-draft")
+    return transfer(opened(path), format_.open_writer(target, WriteOptions()))  # type: ignore[attr-defined]
+
+
+# -- the document's own text -----------------------------------------------------------------------------------------
+
+
+def test_the_documents_tables_are_all_there(verbatim: Path) -> None:
+    ours = {re.search(r"CREATE TABLE (\w+)", text)[1] for text in statements()}  # type: ignore[index]
+    database = sqlite3.connect(verbatim)
+    theirs = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in theirs:
+        wanted = {row[1] for row in database.execute(f"PRAGMA table_xinfo({table})")}
+        execute_ours = sqlite3.connect(":memory:")
+        for text in statements():
+            execute_ours.execute(text)
+        assert wanted <= {row[1] for row in execute_ours.execute(f"PRAGMA table_xinfo({table})")}, table
+        execute_ours.close()
+    database.close()
+    assert len(theirs) == 11
+    assert ours == theirs | {"metadata"}
+
+
+def test_rows_without_ids_go_by_their_row(verbatim: Path) -> None:
+    """`SERIAL` numbers nothing in SQLite: ids stay NULL, and others refer to what they should have been."""
+    execute(
+        verbatim,
+        "INSERT INTO strings (value) VALUES ('main'), ('gemm'), ('MI300X')",
+        "INSERT INTO process (pid, process_name_id, start_time, end_time) VALUES (77, 1, 0, 1000)",
+        "INSERT INTO thread (tid, process_id) VALUES (77, 1)",
+        "INSERT INTO gpu_info (device_name_id) VALUES (3)",
+        "INSERT INTO instrumentation_regions (process_id, thread_id, region_name_id, start_time, end_time) "
+        "VALUES (1, 1, 1, 100, 200)",
+        "INSERT INTO gpu_kernel_launches (process_id, thread_id, gpu_id, kernel_id, launch_time, start_time, end_time, "
+        "grid_size_x, grid_size_y, grid_size_z, block_size_x, block_size_y, block_size_z) "
+        "VALUES (1, 1, 1, 2, 150, 300, 340, 4, 1, 1, 64, 1, 1)",
+    )
+    experiment = opened(verbatim)
+    tree = experiment.contexts
+    assert [tree.label(c) for c in range(len(tree))] == ["main", "gemm"]
+    assert tree.parent.tolist() == [-1, 0]  # the region that was open at the launch
+    assert gpu_time(experiment) == 40
+    side = experiment.traces.side("kernel")
+    assert side is not None
+    assert np.asarray(side.columns["grid_x"]).tolist() == [256]  # blocks, so 4 * 64 work-items
+
+
+def test_the_documents_two_inserts(verbatim: Path, shared: Path) -> None:
+    """They name tables that the document does not create, and a date where it says BIGINT."""
+    text = (shared / "seeds" / "rocprofv3-multi-node-data.txt").read_text("utf-8")
+    inserts = [block for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL) if "INSERT INTO" in block]
+    execute(
+        verbatim,
+        "CREATE TABLE function_names (function_id INTEGER PRIMARY KEY, function_name TEXT UNIQUE)",
+        "CREATE TABLE file_names (file_id INTEGER PRIMARY KEY, file_name TEXT UNIQUE)",
+        "INSERT INTO file_names (file_name) VALUES ('my_file.c')",
+        "INSERT INTO process (id, pid) VALUES (123, 123)",
+        "INSERT INTO thread (id, tid, process_id) VALUES (456, 456, 123)",
+        *inserts,
+    )
+    experiment = opened(verbatim)
+    ((profile, _, line),) = list(experiment.traces.lines())
+    assert experiment.profiles.identifiers.rows(profile)[-1][1] == 456
+    assert line.time_ns.tolist() == [1727431200 * 10**9]  # 2024-09-27 10:00:00 UTC
+    tree, context = experiment.contexts, int(line.context[0])
+    assert [tree.label(c) for c in (int(tree.parent[context]), context)] == ["[unknown]", "my_function"]
+
+
+def test_dates_and_numbers_in_one_file_are_refused(verbatim: Path) -> None:
+    execute(
+        verbatim,
+        "INSERT INTO process (id, pid) VALUES (1, 1)",
+        "INSERT INTO call_stacks (process_id, timestamp, stack_depth) VALUES (1, '2024-09-27 10:00:00', 0), (1, 5, 0)",
+    )
+    with pytest.raises(CorruptFile, match=r"call_stacks.*all numbers, or all dates"):
+        opened(verbatim)
+
+
+@pytest.mark.parametrize("inwards", [True, False])
+def test_stacks_are_told_by_their_callers(inwards: bool, verbatim: Path) -> None:
+    """Depth 0 is the outermost frame, unless it names a caller."""
+    names, parents = ("main", "solve", "spmv"), (None, 1, 2)
+    depths = (0, 1, 2) if inwards else (2, 1, 0)
+    rows = [(k + 1, 1, 9, depths[k], k + 1, parents[k]) for k in range(3)]
+    database = sqlite3.connect(verbatim)
+    database.executemany("INSERT INTO strings (id, value) VALUES (?, ?)", list(enumerate(names, 1)))
+    database.execute("INSERT INTO process (id, pid) VALUES (1, 1)")
+    columns = "id, process_id, timestamp, stack_depth, function_id, parent_sample_id"
+    database.executemany(f"INSERT INTO call_stacks ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+    database.commit()
+    database.close()
+    tree = opened(verbatim).contexts
+    assert [tree.label(c) for c in range(len(tree))] == list(names)
+    assert tree.parent.tolist() == [-1, 0, 1]
+
+
+def test_memory_operations_and_counters(verbatim: Path) -> None:
+    execute(
+        verbatim,
+        "INSERT INTO strings (id, value) VALUES (1, 'cycles')",
+        "INSERT INTO process (id, pid, end_time) VALUES (1, 1, 5000)",
+        "INSERT INTO memory_operations (process_id, timestamp, operation_type, size_bytes, duration_us) "
+        "VALUES (1, 1000, 'COPY', 4096, 2), (1, 10, 'ALLOC', 512, NULL)",
+        "INSERT INTO hardware_counters (process_id, timestamp, event_id, value) VALUES (1, 7, 1, 99)",
+    )
+    experiment = opened(verbatim)
+    assert spans(experiment, "kind", "start_ns", "end_ns") == [("copy", 1000, 3000), ("alloc", 10, 10)]
+    counters = experiment.traces.counters
+    assert counters is not None
+    assert (counters.names, counters.time_ns.tolist(), counters.value.tolist()) == (("cycles",), [7], [99.0])
+
+
+# -- what we write ---------------------------------------------------------------------------------------------------
+
+
+def sources(folder: Path) -> dict[str, Path]:
+    events = RUN.without("memset").events
+    measured = tuple((k, "SQ_WAVES", k * 0.5) for k, event in enumerate(events) if event.kind == "kernel")
+    run = Run(events, counters=measured)
+    return {
+        "rocpd": write_rocpd(folder / "a.db", [run]),
+        "rpd": write_rpd(folder / "b.rpd", RUN, monitor=((5, "1500"), (9, "1600.25"))),
+        "nsight": write_nsight(folder / "c.sqlite", RUN),
+    }
+
+
+def counters_of(experiment: Experiment) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    if (over_time := experiment.traces.counters) is not None:
+        for name, when, value in zip(over_time.name, over_time.time_ns, over_time.value, strict=True):
+            found[over_time.names[name], int(when), float(value)] += 1
+    if (side := experiment.traces.side("counter")) is not None:
+        starts = [row[0] for row in spans(experiment, "start_ns")]
+        for span, name, value in zip(side.span, side.columns["name"], side.columns["value"], strict=True):
+            found[starts[int(span)], name, float(value)] += 1
+    return found
+
+
+@pytest.mark.parametrize("family", ["rocpd", "rpd", "nsight"])
+def test_spans_and_counters_come_back_exactly(family: str, tmp_path: Path) -> None:
+    path = sources(tmp_path)[family]
+    converted(path, tmp_path / "draft.db")
+    before, after = opened(path), opened(tmp_path / "draft.db")
+    assert after.format == "rocpd-draft"
+    assert after.warnings == ()
+    assert everything(after) == everything(before)
+    assert counters_of(after) == counters_of(before)
+    assert counters_of(before) or family == "nsight"
+    assert gpu_time(after) == gpu_time(before)
+
+
+def test_processes_of_many_hosts_come_back(shared: Path, tmp_path: Path) -> None:
+    path = shared / "data" / "own" / "rocpd" / "same_pid"
+    assert converted(path, tmp_path / "draft.db").losses == ["arguments of calls: the schema has no table for them"]
+    assert everything(opened(tmp_path / "draft.db")) == everything(opened(path))
+
+
+def test_what_is_written_is_a_valid_database(tmp_path: Path) -> None:
+    converted(sources(tmp_path)["rocpd"], tmp_path / "draft.db")
+    database = sqlite3.connect(tmp_path / "draft.db")
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+    total = database.execute("SELECT sum(duration_ns) FROM gpu_kernel_launches").fetchone()[0]
+    assert total == sum(e.length for e in RUN.events if e.kind == "kernel")
+    database.close()
+
+
+def sampled(experiment: Experiment) -> Counter[tuple[Any, ...]]:
+    """Every sample with its stack."""
+    tree, thread = experiment.contexts, experiment.profiles.identity_list("thread")
+    found: Counter[tuple[Any, ...]] = Counter()
+    for profile, _, line in experiment.traces.lines():
+        for when, context in zip(line.time_ns.tolist(), line.context.tolist(), strict=True):
+            path = []
+            while context >= 0:
+                path.append(tree.label(context))
+                context = int(tree.parent[context])
+            found[thread[profile], when, tuple(reversed(path))] += 1
+    return found
+
+
+def test_samples_come_back_with_their_stacks(tmp_path: Path) -> None:
+    path = CORPUS / "hpctoolkit" / "release" / "pth4.d"
+    losses = converted(path, tmp_path / "draft.db").losses
+    assert losses == ["values of metrics: only what happened over time is stored"]
+    assert sampled(opened(tmp_path / "draft.db")) == sampled(opened(path))
+    assert sampled(opened(path))
+
+
+def test_without_anything_over_time_there_is_nothing_to_write(tmp_path: Path) -> None:
+    writer = DraftWriter(tmp_path / "draft.db")
+    with pytest.raises(UsageError, match="neither"):
+        transfer(ExperimentBuilder("made").build(), writer)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path, capsys: Capture) -> None:
+    path = sources(tmp_path)["rocpd"]
+    (tmp_path / "old.db").write_text("keep me")
+    assert "exists already" in said(capsys, "convert", path, tmp_path / "old.db", "--to", "rocpd-draft", code=2)
+    writer = DraftWriter(tmp_path / "old.db", WriteOptions(overwrite=True))
+    writer.define(opened(path))
+    writer.abort()
+    assert (tmp_path / "old.db").read_text() == "keep me"
+    with pytest.raises(UsageError, match="exists already"):
+        DraftWriter(tmp_path / "old.db", in_place=True)
+    assert not [p for p in tmp_path.iterdir() if "partial" in p.name]
+
+
+# -- while it is being written ---------------------------------------------------------------------------------------
+
+READ = "import callgrove, sys; e = callgrove.open(sys.argv[1]); print(e.traces.n_spans, *(w.text for w in e.warnings))"
+
+
+def seen(path: Path) -> tuple[int, str]:
+    """What another process sees."""
+    done = subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, check=True, cwd=ROOT)
+    n, _, warnings = done.stdout.strip().partition(" ")
+    return int(n), warnings
+
+
+def test_another_process_sees_what_was_flushed(tmp_path: Path) -> None:
+    source = opened(sources(tmp_path)["rocpd"])
+    first_chunk, *others = list(source.traces.spans((*SPAN_COLUMNS, LABEL)))
+    half = len(first_chunk["span"])
+    path = tmp_path / "live.db"
+    writer = DraftWriter(path, in_place=True)
+    writer.define(source)
+    writer.write(first_chunk)
+    writer.flush()
+    reader = opened(path)  # stays open: one snapshot, whatever comes
+    first = everything(reader)
+    for chunk in others:
+        writer.write(chunk)
+    n, warnings = seen(path)
+    assert n == half
+    assert "live database" in warnings
+    writer.flush()
+    assert seen(path)[0] == source.traces.n_spans > half
+    assert everything(reader) == first
+    assert reader.traces.n_spans == half
+    writer.close()
+    assert everything(opened(path)) == everything(source)
+    assert gpu_time(opened(path)) == expected_gpu_time(RUN.without("memset"))

@@ -1,0 +1,211 @@
+"""Many databases as one experiment: whatever their number and order, nothing is lost and nothing comes twice."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from callgrove.errors import UsageError
+from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
+from callgrove.formats.registry import load, open_path
+from callgrove.formats.transfer import write
+from callgrove.model.experiment import Experiment
+from tests.cli.commands import Capture, rows, run, said
+from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd, write_rpd
+from tests.formats.gpu_truth import everything, expected_gpu_time, gpu_time, opened
+
+
+def process(number: int, n_calls: int = 16, **about: object) -> Run:
+    """Containers number their processes alike; machines do not."""
+    made = Run.random(number, n_calls).without("memset")
+    identity = {"host": f"node{number:04}", "machine": f"m{number}", "guid": f"0{number:07x}-0-7-8-1", **about}
+    return replace(made, **identity)  # type: ignore[arg-type]
+
+
+def folder_of(folder: Path, n: int, n_calls: int = 16) -> list[Run]:
+    runs = [process(k, n_calls) for k in range(n)]
+    for k, own in enumerate(runs):
+        write_rocpd(folder / f"out_{k}x.db", [own])
+    return runs
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_two_hundred_files_need_few_descriptors(tmp_path: Path) -> None:
+    runs = folder_of(tmp_path, 210, n_calls=8)
+    before = descriptors()
+    experiment = opened(tmp_path)
+    assert descriptors() <= before + 4
+    assert experiment.traces.n_spans == sum(len(own.events) for own in runs)
+    assert gpu_time(experiment) == expected_gpu_time(*runs)
+    assert descriptors() <= before + 4
+    assert sorted(set(experiment.profiles.identity_list("rank"))) == list(range(210))  # type: ignore[type-var]
+
+
+def test_the_order_of_files_does_not_matter(tmp_path: Path) -> None:
+    folder_of(tmp_path, 5)
+    files = sorted(tmp_path.iterdir())
+    assert everything(opened(*files)) == everything(opened(*reversed(files))) == everything(opened(tmp_path))
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    runs = folder_of(tmp_path, 2)
+    (tmp_path / "again.db").symlink_to(tmp_path / "out_0x.db")
+    files = sorted(tmp_path.glob("out_*"))
+    for paths in ([tmp_path], [*files, files[0], tmp_path]):
+        assert opened(*paths).traces.n_spans == sum(len(own.events) for own in runs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rocprofiler-sdk:\n  rocpd:\n    path: db\n    files:\n      - 'b.db'\n      - a.db  # first\n",
+        'rocprofiler-sdk:\n  rocpd:\n    path: "db"\n    files: ["a.db", b.db]\n',
+    ],
+)
+def test_an_index_says_which_files_belong_together(text: str, tmp_path: Path) -> None:
+    package = tmp_path / "run.rpdb"
+    (package / "db").mkdir(parents=True)
+    runs = [process(k) for k in range(3)]
+    for name, own in zip("abc", runs, strict=True):
+        write_rocpd(package / "db" / f"{name}.db", [own])
+    (package / "index.yaml").write_text(text)
+    want = sum(len(own.events) for own in runs[:2])
+    assert opened(package).traces.n_spans == opened(package / "index.yaml").traces.n_spans == want
+
+
+def test_a_bad_file_is_said_and_the_others_are_read(tmp_path: Path, capsys: Capture) -> None:
+    runs = folder_of(tmp_path, 2)
+    (tmp_path / "broken.db").write_bytes(bytes(4096))
+    experiment = opened(tmp_path)
+    assert experiment.traces.n_spans == sum(len(own.events) for own in runs)
+    assert "broken.db" in experiment.damage[0].text
+    assert "interrupted" in experiment.damage[0].text
+    assert "broken.db" in run(capsys, "check", tmp_path, "--format", "csv", code=3)
+
+
+def test_a_folder_of_other_things_is_not_claimed(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("meta.db", "profile.db"):
+        (tmp_path / name).write_bytes(b"something else entirely")
+    write_rpd(tmp_path / "one.rpd", Run.random(1))
+    assert "one.rpd" not in said(capsys, "info", tmp_path, code=3)
+
+
+# -- ranks -----------------------------------------------------------------------------------------------------------
+
+
+def ranks(experiment: Experiment) -> dict[str, int]:
+    """By host."""
+    out = {}
+    for profile, rank in enumerate(experiment.profiles.identity_list("rank")):
+        path = experiment.system.path(int(experiment.profiles.system[profile]))
+        assert rank is not None
+        out[experiment.system.name[path[-1]]] = rank
+    return out
+
+
+def environments(folder: Path, *values: dict[str, str], names: str = "out_{}x.db") -> Experiment:
+    for k, environment in enumerate(values):
+        write_rocpd(folder / names.format(k), [process(k, environment=environment)])
+    return opened(folder)
+
+
+def test_ranks_come_from_the_launchers_variables(tmp_path: Path) -> None:
+    found = environments(tmp_path, {"PMI_RANK": "7", "MPI_LOCALRANKID": "0"}, {"PMI_RANK": "3", "MPI_LOCALRANKID": "0"})
+    assert ranks(found) == {"node0000": 7, "node0001": 3}
+
+
+def test_one_rank_that_two_processes_claim_counts_for_nobody(tmp_path: Path) -> None:
+    found = environments(tmp_path, {"PMI_RANK": "1"}, {"PMI_RANK": "1"}, {"PMI_RANK": "0"})
+    assert ranks(found) == {"node0000": 0, "node0001": 1, "node0002": 2}
+    assert "claim the same rank" in found.warnings[0].text
+
+
+def test_a_job_step_without_tasks_says_rank_0_everywhere(tmp_path: Path) -> None:
+    found = environments(tmp_path, {"SLURM_PROCID": "0"}, {"SLURM_PROCID": "0"})
+    assert ranks(found) == {"node0000": 0, "node0001": 1}
+    assert found.warnings == ()
+
+
+def test_ranks_may_stand_in_file_names(tmp_path: Path) -> None:
+    found = environments(tmp_path, {}, {}, names="rank{}9.db")
+    assert ranks(found) == {"node0000": 9, "node0001": 19}
+
+
+def test_the_user_names_the_variable(tmp_path: Path, capsys: Capture) -> None:
+    environments(tmp_path, {"PMI_RANK": "0", "MY": "5"}, {"PMI_RANK": "1", "MY": "4"})
+    found = open_path(tmp_path, options=ReadOptions(rank_env="MY"))
+    assert isinstance(found, Experiment)
+    assert ranks(found) == {"node0000": 5, "node0001": 4}
+    shown = rows(capsys, "export", tmp_path, "--table", "profiles", "--rank-env", "MY")
+    assert {row["rank"] for row in shown} == {4, 5}
+    assert "--rank-env NOBODY" in said(capsys, "info", tmp_path, "--rank-env", "NOBODY", code=2)
+
+
+# -- one file of many ------------------------------------------------------------------------------------------------
+
+
+def merged(folder: Path, target: Path) -> LossReport:
+    format_ = load("rocpd")
+    return write(open_path(folder), format_, target, WriteOptions())  # type: ignore[arg-type]
+
+
+def test_a_merged_file_says_what_its_parts_say(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    folder_of(tmp_path / "in", 4)
+    assert merged(tmp_path / "in", tmp_path / "all.db").losses == []
+    assert everything(opened(tmp_path / "all.db")) == everything(opened(tmp_path / "in"))
+
+
+def test_views_of_a_merged_file_unite_its_processes(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    runs = folder_of(tmp_path / "in", 3)
+    merged(tmp_path / "in", tmp_path / "all.db")
+    database = sqlite3.connect(tmp_path / "all.db")
+    found = database.execute("SELECT count(*), sum(end - start) FROM rocpd_kernel_dispatch").fetchone()
+    database.close()
+    kernels = [e for own in runs for e in own.events if e.kind == "kernel"]
+    assert found == (len(kernels), sum(e.length for e in kernels))
+
+
+def test_columns_and_tables_of_later_versions_survive_merging(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    runs = folder_of(tmp_path / "in", 2)
+    tail = suffix_of(runs[1])
+    execute(
+        tmp_path / "in" / "out_1x.db",
+        f"ALTER TABLE rocpd_kernel_dispatch{tail} ADD COLUMN graph_exec_id",
+        f"UPDATE rocpd_kernel_dispatch{tail} SET graph_exec_id = 77",
+        f"CREATE TABLE rocpd_hip_event{tail} (id, type)",
+        f"INSERT INTO rocpd_hip_event{tail} VALUES (1, 'WAIT')",
+    )
+    assert merged(tmp_path / "in", tmp_path / "all.db").losses == []
+    database = sqlite3.connect(tmp_path / "all.db")
+    assert database.execute("SELECT DISTINCT graph_exec_id FROM rocpd_kernel_dispatch").fetchall() == [(None,), (77,)]
+    assert database.execute("SELECT * FROM rocpd_hip_event").fetchall() == [(1, "WAIT")]
+    database.close()
+
+
+def test_the_same_tables_twice_are_taken_once_if_they_are_equal(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    own = process(1)
+    write_rocpd(tmp_path / "in" / "a.db", [own])
+    write_rocpd(tmp_path / "in" / "b.db", [own])
+    merged(tmp_path / "in", tmp_path / "all.db")
+    assert opened(tmp_path / "all.db").traces.n_spans == len(own.events)
+    execute(tmp_path / "in" / "b.db", f"UPDATE rocpd_region{suffix_of(own)} SET end = end + 1")
+    with pytest.raises(UsageError, match="same suffix"):
+        merged(tmp_path / "in", tmp_path / "more.db")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["all.db", "in"]
+
+
+def test_other_families_are_not_merged_into_rocpd(tmp_path: Path, capsys: Capture) -> None:
+    write_rpd(tmp_path / "r.rpd", Run.random(1))
+    text = said(capsys, "convert", tmp_path / "r.rpd", tmp_path / "o.db", "--to", "rocpd", code=2)
+    assert "rocpd-draft holds any trace" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["r.rpd"]
