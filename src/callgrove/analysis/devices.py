@@ -53,7 +53,8 @@ class Activity:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """For how long a device did what, in nanoseconds, from its first operation to the end of its last."""
+    """For how long a device did what, in nanoseconds, from its first operation to the end of its last, as far as these
+    take any time."""
 
     n_operations: int
     span_ns: int
@@ -74,7 +75,7 @@ def device_use(activity: Activity) -> DeviceUse:
     """Busy time, overlap of compute, communication and copies, and the gaps."""
     unions = [merge(activity.start_ns[activity.klass == k], activity.end_ns[activity.klass == k]) for k in range(3)]
     whole = merge(activity.start_ns, activity.end_ns)
-    span = int(activity.end_ns.max() - activity.start_ns.min()) if len(activity) else 0
+    span = int(whole.end[-1] - whole.start[0]) if len(whole) else 0
     alone, together = _exclusive_lengths(unions)
     gap_start, gap_end = whole.end[:-1], whole.start[1:]
     return DeviceUse(

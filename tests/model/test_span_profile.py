@@ -1,0 +1,191 @@
+"""Folding spans into a profile, against a walk over every nanosecond and every pair of spans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.experiment import Experiment
+from callgrove.model.intervals import usable
+from callgrove.model.launches import launch_calls
+from callgrove.model.metrics import Scope
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.span_profile import SpanFolding
+from callgrove.model.traces import ArraySpans, SideRows, SideTable, SpanKind, Traces
+
+NAMES = ("a", "b", "c", "k1", "k2")
+
+
+class Span(NamedTuple):
+    kind: SpanKind
+    name: int
+    start: int
+    end: int
+    profile: int
+    correlation: int
+
+
+# Profiles 0 and 1 are threads of process 0, 2 and 3 streams of its devices 0 and 1; 4 is a thread of process 1.
+PROCESS, DEVICE = np.array([0, 0, 0, 0, 1]), np.array([-1, -1, 0, 1, -1])
+LENGTH = st.integers(-2, 9)
+HOSTS = st.builds(
+    lambda kind, name, start, length, profile, corr: Span(kind, name, start, start + length, profile, corr),
+    st.sampled_from([SpanKind.API, SpanKind.MARKER, SpanKind.REGION]),
+    st.integers(0, 2),
+    st.integers(0, 25),
+    LENGTH,
+    st.sampled_from([0, 1, 4]),
+    st.integers(-1, 6),
+)
+OPERATIONS = st.builds(
+    lambda kind, name, start, length, profile, corr: Span(kind, name, start, start + length, profile, corr),
+    st.sampled_from([SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET]),
+    st.integers(3, 4),
+    st.integers(0, 25),
+    LENGTH,
+    st.sampled_from([2, 3]),
+    st.integers(-1, 6),
+)
+SPANS = st.lists(st.one_of(HOSTS, OPERATIONS), min_size=1, max_size=14)
+
+
+def folded(spans: list[Span], sides: dict[str, SideTable] | None = None) -> Experiment:
+    columns = {
+        "kind": np.array([s.kind for s in spans], np.int32),
+        "name": np.array([s.name for s in spans], np.int32),
+        "start_ns": np.array([s.start for s in spans], np.int64),
+        "end_ns": np.array([s.end for s in spans], np.int64),
+        "profile": np.array([s.profile for s in spans], np.int32),
+        "correlation": np.array([s.correlation for s in spans], np.int64),
+    }
+    backend = ArraySpans(columns, NAMES, sides or {}, chunk_rows=3)
+    builder = ExperimentBuilder("made")
+    for process, device in zip(PROCESS, DEVICE, strict=True):
+        builder.add_profile(ProfileKind.THREAD if device < 0 else ProfileKind.GPU_STREAM, [(2, process, process, 3)])
+    SpanFolding(builder, backend, PROCESS, DEVICE).fold()
+    builder.set_traces(spans=backend)
+    return builder.build()
+
+
+def total(experiment: Experiment, metric: str) -> float:
+    return experiment.root_total(metric) if metric in experiment.metrics.quantities else 0.0
+
+
+def nanoseconds(experiment: Experiment, metric: str) -> int:
+    return round(total(experiment, metric) * 1e9)
+
+
+def covered(spans: list[Span]) -> int:
+    return len({t for s in spans for t in range(s.start, s.end)})
+
+
+@given(SPANS)
+def test_time_is_conserved(spans: list[Span]) -> None:
+    experiment = folded(spans)
+    ops = [s for s in spans if s.profile in (2, 3)]
+    hosts = [s for s in spans if s.profile not in (2, 3)]
+    assert nanoseconds(experiment, "gpu_time") == sum(max(s.end - s.start, 0) for s in ops)
+    assert nanoseconds(experiment, "host_time") == sum(covered([s for s in hosts if s.profile == p]) for p in (0, 1, 4))
+    assert nanoseconds(experiment, "gpu_busy") == sum(covered([s for s in ops if s.profile == p]) for p in (2, 3))
+    assert total(experiment, "gpu_ops") == len(ops)
+    assert total(experiment, "host_calls") == len(hosts)
+
+
+def parent_of(span: Span, spans: list[Span]) -> Span | None:
+    """The innermost span of the same thread that contains it and comes before it: by start, then the longer one."""
+    order = sorted(range(len(spans)), key=lambda k: (spans[k].start, -spans[k].end, k))
+    mine = next(k for k, at in enumerate(order) if spans[at] is span)
+    before = [spans[k] for k in order[:mine] if spans[k].profile == span.profile and spans[k].end >= spans[k].start]
+    # at equal times ends come before starts, so what ended is no longer open, unless it has no length either
+    around = [s for s in before if s.end >= span.end and (s.end > span.start or s.start == span.start)]
+    return around[-1] if around and span.end >= span.start else None
+
+
+@given(SPANS)
+def test_every_operation_stands_below_its_call(spans: list[Span]) -> None:
+    """Counts by (context above, own name): the call is that of its process with its correlation that started last."""
+    experiment = folded(spans)
+    hosts = [s for s in spans if s.profile in (0, 1)]
+    want: Counter[tuple[str, str]] = Counter()
+    for op in (s for s in spans if s.profile in (2, 3)):
+        calls = [s for s in hosts if s.correlation == op.correlation != -1]
+        # of calls that cannot be measured nobody knows when they began: they come first
+        last = max(calls, key=lambda s: s.start if s.end >= s.start else 1, default=None)
+        tied = {NAMES[s.name] for s in calls if last and _started(s) == _started(last)}
+        want["|".join(sorted(tied)) or "[unknown launch]", NAMES[op.name]] += 1
+    tree, found = experiment.contexts, Counter[tuple[str, str]]()
+    values = experiment.totals("gpu_ops", Scope.EXCLUSIVE) if sum(want.values()) else []
+    for context, count in enumerate(values):
+        if count:
+            found[tree.label(int(tree.parent[context])), tree.label(context)] += int(count)
+    for (above, name), n in found.items():
+        assert sum(m for (names, own), m in want.items() if own == name and above in names.split("|")) >= n
+    assert sum(found.values()) == sum(want.values())
+
+
+def _started(span: Span) -> int:
+    return span.start if span.end >= span.start else 1
+
+
+def test_names_without_version_and_bytes_of_copies() -> None:
+    spans = [
+        Span(SpanKind.MARKER, 0, 0, 50, 0, -1),
+        Span(SpanKind.API, 1, 5, 9, 0, 1),
+        Span(SpanKind.COPY, 3, 10, 20, 2, 1),
+        Span(SpanKind.COPY, 3, 30, 40, 2, 9),
+    ]
+    experiment = folded(spans, {"copy": SideTable(np.array([2, 3]), {"bytes": np.array([100, -1])})})
+    tree = experiment.contexts
+    assert [(tree.label(c), int(tree.parent[c])) for c in range(len(tree))] == [
+        ("a", -1),
+        ("b", 0),
+        ("k1", 1),
+        ("[unknown launch]", -1),
+        ("k1", 3),
+    ]
+    assert total(experiment, "bytes") == 100
+    assert nanoseconds(experiment, "launch_delay") == 5
+
+
+def test_times_that_no_clock_shows() -> None:
+    start = np.array([0, 5, -1, 0, 2**62, -(2**63)])
+    end = np.array([0, 4, 3, 2**62 + 1, 2**62, 2**63 - 1])
+    assert usable(start, end).tolist() == [True, False, False, False, True, False]
+    spans = [Span(SpanKind.KERNEL, 3, -(2**63), 2**63 - 1, 2, -1), Span(SpanKind.KERNEL, 3, 0, 7, 2, -1)]
+    experiment = folded(spans)
+    assert nanoseconds(experiment, "gpu_time") == nanoseconds(experiment, "gpu_busy") == 7
+    assert total(experiment, "gpu_ops") == 2
+
+
+CALLS = st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 1), st.integers(0, 9)), max_size=8)
+
+
+@given(CALLS, CALLS)
+def test_launching_calls_against_all_pairs(calls: list[tuple[int, int, int]], ops: list[tuple[int, int, int]]) -> None:
+    def column(rows: list[tuple[int, int, int]], k: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array([row[k] for row in rows], np.int64)
+
+    found = launch_calls(column(ops, 0), column(ops, 1), column(calls, 0), column(calls, 1), column(calls, 2))
+    for op, call in zip(ops, found.tolist(), strict=True):
+        fitting = [k for k, c in enumerate(calls) if c[:2] == op[:2] and op[0] != -1]
+        assert (call == -1) == (not fitting)
+        if fitting:
+            assert call in fitting
+            assert calls[call][2] == max(calls[k][2] for k in fitting)
+
+
+@given(st.lists(st.integers(0, 30), max_size=10), st.integers(1, 4))
+def test_side_rows_of_a_chunk(rows: list[int], chunk_rows: int) -> None:
+    n = 12
+    columns = {"start_ns": np.arange(n), "end_ns": np.arange(n), "profile": np.zeros(n, np.int32)}
+    table = SideTable(np.array(rows, np.int64), {"value": np.arange(len(rows))})
+    traces = Traces(spans_backend=ArraySpans(columns, (), {"x": table}, chunk_rows))
+    side = SideRows(traces, "x")
+    for chunk in traces.spans(("profile",)):
+        _, row = side.of(chunk)
+        assert row.tolist() == [rows.index(s) if s in rows else -1 for s in chunk["span"].tolist()]
