@@ -1,6 +1,7 @@
-"""A made-up experiment for the demo, the documentation and tests.
+"""Made-up experiments for the demo, the documentation and tests.
 
     experiment = example()        a stencil program: 4 ranks with 2 threads each, one second
+    experiment = gpu_example()    a training program on GPUs: 2 ranks, each with a thread and two streams; events only
 
 Every rank solves, exchanges halos and waits for its neighbours. Ranks have unequal work, so that the quick ones wait in
 MPI_Waitall. The second thread of each rank helps with the kernel and sleeps meanwhile. Profiles follow from the traces,
@@ -23,9 +24,9 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.orders import combine_upwards, depths, levels
 from callgrove.model.profiles import Identifier, Interpretation, ProfileKind
-from callgrove.model.traces import ArraySamples, Samples
+from callgrove.model.traces import ArraySamples, ArraySpans, Samples, SideTable, SpanKind
 
-__all__ = ["example"]
+__all__ = ["example", "gpu_example"]
 
 PERIOD_SEC = 1 / 256
 PERIOD_NS = 3_906_250
@@ -236,3 +237,94 @@ def _scopes(program: _Program, point: Floats) -> tuple[Floats, Floats, Floats, F
         if outer >= 0 and program.is_loop[outer]:
             lexical[outer] -= function[loop]
     return point, function, lexical, inclusive
+
+
+# -- events of GPUs ----------------------------------------------------------------------------------------------------
+
+DEVICE, STREAM = 4, 6  # kinds of identifiers
+HIP, MARKER, KERNEL, COPY = "HIP_RUNTIME_API", "MARKER_CORE_API", "KERNEL_DISPATCH", "MEMORY_COPY"
+GPU_STEPS = 3
+COMPUTE_STREAM, COPY_STREAM = 1, 2  # profiles of a rank, after its thread
+# What a step launches: the marker around it, the operation, its stream, and how long it takes, in microseconds.
+LAUNCHES = (
+    ("forward", "void gemm<float>(float const*, float*)", COMPUTE_STREAM, 140),
+    ("forward", "void layer_norm<4>(float*, int)", COMPUTE_STREAM, 40),
+    ("load next", "MEMORY_COPY_HOST_TO_DEVICE", COPY_STREAM, 90),
+    ("backward", "void gemm<float>(float const*, float*)", COMPUTE_STREAM, 210),
+    ("exchange", "ncclDevKernel_AllReduce(ncclDevComm*)", COPY_STREAM, 120),
+)
+
+
+def gpu_example(ranks: int = 2) -> Experiment:
+    """Events of a training program: kernels and copies on two streams, an all-reduce, a pause between steps."""
+    builder = ExperimentBuilder("example", "1", title="train --steps 3")
+    events = _Events()
+    for rank in range(ranks):
+        place: list[Identifier] = [(NODE, rank, rank, Interpretation.SINGLE), (RANK, rank, rank, Interpretation.SINGLE)]
+        builder.add_profile(ProfileKind.THREAD, [*place, (THREAD, 0, 0, Interpretation.SINGLE)], name="main")
+        for stream, name in enumerate(("compute", "copies")):
+            own = [*place, (DEVICE, 0, 0, Interpretation.SINGLE), (STREAM, stream, stream, Interpretation.SINGLE)]
+            builder.add_profile(ProfileKind.GPU_STREAM, own, name=name)
+        events.add_rank(rank)
+    spans = events.spans()
+    builder.set_traces(spans=spans, time_range=(0, int(spans.columns["end_ns"].max())))
+    return builder.build()
+
+
+class _Events:
+    """Spans in the making, row by row: there are few."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int, int, int, int, int]] = []
+        self._strings: dict[str, int] = {}
+        self._sizes: dict[int, int] = {}
+        self._grids: list[int] = []
+        self._n_launches = 0
+
+    def _add(
+        self, profile: int, kind: SpanKind, category: str, name: str, start: int, end: int, launch: int = -1
+    ) -> int:
+        first, second = (self._strings.setdefault(text, len(self._strings)) for text in (category, name))
+        self._rows.append((profile, kind, first, second, start, end, launch))
+        return len(self._rows) - 1
+
+    def add_rank(self, rank: int) -> None:
+        us = 1000 + 50 * rank  # the second rank is slower
+        first = rank * 3
+        now, free = 10_000, {COMPUTE_STREAM: 0, COPY_STREAM: 0}
+        for step in range(GPU_STEPS):
+            begin = now
+            for marker, name, stream, length in LAUNCHES:
+                call, self._n_launches = now + 2_000, self._n_launches + 1
+                is_copy = stream == COPY_STREAM and marker == "load next"
+                api = "hipMemcpyAsync" if is_copy else "hipLaunchKernel"
+                self._add(first, SpanKind.MARKER, MARKER, marker, now, call + 9_000)
+                self._add(first, SpanKind.API, HIP, api, call, call + 7_000, self._n_launches)
+                # the next batch is loaded meanwhile; all else waits for what came before it
+                ready = free[stream] if is_copy else max(free.values())
+                start = max(call + 9_500, ready)
+                free[stream] = start + length * us
+                kind, category = (SpanKind.COPY, COPY) if is_copy else (SpanKind.KERNEL, KERNEL)
+                span = self._add(first + stream, kind, category, name, start, free[stream], self._n_launches)
+                if is_copy:
+                    self._sizes[span] = 4 << 20
+                else:
+                    self._grids.append(span)
+                now = call + 10_000
+            self._add(first, SpanKind.API, HIP, "hipDeviceSynchronize", now, max(now + 1_000, *free.values()))
+            now = max(now + 1_000, *free.values()) + 3_000
+            self._add(first, SpanKind.MARKER, MARKER, f"step {step}", begin, now)
+            now += 60_000
+
+    def spans(self) -> ArraySpans:
+        names = ("profile", "kind", "category", "name", "start_ns", "end_ns", "correlation")
+        columns = dict(zip(names, np.array(self._rows, np.int64).T, strict=True))
+        for name in ("profile", "kind", "category", "name"):
+            columns[name] = columns[name].astype(np.int32)
+        none = np.full(len(self._rows), ABSENT, np.int32)
+        sizes = SideTable(np.array(list(self._sizes), np.int64), {"bytes": np.array(list(self._sizes.values()))})
+        shape = {"grid_x": 65_536, "grid_y": 1, "grid_z": 1, "workgroup_x": 256, "workgroup_y": 1, "workgroup_z": 1}
+        kernels = np.array(self._grids, np.int64)
+        grids = SideTable(kernels, {name: np.full(len(kernels), size) for name, size in shape.items()})
+        columns |= {"depth": none, "context": none}
+        return ArraySpans(columns, tuple(self._strings), {"copy": sizes, "kernel": grids})

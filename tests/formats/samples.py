@@ -6,17 +6,24 @@ recognises in it is added. The databases of the corpus are copies from there and
 
 from __future__ import annotations
 
+import atexit
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
-from callgrove.formats.registry import detect
+from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.registry import FORMATS, detect, open_path
+from callgrove.formats.transfer import transfer
+from callgrove.model.experiment import Experiment
+from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.requirements import ROOT, SHARED
 
 CORPUS = ROOT / "tests" / "corpus"
+LARGEST_SET = 4_000_000  # bytes
 COPIED = {  # folder of the corpus -> where it was copied from
     "hpctoolkit/release": "own/hpctoolkit-release",
     "hpctoolkit/prerelease": "own/hpctoolkit-prerelease",
@@ -112,18 +119,52 @@ def _is_chosen(path: Path) -> bool:
 
 def _recognised(folder: Path) -> Iterator[tuple[Path, str]]:
     """Files and folders that a format claims; nothing inside of them, and no files that are part of a folder. Of
-    folders of runs, the runs are taken."""
+    folders of runs, the runs are taken. Large sets of files have tests of their own."""
     for path in sorted(folder.iterdir()):
         if path.suffix in PARTS_OF_MEASUREMENTS:
             continue
         try:
-            yield path, detect(Source.of(path), without=("runs",))[0].name
+            name = detect(Source.of(path), without=("runs",))[0].name
         except CallgroveError:
-            if path.is_dir():
-                yield from _recognised(path)
+            name = ""
+        is_set = path.is_dir() and any(entry.name == name and entry.sets for entry in FORMATS)
+        if is_set and not any(inside.is_dir() for inside in path.iterdir()):
+            if sum(file.stat().st_size for file in path.iterdir()) <= LARGEST_SET:
+                yield path, name
+        elif name and not is_set:
+            yield path, name
+        elif path.is_dir():
+            yield from _recognised(path)
+
+
+@cache
+def _gpu_folder() -> Path:
+    """Where the databases that tests make lie, for as long as the tests run."""
+    folder = tempfile.TemporaryDirectory(prefix="callgrove-samples-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
+def _made() -> Iterator[Sample]:
+    """Databases of made-up GPU runs, one of each family, and a folder of them."""
+    folder = _gpu_folder()
+    run = Run.random(11, 24)
+    several = folder / "several"
+    several.mkdir()
+    for k in range(2):
+        own = replace(run.without("memset"), guid=f"018f-{k}", host=f"node{k}", machine=f"m{k}")
+        write_rocpd(several / f"r{k}.db", [own])
+    yield Sample("made/rocpd", several / "r0.db", "rocpd")
+    yield Sample("made/rocpd-folder", several, "rocpd")
+    yield Sample("made/rpd", write_rpd(folder / "run.rpd", run, monitor=((3, "1500"),)), "rpd")
+    yield Sample("made/nsight", write_nsight(folder / "run.sqlite", run), "nsight")
+    opened = open_path(several)
+    assert isinstance(opened, Experiment)
+    transfer(opened, DraftWriter(folder / "draft.db"))
+    yield Sample("made/rocpd-draft", folder / "draft.db", "rocpd-draft")
 
 
 @cache
 def samples() -> tuple[Sample, ...]:
     """Every sample on this machine."""
-    return (*_of_the_corpus(), *(_of_shared() if SHARED.is_dir() else ()))
+    return (*_of_the_corpus(), *_made(), *(_of_shared() if SHARED.is_dir() else ()))

@@ -12,6 +12,7 @@ from pathlib import Path
 from callgrove.errors import CallgroveError, UsageError
 
 NAME = "stencil.d"
+GPU_NAME = "train.db"
 WALK = (
     ("What is it?", ["info", NAME]),
     ("Where does the time go?", ["top", NAME, "--limit", "8"]),
@@ -20,6 +21,7 @@ WALK = (
     ("Who calls the costly functions?", ["tree", NAME, "--bottom-up", "--limit", "8"]),
     ("Down to the source lines:", ["top", NAME, "--by", "line", "--limit", "6"]),
     ("Is it sound?", ["check", NAME]),
+    ("A run on GPUs: how busy are they, and where does their time go?", ["summary", GPU_NAME, "--limit", "12"]),
     ("As data:", ["export", NAME, "--table", "values", "--scope", "exclusive", "--limit", "4"]),
 )
 
@@ -32,8 +34,9 @@ def run(args: argparse.Namespace) -> int:
     if args.keep is not None:
         folder = Path(args.keep)
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / NAME).exists():
-            raise UsageError(f"{folder / NAME}: is there already; remove it or choose another folder")
+        for name in (NAME, GPU_NAME):
+            if (folder / name).exists():
+                raise UsageError(f"{folder / name}: is there already; remove it or choose another folder")
         return _walk(folder)
     with tempfile.TemporaryDirectory(prefix="callgrove-demo-") as folder_name:
         return _walk(Path(folder_name))
@@ -41,13 +44,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _walk(folder: Path) -> int:
     from callgrove.cli.main import main
-    from callgrove.examples import example
+    from callgrove.examples import example, gpu_example
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import writer_of
     from callgrove.formats.transfer import write
 
     write(example(), writer_of("hpctoolkit-release"), folder / NAME, WriteOptions())
+    write(gpu_example(), writer_of("rocpd-draft"), folder / GPU_NAME, WriteOptions())
     print(f"A made-up run of a stencil program on 4 ranks with 2 threads each, as the HPCToolkit database {NAME}.")
+    print(f"And one of a training program on 2 GPUs, as the database {GPU_NAME}.")
     with contextlib.chdir(folder):
         for question, words in WALK:
             print(f"\n{question}\n$ callgrove {shlex.join(words)}")

@@ -154,6 +154,8 @@ def _next(facts: Overview, path: str) -> Iterator[str]:
         yield f"callgrove hot {where}"
     if len(facts.metrics) > 1:
         yield f"callgrove top {where} -m {shlex.quote(facts.metrics[1])}"
+    if facts.n_spans:
+        yield f"callgrove summary {where}"
     if facts.n_samples:
         yield f"callgrove export {where} --table samples --limit 10"
     if any(w.severity.value == "damage" for w in facts.warnings):
