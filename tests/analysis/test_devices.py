@@ -48,7 +48,7 @@ def test_against_every_nanosecond(operations: list[Operation]) -> None:
 @given(st.lists(OPERATION, min_size=1, max_size=10))
 def test_causes_add_up_to_the_gap_and_follow_the_call(operations: list[Operation]) -> None:
     use = device_use(activity(operations))
-    assert (sum(use.cause_ns[cause] for cause in CAUSES) == use.gap_ns).all()
+    assert np.sum([use.cause_ns[cause] for cause in CAUSES], axis=0).tolist() == use.gap_ns.tolist()
     for k, (begin, length) in enumerate(zip(use.gap_start_ns.tolist(), use.gap_ns.tolist(), strict=True)):
         enders = [op for op in operations if op[0] == begin + length and op[1] > op[0]]
         splits = []

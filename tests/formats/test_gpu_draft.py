@@ -156,6 +156,41 @@ def test_memory_operations_and_counters(verbatim: Path) -> None:
     assert (counters.names, counters.time_ns.tolist(), counters.value.tolist()) == (("cycles",), [7], [99.0])
 
 
+def test_addresses_are_looked_up_among_the_symbols(verbatim: Path) -> None:
+    execute(
+        verbatim,
+        "INSERT INTO strings (id, value) VALUES (1, 'main'), (2, 'spmv'), (3, 'spmv.c')",
+        "INSERT INTO process (id, pid) VALUES (1, 1)",
+        "INSERT INTO binary_analysis_info (process_id, binary_name, function_id, start_address, end_address, file_id, "
+        "line_number) VALUES (1, 'a.out', 1, 4096, 4200, NULL, NULL), (1, 'a.out', 2, 4200, 4300, 3, 17)",
+        "INSERT INTO call_stacks (process_id, timestamp, stack_depth, call_site) VALUES "
+        "(1, 5, 0, '0x1000'), (1, 5, 1, '0x1068'), (1, 9, 0, '0x1000'), (1, 9, 1, '0x10cc'), (1, 9, 2, 'elsewhere')",
+    )
+    tree = opened(verbatim).contexts
+    names = [tree.label(c) for c in range(len(tree))]
+    above = [names[p] if p >= 0 else "" for p in tree.parent.tolist()]
+    assert sorted(zip(above, names, strict=True)) == [
+        ("", "main"),
+        ("[unknown]", "[unknown]"),
+        ("main", "[unknown]"),
+        ("main", "spmv"),
+    ]
+    spmv = names.index("spmv")
+    assert (tree.regions.files.paths[int(tree.column("file")[spmv])], tree.column("line")[spmv]) == ("spmv.c", 17)
+
+
+def test_regions_that_never_ended_end_with_the_process(verbatim: Path) -> None:
+    execute(
+        verbatim,
+        "INSERT INTO strings (id, value) VALUES (1, 'main')",
+        "INSERT INTO process (id, pid, start_time, end_time) VALUES (1, 1, 0, 900)",
+        "INSERT INTO instrumentation_regions (process_id, region_name_id, start_time) VALUES (1, 1, 100), (1, 1, 50)",
+    )
+    experiment = opened(verbatim)
+    assert spans(experiment, "start_ns", "end_ns") == [(100, 900), (50, 900)]
+    assert "2 have no end" in experiment.warnings[0].text
+
+
 # -- what we write ---------------------------------------------------------------------------------------------------
 
 

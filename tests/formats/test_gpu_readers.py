@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callgrove.analysis.tables import export
 from callgrove.model.contexts import ContextKind
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
@@ -153,6 +154,8 @@ def test_hosts_and_processes_are_in_the_system_tree(tmp_path: Path) -> None:
     node, process = system.path(leaf)[-1], system.path(leaf)[-2]
     assert (system.kind[node], system.name[node], system.attributes[node]["machine_id"]) == ("node", "node0000", "m0")
     assert system.attributes[process]["pid"] == "4242"
+    (table,) = export(experiment, "profiles")
+    assert set(table.column("host").plain()) == {"node0000"}
 
 
 @pytest.mark.parametrize(

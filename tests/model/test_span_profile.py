@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import usable
@@ -55,7 +56,7 @@ SPANS = st.lists(st.one_of(HOSTS, OPERATIONS), min_size=1, max_size=14)
 
 
 def folded(spans: list[Span], sides: dict[str, SideTable] | None = None) -> Experiment:
-    columns = {
+    columns: dict[str, Array] = {
         "kind": np.array([s.kind for s in spans], np.int32),
         "name": np.array([s.name for s in spans], np.int32),
         "start_ns": np.array([s.start for s in spans], np.int64),
@@ -96,16 +97,6 @@ def test_time_is_conserved(spans: list[Span]) -> None:
     assert total(experiment, "host_calls") == len(hosts)
 
 
-def parent_of(span: Span, spans: list[Span]) -> Span | None:
-    """The innermost span of the same thread that contains it and comes before it: by start, then the longer one."""
-    order = sorted(range(len(spans)), key=lambda k: (spans[k].start, -spans[k].end, k))
-    mine = next(k for k, at in enumerate(order) if spans[at] is span)
-    before = [spans[k] for k in order[:mine] if spans[k].profile == span.profile and spans[k].end >= spans[k].start]
-    # at equal times ends come before starts, so what ended is no longer open, unless it has no length either
-    around = [s for s in before if s.end >= span.end and (s.end > span.start or s.start == span.start)]
-    return around[-1] if around and span.end >= span.start else None
-
-
 @given(SPANS)
 def test_every_operation_stands_below_its_call(spans: list[Span]) -> None:
     """Counts by (context above, own name): the call is that of its process with its correlation that started last."""
@@ -119,7 +110,7 @@ def test_every_operation_stands_below_its_call(spans: list[Span]) -> None:
         tied = {NAMES[s.name] for s in calls if last and _started(s) == _started(last)}
         want["|".join(sorted(tied)) or "[unknown launch]", NAMES[op.name]] += 1
     tree, found = experiment.contexts, Counter[tuple[str, str]]()
-    values = experiment.totals("gpu_ops", Scope.EXCLUSIVE) if sum(want.values()) else []
+    values = experiment.totals("gpu_ops", Scope.EXCLUSIVE).tolist() if sum(want.values()) else []
     for context, count in enumerate(values):
         if count:
             found[tree.label(int(tree.parent[context])), tree.label(context)] += int(count)
@@ -182,7 +173,7 @@ def test_launching_calls_against_all_pairs(calls: list[tuple[int, int, int]], op
 @given(st.lists(st.integers(0, 30), max_size=10), st.integers(1, 4))
 def test_side_rows_of_a_chunk(rows: list[int], chunk_rows: int) -> None:
     n = 12
-    columns = {"start_ns": np.arange(n), "end_ns": np.arange(n), "profile": np.zeros(n, np.int32)}
+    columns: dict[str, Array] = {"start_ns": np.arange(n), "end_ns": np.arange(n), "profile": np.zeros(n, np.int32)}
     table = SideTable(np.array(rows, np.int64), {"value": np.arange(len(rows))})
     traces = Traces(spans_backend=ArraySpans(columns, (), {"x": table}, chunk_rows))
     side = SideRows(traces, "x")

@@ -142,8 +142,18 @@ def _profiles(experiment: Experiment, selection: Selection) -> Iterator[Table]:
             Column("name", [profiles.label(p) for p in numbers]),
             *(Column(name, [cells[p] for p in numbers]) for name, cells in identities.items()),
             Column("identifiers", [_identifiers(experiment, p) for p in numbers]),
+            Column("host", [_host(experiment, p) for p in numbers]),
         )
     )
+
+
+def _host(experiment: Experiment, profile: int) -> str | None:
+    """The name of the host, where the system tree has it."""
+    leaf = int(experiment.profiles.system[profile])
+    for place in experiment.system.path(leaf) if leaf >= 0 else []:
+        if host := experiment.system.attributes.get(place, {}).get("hostname"):
+            return host
+    return None
 
 
 def _identifiers(experiment: Experiment, profile: int) -> str | None:

@@ -24,13 +24,14 @@ import numpy as np
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Device, Process, Stacks
 from callgrove.formats.gpu.draft_infos import Infos, listed, whole_number
-from callgrove.formats.gpu.draft_samples import stacks_of
+from callgrove.formats.gpu.draft_samples import addresses, stacks_of, symbol_of
 from callgrove.formats.gpu.draft_tables import INFO, KERNELS, KIND_OF_CATEGORY, MEMORY, NAME_TABLES, REGIONS, TABLES
 from callgrove.formats.gpu.json_cells import json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.experiment import Severity
 from callgrove.model.intervals import enclosing
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
@@ -113,6 +114,9 @@ class DraftData(TableData):
             owner = max(int(self._process[np.array([process])][0]), 0)
             self.devices.append(Device(owner, "GPU", k if index < 0 else index, self._text(names[row])))
         self._gpu = Lookup(gpus["id"][order], np.arange(len(order)))
+        cpus = self._rows("cpu_info", model_id=INTEGER)
+        models = self._named_ids("cpu_info", "model_id", cpus["model_id"]).tolist()
+        self.devices += [Device(0, "CPU", k, self._text(name)) for k, name in enumerate(models)]
 
     def _read_lanes(self) -> None:
         threads = self._rows("thread", tid=INTEGER, process_id=INTEGER, thread_name_id=INTEGER)
@@ -266,6 +270,8 @@ class DraftData(TableData):
         end = cells["end_time"]
         if table is not REGIONS:
             return end
+        still_open = int((end == MISSING).sum())
+        self.count_of_chunk(Severity.NOTE, f"{table.name}: {{}} have no end; they end with the process", still_open)
         last = max((p.end_ns for p in self.processes), default=MISSING)
         return np.where(end == MISSING, np.maximum(cells["start_time"], last), end)
 
@@ -424,14 +430,27 @@ class DraftData(TableData):
         when, value = rows["timestamp"][own], rows["value"][own]
         return CounterRows(lane.astype(np.int32), number.astype(np.int32), when, value, texts)
 
+    def _symbolise(self, rows: dict[str, Array]) -> None:
+        """Frames that are only an address get the function, file and line of the symbol around it."""
+        columns = ("process_id", "start_address", "end_address", "function_id", "file_id", "line_number")
+        symbols = self._rows("binary_analysis_info", **dict.fromkeys(columns, INTEGER))
+        bare = np.flatnonzero(rows["function_id"] == MISSING)
+        if not len(bare) or not len(symbols["id"]):
+            return
+        found = symbol_of(symbols, rows["process_id"][bare], addresses(rows["call_site"][bare]))
+        known = found >= 0
+        for column in ("function_id", "file_id", "line_number"):
+            rows[column][bare[known]] = symbols[column][found[known]]
+
     def stacks(self) -> Stacks | None:
         columns = {"process_id": INTEGER, "thread_id": INTEGER, "timestamp": TIME, "stack_depth": INTEGER}
         columns |= {"function_id": INTEGER, "file_id": INTEGER, "line_number": INTEGER, "parent_sample_id": INTEGER}
         with self._file.reading():
-            rows = self._rows("call_stacks", **columns, **{INFO: TEXT})
+            rows = self._rows("call_stacks", **columns, **{INFO: TEXT, "call_site": TEXT})
             if not len(rows["id"]):
                 return None
             lane = self._lane_or_unknown(STACKS, rows)
+            self._symbolise(rows)
             function = self._named_ids(STACKS.name, "function_id", rows["function_id"])
             file = self._named_ids(STACKS.name, "file_id", rows["file_id"])
         return stacks_of(rows, lane, function, file, self._infos(rows).has("idle"))

@@ -14,7 +14,7 @@ from callgrove.formats.gpu.sqlite_file import MISSING
 from callgrove.formats.gpu.tables import or_absent
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 
-__all__ = ["stacks_of"]
+__all__ = ["addresses", "stacks_of", "symbol_of"]
 
 MOST_UNKNOWN = 1024  # frames that a hole in the depths may stand for
 
@@ -53,3 +53,31 @@ def stacks_of(rows: dict[str, Array], lane: Ints, function: Ids, file: Ids, idle
 def _grows_inwards(depth: Ints, parent: Ints) -> bool:
     """Is depth 0 the outermost frame? Then no frame there has a caller."""
     return not (parent[depth == depth.min()] != MISSING).any()
+
+
+def addresses(texts: Array) -> Ints:
+    """Addresses in text, like 0x7f3a...; -1 for anything else."""
+
+    def number(text: str | None) -> int:
+        try:
+            found = int(text, 16) if text and text.lower().startswith("0x") else ABSENT
+        except ValueError:
+            return ABSENT
+        return found if found < 2**63 else ABSENT
+
+    return np.array([number(text) for text in texts.tolist()], np.int64)
+
+
+def symbol_of(symbols: dict[str, Array], process: Ints, address: Ints) -> Ints:
+    """The symbol of the process that starts last at or before each address and ends behind it; -1 where none does."""
+    order = np.lexsort((symbols["start_address"], symbols["process_id"]))
+    out = np.full(len(address), ABSENT, np.int64)
+    for own in np.unique(process).tolist():
+        rows = np.flatnonzero(process == own)
+        here = order[symbols["process_id"][order] == own]
+        place = np.searchsorted(symbols["start_address"][here], address[rows], side="right") - 1
+        found = np.append(here, ABSENT)[place]
+        inside = (place >= 0) & (address[rows] >= 0)
+        inside &= np.append(symbols["end_address"], 0)[found] > address[rows]
+        out[rows] = np.where(inside, found, ABSENT)
+    return out

@@ -94,7 +94,7 @@ class TableData(ABC):
             self.require(table.name, *table.times_needed)
         self._names = Names()
         self._warnings: list[InputWarning] = []
-        self._dangling: dict[str, dict[int, int]] = {}  # place -> first row of a chunk -> ids that lead nowhere
+        self._counted: dict[tuple[Severity, str], dict[int, int]] = {}  # what -> first row of a chunk -> how many
         self._chunk = 0
 
     @property
@@ -120,11 +120,11 @@ class TableData(ABC):
             InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {n} cells are no numbers; they read as absent")
             for place, n in self._file.strange.items()
         ]
-        dangling = [
-            InputWarning(Severity.DAMAGE, f"{self.path}: {place}: {sum(n.values())} ids lead to no row")
-            for place, n in self._dangling.items()
+        counted = [
+            InputWarning(severity, f"{self.path}: {text.format(sum(n.values()))}")
+            for (severity, text), n in self._counted.items()
         ]
-        return [*self._warnings, *strange, *dangling]
+        return [*self._warnings, *strange, *counted]
 
     def require(self, table: str, *columns: str) -> None:
         """A table, if it is there, has these columns."""
@@ -223,9 +223,14 @@ class TableData(ABC):
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def leads_nowhere(self, place: str, n: int) -> None:
-        """Count ids of the chunk that is read which lead to no row; reading it again changes nothing."""
-        if n and place:
-            self._dangling.setdefault(place, {})[self._chunk] = n
+        """Count ids of the chunk that is read which lead to no row."""
+        if place:
+            self.count_of_chunk(Severity.DAMAGE, f"{place}: {{}} ids lead to no row", n)
+
+    def count_of_chunk(self, severity: Severity, text: str, n: int) -> None:
+        """A warning with a number that adds up over chunks; reading a chunk again changes nothing."""
+        if n:
+            self._counted.setdefault((severity, text), {})[self._chunk] = n
 
     def named(self, lookup: Lookup, ids: Ints, what: str, place: str = "") -> Ids:
         """Names by id; an id that has none gets one that says so, and is counted for `place`, the column it is from."""
