@@ -174,8 +174,10 @@ def test_text_that_is_not_utf8_is_shown_with_replacements(path: Path) -> None:
 
 def test_json_that_is_none_leaves_the_name(path: Path) -> None:
     execute(path, f"UPDATE rocpd_event{TAIL} SET extdata = '{{broken'")
-    labels = {label for kind, label in spans(opened(path), "kind", "label") if kind == "marker"}
+    experiment = opened(path)
+    labels = {label for kind, label in spans(experiment, "kind", "label") if kind == "marker"}
     assert labels == {"roctxRangePushA"}
+    assert "texts are no JSON" in experiment.warnings[0].text
 
 
 # -- hostile ---------------------------------------------------------------------------------------------------------

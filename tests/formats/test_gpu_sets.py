@@ -209,3 +209,13 @@ def test_other_families_are_not_merged_into_rocpd(tmp_path: Path, capsys: Captur
     text = said(capsys, "convert", tmp_path / "r.rpd", tmp_path / "o.db", "--to", "rocpd", code=2)
     assert "rocpd-draft holds any trace" in text
     assert [p.name for p in tmp_path.iterdir()] == ["r.rpd"]
+
+
+@pytest.mark.parametrize("format_", ["rocpd", "rocpd-draft"])
+def test_an_input_is_never_the_target(format_: str, tmp_path: Path, capsys: Capture) -> None:
+    folder_of(tmp_path, 2)
+    inside = tmp_path / "out_1x.db"
+    before = inside.read_bytes()
+    assert "one of the inputs" in said(capsys, "convert", tmp_path, inside, "--to", format_, "--force", code=2)
+    assert inside.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 2

@@ -7,10 +7,15 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     dataset.py       what a family's reader gives: processes, lanes, devices, and events in chunks
     tables.py        event tables as events, for the readers of all families
     ranks.py         which rank a process is
+    places.py        hosts, processes, devices and lanes of all data sets, as profiles and a system tree
     spans.py         events of any number of data sets as the spans of one experiment
     experiment.py    data sets -> experiment
     formats.py       the formats of the registry
-    rocpd.py         rocprofv3's tables
+    checking.py, dumping.py                      what `check` and `dump` say
+    rocpd.py, rpd.py, nsight.py, draft.py        the readers of the families
+    rocpd_schema.py, rocpd_writer.py             many rocpd databases as one
+    draft_tables.py, draft_infos.py, draft_samples.py                     more of the draft's reader
+    draft_schema.py, draft_places.py, draft_rows.py, draft_writer.py      its writer
 
 A row is known by its data set and its id, never by process or thread numbers: these repeat on every node. No SQL text
 of a file is ever run: only base tables are read, by quoted names that were found in its schema.

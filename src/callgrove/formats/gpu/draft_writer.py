@@ -27,6 +27,7 @@ from callgrove.errors import CallgroveError, UsageError
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
 from callgrove.formats.gpu.draft_rows import SpanRows
 from callgrove.formats.gpu.draft_schema import insert, statements
+from callgrove.formats.gpu.spans import refuse_input_as
 from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
 from callgrove.formats.targets import PendingFile
 from callgrove.model.contexts import ContextTree
@@ -89,6 +90,7 @@ class DraftWriter:
         with self._or_nothing():
             if self._tables is not None:
                 raise UsageError(f"{self.target}: define was called twice")
+            refuse_input_as(self.target, tables)
             traces = tables.traces
             if not traces.n_spans and not traces.n_samples and traces.counters is None:
                 raise UsageError(f"{self.target}: this format holds events and samples, and the input has neither")

@@ -88,7 +88,7 @@ class GpuFormat:
                 if set(tables) & set(file.tables) and (len(tables) < 3 or set(tables) <= set(file.tables)):
                     raise NotRecognised(f"{path}: {what}, which holds no trace that can be read")
             first = ", ".join(list(file.tables)[:8])
-            raise NotRecognised(f"{path}: a SQLite file without the tables of {self.name}; it has {first}")
+            raise NotRecognised(f"{path}: a SQLite file, but without the tables of a known GPU trace: it has {first}")
         return self.datasets(file)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-__all__ = ["json_object", "json_strings"]
+__all__ = ["is_json", "json_object", "json_strings"]
 
 
 def json_object(text: str | None) -> dict[str, object]:
@@ -14,6 +14,15 @@ def json_object(text: str | None) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def is_json(text: str | None) -> bool:
+    """Does a cell hold JSON, or nothing at all?"""
+    try:
+        json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def json_strings(text: str | None) -> dict[str, str]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Lane, Process
-from callgrove.formats.gpu.json_cells import json_strings
+from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_schema import COLUMNS
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
@@ -297,6 +297,8 @@ class RocpdData(TableData):
             return names
         columns, between = {"id": INTEGER, "extdata": TEXT}, (int(ids.min()), int(ids.max()))
         for part in self._file.chunks(self._table("event"), columns, between, unlike=("extdata", "{}")):
+            broken = sum(not is_json(text) for text in part["extdata"])
+            self.count_of_chunk(Severity.NOTE, f"{self._table('event')}.extdata: {{}} texts are no JSON", broken)
             messages = self._names.numbers([json_strings(text).get("message") for text in part["extdata"]])
             found = Lookup(part["id"], messages)[ids]
             names[rows] = np.where(found >= 0, found, names[rows])

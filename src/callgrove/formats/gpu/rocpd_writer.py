@@ -20,7 +20,7 @@ from pathlib import Path
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.formats.gpu.rocpd import RocpdData
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, LATER, columns_of, create_table, create_view, quoted
-from callgrove.formats.gpu.spans import DataSetSpans
+from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
 from callgrove.formats.targets import PendingFile
 from callgrove.model.experiment import Experiment
@@ -59,6 +59,7 @@ class RocpdWriter:
     def define(self, tables: Experiment) -> None:
         """Everything is copied here: the tables are in the files that the experiment was opened from."""
         with self._or_nothing():
+            refuse_input_as(self.target, tables)
             datasets = self._chosen(tables)
             columns = _columns_of_all(datasets, self._report)
             self._database.execute("BEGIN")

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import DataSet, Events, Names
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import nesting
 from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
-__all__ = ["HOST_KINDS", "DataSetSpans"]
+__all__ = ["HOST_KINDS", "DataSetSpans", "refuse_input_as"]
 
 HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)  # what nests on a thread
 
@@ -106,6 +108,14 @@ class DataSetSpans:
             np.concatenate([table.span + first for first, table in tables]),
             {column: _joined([table.columns[column] for _, table in tables]) for column in tables[0][1].columns},
         )
+
+
+def refuse_input_as(target: Path, experiment: Experiment) -> None:
+    """A target must not be one of the files that the events are still in."""
+    backend = experiment.traces.spans_backend
+    datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
+    if target.resolve() in {dataset.path.resolve() for dataset in datasets}:
+        raise UsageError(f"{target}: is one of the inputs, which are never modified; name another OUT")
 
 
 class _Translation:
