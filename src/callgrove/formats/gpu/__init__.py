@@ -14,7 +14,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     checking.py, dumping.py                      what `check` and `dump` say
     rocpd.py, rpd.py, nsight.py, draft.py        the readers of the families
     rocpd_schema.py, rocpd_writer.py             many rocpd databases as one
-    draft_tables.py, draft_infos.py, draft_samples.py                     more of the draft's reader
+    draft_tables.py, draft_infos.py, draft_lanes.py, draft_samples.py     more of the draft's reader
     draft_schema.py, draft_places.py, draft_rows.py, draft_writer.py      its writer
 
 A row is known by its data set and its id, never by process or thread numbers: these repeat on every node. No SQL text

@@ -14,7 +14,17 @@ from __future__ import annotations
 from callgrove.formats.gpu.tables import EventTable
 from callgrove.model.traces import SpanKind
 
-__all__ = ["INFO", "KERNELS", "KIND_OF_CATEGORY", "MEMORY", "NAME_TABLES", "REGIONS", "TABLES"]
+__all__ = [
+    "COUNTERS",
+    "INFO",
+    "KERNELS",
+    "KIND_OF_CATEGORY",
+    "MEMORY",
+    "NAME_TABLES",
+    "REGIONS",
+    "STACKS",
+    "TABLES",
+]
 
 TIMES = frozenset({"start_time", "end_time", "timestamp", "launch_time"})
 WHO = ("process_id", "thread_id")
@@ -70,6 +80,10 @@ MEMORY = EventTable(
     TIMES,
 )
 TABLES = (REGIONS, KERNELS, MEMORY)
+COUNTERS, STACKS = (  # no events, but they happen on threads as well
+    EventTable(name, SpanKind.REGION, {"lane": (*WHO, INFO)}, frozenset({INFO}))
+    for name in ("hardware_counters", "call_stacks")
+)
 NAME_TABLES = {  # of the document's examples: column -> (table, its id, its text)
     "region_name_id": ("event_names", "event_id", "event_name"),
     "kernel_id": ("kernel_names", "kernel_id", "kernel_name"),
