@@ -99,14 +99,15 @@ def test_time_is_conserved(spans: list[Span]) -> None:
 
 @given(SPANS)
 def test_every_operation_stands_below_its_call(spans: list[Span]) -> None:
-    """Counts by (context above, own name): the call is that of its process with its correlation that started last."""
+    """Counts by (context above, own name): the call is that of its process with its correlation that started last
+    before it, or first of all."""
     experiment = folded(spans)
     hosts = [s for s in spans if s.profile in (0, 1)]
     want: Counter[tuple[str, str]] = Counter()
     for op in (s for s in spans if s.profile in (2, 3)):
         calls = [s for s in hosts if s.correlation == op.correlation != -1]
-        # of calls that cannot be measured nobody knows when they began: they come first
-        last = max(calls, key=lambda s: s.start if s.end >= s.start else 1, default=None)
+        before = [s for s in calls if _started(s) <= _started(op)]
+        last = max(before, key=_started) if before else min(calls, key=_started, default=None)
         tied = {NAMES[s.name] for s in calls if last and _started(s) == _started(last)}
         want["|".join(sorted(tied)) or "[unknown launch]", NAMES[op.name]] += 1
     tree, found = experiment.contexts, Counter[tuple[str, str]]()
@@ -120,6 +121,7 @@ def test_every_operation_stands_below_its_call(spans: list[Span]) -> None:
 
 
 def _started(span: Span) -> int:
+    """Of what cannot be measured nobody knows when it began."""
     return span.start if span.end >= span.start else 1
 
 
@@ -161,13 +163,16 @@ def test_launching_calls_against_all_pairs(calls: list[tuple[int, int, int]], op
     def column(rows: list[tuple[int, int, int]], k: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array([row[k] for row in rows], np.int64)
 
-    found = launch_calls(column(ops, 0), column(ops, 1), column(calls, 0), column(calls, 1), column(calls, 2))
-    for op, call in zip(ops, found.tolist(), strict=True):
+    both = column(ops, 0), column(ops, 1), column(calls, 0), column(calls, 1), column(calls, 2)
+    found, timed = launch_calls(*both), launch_calls(*both, column(ops, 2))
+    for op, call, before in zip(ops, found.tolist(), timed.tolist(), strict=True):
         fitting = [k for k, c in enumerate(calls) if c[:2] == op[:2] and op[0] != -1]
-        assert (call == -1) == (not fitting)
+        assert (call == -1) == (before == -1) == (not fitting)
         if fitting:
-            assert call in fitting
-            assert calls[call][2] == max(calls[k][2] for k in fitting)
+            assert {call, before} <= set(fitting)
+            starts = [calls[k][2] for k in fitting]
+            assert calls[call][2] == max(starts)
+            assert calls[before][2] == max((t for t in starts if t <= op[2]), default=min(starts))
 
 
 @given(st.lists(st.integers(0, 30), max_size=10), st.integers(1, 4))

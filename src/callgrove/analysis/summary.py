@@ -215,6 +215,7 @@ def _calls(spans: _Spans, places: Places) -> Ints:
         spans.correlation[api],
         places.process[spans.profile[api]].astype(np.int64),
         spans.start_ns[api],
+        spans.start_ns[on_device],
     )
     out[on_device] = np.append(api, ABSENT)[found]
     return out

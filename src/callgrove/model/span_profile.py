@@ -103,6 +103,7 @@ class SpanFolding:
             part.correlation[api],
             self.process[part.profile[api]],
             part.start_ns[api],
+            part.start_ns[ops],
         )
         out[ops] = np.append(api, ABSENT)[found]
         return out
