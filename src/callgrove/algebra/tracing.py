@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +16,18 @@ from callgrove.errors import CallgroveError
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import Counters, SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, Traces, Window
+from callgrove.model.texts import Names, Translation
+from callgrove.model.traces import (
+    LABEL,
+    Counters,
+    SampleBackend,
+    Samples,
+    SideTable,
+    SpanBackend,
+    SpanChunk,
+    Traces,
+    Window,
+)
 
 __all__ = ["Renumbered", "chained", "set_traces"]
 
@@ -122,11 +132,13 @@ class ChainedSpans:
         ]
         counts = [backend.count() for backend in self._backends]
         self._offsets = np.cumsum([0, *counts]).tolist()
-        self._texts = np.cumsum([0, *(len(backend.strings) for backend in self._backends)]).tolist()
+        self._names = Names()
+        self._translations = [Translation(self._names) for _ in self._backends]
 
-    @cached_property
-    def strings(self) -> tuple[str, ...]:
-        return tuple(text for backend in self._backends for text in backend.strings)
+    @property
+    def strings(self) -> Sequence[str]:
+        """It grows while chunks are read, as that of an input may."""
+        return self._names.all
 
     def count(self) -> int:
         return sum(
@@ -161,12 +173,32 @@ class ChainedSpans:
             return _lookup(part.profiles)[values]
         if name == "context":
             return _lookup(part.contexts)[values]
-        if name in ("name", "category"):
-            return np.where(values >= 0, values + self._texts[number], values)
+        if name in ("name", "category", LABEL):
+            return self._translations[number].numbers(values, self._backends[number].strings)
         return values + self._offsets[number] if name == "span" else values
 
-    def side(self, name: str) -> SideTable | None:
-        found = [(k, s) for k, b in enumerate(self._backends) if (s := b.side(name)) is not None]
+    def parts(self) -> Sequence[Ints]:
+        """Those of every input, one after the other; some may be empty."""
+        own = [
+            input_.profiles[part]
+            for input_, backend in zip(self._parts, self._backends, strict=True)
+            for part in backend.parts()
+        ]
+        return [part[part >= 0].astype(np.int64) for part in own]
+
+    def _sides(self, name: str, part: int | None) -> Iterator[tuple[int, SideTable | None]]:
+        first = 0
+        for number, backend in enumerate(self._backends):
+            if part is None:
+                yield number, backend.side(name)
+                continue
+            n_parts = len(backend.parts())
+            if first <= part < first + n_parts:
+                yield number, backend.side(name, part - first)
+            first += n_parts
+
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
+        found = [(number, side) for number, side in self._sides(name, part) if side is not None]
         if not found:
             return None
         spans: list[Ints] = []

@@ -44,7 +44,7 @@ class Source:
 
     def inside(self, path: Path) -> Source:
         """A source in this one, whose heads count as those of this one."""
-        return Source(path, self._heads, self._asked)
+        return Source(path, (), self._heads, self._asked)
 
     @property
     def is_folder(self) -> bool:

@@ -42,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(opened, Experiment):
         opened = cut(opened, args)
     elif is_cut(args):
-        raise UsageError(f"{named(args)}: holds series over parameters, which have no ranks, threads or traces to choose")
+        raise UsageError(
+            f"{named(args)}: holds series over parameters, which have no ranks, threads or traces to choose"
+        )
     if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
         opened = as_study(opened, args)
     with progress() as report:

@@ -152,8 +152,6 @@ FORMATS: tuple[Entry, ...] = (
         "folder of runs, one per parameter point",
         "callgrove.formats.runs.folder:FORMAT",
     ),
-    Entry("rocpd", "rocprofv3 database (rocpd, SQLite)", "callgrove.formats.gpu.formats:ROCPD", sets=True),
-    ),
     Entry(
         "rocpd",
         "rocprofv3 database (rocpd, SQLite)",

@@ -85,8 +85,13 @@ class SelectedSpans:
                 found["context"] = self._contexts[chunk["context"]]
             yield found
 
-    def side(self, name: str) -> SideTable | None:
-        whole = self._backend.side(name)
+    def parts(self) -> Sequence[Ints]:
+        """Those of the whole, in the same order; some may be empty."""
+        own = [self._profiles[part] for part in self._backend.parts()]
+        return [part[part >= 0].astype(np.int64) for part in own]
+
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
+        whole = self._backend.side(name, part)
         if whole is None:
             return None
         rows = np.flatnonzero(np.isin(whole.span, self._kept))

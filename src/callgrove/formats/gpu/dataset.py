@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from callgrove.formats.gpu.sqlite_file import MISSING
 from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.model.experiment import InputWarning
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.texts import Names
 from callgrove.model.traces import SideTable
 
 __all__ = ["EVENT_COLUMNS", "CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process", "Stacks"]
@@ -98,26 +97,6 @@ class Stacks:
     function: Ids
     file: Ids
     line: Ints
-
-
-class Names:
-    """The strings of a data set, each once; numbers never change."""
-
-    def __init__(self) -> None:
-        self.all: list[str] = []
-        self._number: dict[str, int] = {}
-
-    def __call__(self, text: str | None) -> int:
-        """The number of a text; -1 for none."""
-        if text is None:
-            return ABSENT
-        number = self._number.setdefault(text, len(self.all))
-        if number == len(self.all):
-            self.all.append(text)
-        return number
-
-    def numbers(self, texts: Sequence[str | None] | Array) -> Ids:
-        return np.array([self(text) for text in texts], np.int32)
 
 
 class DataSet(Protocol):

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.formats.gpu.dataset import DataSet, Events, Names
+from callgrove.formats.gpu.dataset import DataSet, Events
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import nesting
+from callgrove.model.texts import Names, Translation
 from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
 __all__ = ["HOST_KINDS", "DataSetSpans", "refuse_input_as"]
@@ -32,6 +33,7 @@ class DataSetSpans:
     def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
         self._datasets, self._profiles = datasets, profiles
         self._names = Names()
+        self._translations = [Translation(self._names) for _ in datasets]
         self._depths: tuple[int, Ids] = (ABSENT, np.empty(0, np.int32))
 
     @property
@@ -66,14 +68,14 @@ class DataSetSpans:
             asked |= {"start_ns", "end_ns"}
         if profiles is not None:
             asked.add("lane")
-        own = _Translation(dataset, self._names)
+        own = self._translations[number]
         for events in dataset.events(sorted(asked)):
             kept = _kept(events, window, lane_profiles, profiles)
             if kept.any():
                 yield self._translated(number, columns, events, kept, own)
 
     def _translated(
-        self, number: int, columns: Sequence[str], events: Events, kept: Bools, own: _Translation
+        self, number: int, columns: Sequence[str], events: Events, kept: Bools, own: Translation
     ) -> SpanChunk:
         local = events["span"][kept]
         out: dict[str, Array] = {"span": local + self.firsts[number]}
@@ -81,7 +83,7 @@ class DataSetSpans:
             if name == "profile":
                 out[name] = self._profiles[number][events["lane"][kept]]
             elif name in ("name", "category", LABEL):
-                out[name] = own.numbers(events[name][kept])
+                out[name] = own.numbers(events[name][kept], self._datasets[number].strings)
             elif name == "depth":
                 out[name] = self._depth(number)[local]
             elif name == "context":
@@ -116,25 +118,6 @@ def refuse_input_as(target: Path, experiment: Experiment) -> None:
     datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
     if target.resolve() in {dataset.path.resolve() for dataset in datasets}:
         raise UsageError(f"{target}: is one of the inputs, which are never modified; name another OUT")
-
-
-class _Translation:
-    """From a data set's strings to those of the experiment, as far as they are used."""
-
-    def __init__(self, dataset: DataSet, names: Names) -> None:
-        self._dataset, self._names = dataset, names
-        self._known = np.empty(0, np.int32)
-
-    def numbers(self, own: Ids) -> Ids:
-        strings = self._dataset.strings
-        if len(strings) + 1 > len(self._known):
-            more = np.full(len(strings) + 1, -2, np.int32)
-            more[: max(len(self._known) - 1, 0)] = self._known[:-1]
-            more[-1] = ABSENT  # which -1, no name, picks
-            self._known = more
-        for text in np.unique(own[self._known[own] == -2]).tolist():
-            self._known[text] = self._names(strings[text])
-        return self._known[own]
 
 
 def _kept(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Bools:
