@@ -16,6 +16,7 @@ from tests.requirements import SHARED, need
 PTH4 = CORPUS / "hpctoolkit" / "release" / "pth4.d"
 MPI4 = CORPUS / "hpctoolkit" / "release" / "mpi4.d"
 OLD = CORPUS / "hpctoolkit" / "prerelease" / "mpi4.d"
+UNWRITABLE = CORPUS / "hpctoolkit" / "legacy" / "plain20.d"
 DATABASES = [*databases("prerelease"), *databases("release")]
 every_database = pytest.mark.parametrize("path", DATABASES, ids=lambda p: f"{p.parent.name}/{p.name}")
 TO = ("--to", "hpctoolkit-release")
@@ -106,7 +107,7 @@ def test_losses_are_said(demo: Path, capsys: Capture) -> None:
         (["cut", MPI4, "out.d", *TO], 2, "nothing to cut: name contexts as roots"),
         (["cut", MPI4, "out.d", *TO, "--root", "sovle"], 2, "there is no context 'sovle'; did you mean 'solve'"),
         (["merge", MPI4, PTH4, "out.xyz", "--to", "hpctoolkit-relase"], 2, "did you mean hpctoolkit-release"),
-        (["merge", OLD, OLD, "out.xyz"], 2, "choose one with --to"),
+        (["merge", UNWRITABLE, UNWRITABLE, "out.xyz"], 2, "choose one with --to"),
         (["merge", MPI4, PTH4, MPI4], 2, "is an input, which is never modified"),
         (["mean", MPI4, "nowhere.d", "out.d", *TO], 3, "nowhere.d"),
         (["merge", MPI4, MPI4, "out.d", *TO, "--ignore", "colour"], 2, "'colour' cannot be ignored; choose from file"),

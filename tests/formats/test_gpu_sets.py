@@ -216,6 +216,9 @@ def test_an_input_is_never_the_target(format_: str, tmp_path: Path, capsys: Capt
     folder_of(tmp_path, 2)
     inside = tmp_path / "out_1x.db"
     before = inside.read_bytes()
-    assert "one of the inputs" in said(capsys, "convert", tmp_path, inside, "--to", format_, "--force", code=2)
+    text = said(capsys, "convert", tmp_path, inside, "--to", format_, "--force", code=2)
+    assert "the input itself or a part of it" in text
+    text = said(capsys, "convert", *sorted(tmp_path.iterdir()), inside, "--to", format_, "--force", code=2)
+    assert "the input itself or a part of it" in text
     assert inside.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2

@@ -44,8 +44,9 @@ ATOMIC = np.dtype([("n", "<u4"), ("minimum", "<f8"), ("maximum", "<f8"), ("sum",
 def combine_atomic(left: Array, right: Array) -> Array:
     out = left.copy()
     out["n"], out["sum"] = left["n"] + right["n"], left["sum"] + right["sum"]
-    out["minimum"] = np.minimum(left["minimum"], right["minimum"])
-    out["maximum"] = np.maximum(left["maximum"], right["maximum"])
+    for name, both in (("minimum", np.minimum), ("maximum", np.maximum)):
+        combined = both(left[name], right[name])
+        out[name] = np.where(left["n"] == 0, right[name], np.where(right["n"] == 0, left[name], combined))
     return out
 
 

@@ -81,8 +81,9 @@ class Aggregation(StrEnum):
 class Composite:
     """A composite value type: its fields, its scalar reading and how two of them combine (None: they cannot).
 
-    `combine` works on arrays of any shape. `describe` gives the fields of one value where not all of them mean
-    something; without it, they are shown as they are.
+    `combine` works on arrays of any shape; a value of zeros stands for nothing measured and changes no other.
+    `describe` gives the fields of one value where not all of them mean something; without it, they are shown as they
+    are.
     """
 
     dtype: np.dtype[Any]

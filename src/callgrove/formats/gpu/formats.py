@@ -50,14 +50,16 @@ class GpuFormat:
         return Match(Grade.EXACT, reason) if reason else None
 
     def _match_folder(self, source: Source) -> Match | None:
-        """A folder is ours if some of its databases are, and at least as many as are no SQLite."""
-        reasons, strangers = [], 0
+        """A folder is ours if some of its databases are, and at least as many as are no SQLite. Where they lie deeper,
+        folders in between may tell more, such as the parameters of runs."""
+        reasons, strangers, grade = [], 0, Grade.WEAK
         for path in candidates(source.folder, LOOKED_AT):
             if not _is_sqlite(path):
                 strangers += 1
             elif reason := self._reason(path):
                 reasons.append(f"{path.name} in it: {reason}")
-        return Match(Grade.STRONG, reasons[0]) if reasons and len(reasons) >= strangers else None
+                grade = Grade.EXACT if path.parent == source.folder else grade
+        return Match(grade, reasons[0]) if reasons and len(reasons) >= strangers else None
 
     def _reason(self, path: Path) -> str:
         try:
