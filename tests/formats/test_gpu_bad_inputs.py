@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -214,6 +215,17 @@ def test_secrets_of_the_environment_are_not_shown(tmp_path: Path, capsys: Captur
     path = write_rocpd(tmp_path / "r.db", [replace(RUN, environment={"TOKEN": "s3cret"})])
     for verb in ("info", "dump", "check", "summary"):
         assert "s3cret" not in run(capsys, verb, path)
+
+
+def test_a_pipe_in_an_index_is_not_waited_for(path: Path) -> None:
+    os.mkfifo(path.with_name("pipe.db"))
+    (path.parent / "index.yaml").write_text("files:\n  - r.db\n  - pipe.db\n  - gone.db\n")
+    experiment = opened(path.parent)
+    assert experiment.traces.n_spans == len(RUN.events)
+    assert sorted(w.text.rsplit(": ", 1)[1] for w in experiment.damage) == [
+        "No such file or directory",
+        "is no regular file, so no database",
+    ]
 
 
 # -- being written ---------------------------------------------------------------------------------------------------

@@ -50,16 +50,18 @@ class GpuFormat:
         return Match(Grade.EXACT, reason) if reason else None
 
     def _match_folder(self, source: Source) -> Match | None:
-        """A folder is ours if some of its databases are, and at least as many as are no SQLite. Where they lie deeper,
-        folders in between may tell more, such as the parameters of runs."""
-        reasons, strangers, grade = [], 0, Grade.WEAK
+        """A folder is ours if some of its databases are; without an index, at least as many as are no SQLite. Where they
+        lie deeper, folders in between may tell more, such as the parameters of runs."""
+        has_index = (source.folder / INDEX).is_file()
+        reasons, strangers, grade = [], 0, Grade.EXACT if has_index else Grade.WEAK
         for path in candidates(source.folder, LOOKED_AT):
             if not _is_sqlite(path):
                 strangers += 1
             elif reason := self._reason(path):
                 reasons.append(f"{path.name} in it: {reason}")
                 grade = Grade.EXACT if path.parent == source.folder else grade
-        return Match(grade, reasons[0]) if reasons and len(reasons) >= strangers else None
+        enough = has_index or len(reasons) >= strangers
+        return Match(grade, reasons[0]) if reasons and enough else None
 
     def _reason(self, path: Path) -> str:
         try:
@@ -105,9 +107,11 @@ class GpuFormat:
 
 def _is_sqlite(path: Path) -> bool:
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except OSError:  # not ours to read
         return False
 
 
@@ -124,7 +128,7 @@ class RocpdFormat(GpuFormat):
 
     def match(self, source: Source) -> Match | None:
         found = super().match(source)
-        if found is not None or source.is_folder:
+        if found is not None or not source.path.is_file():
             return found
         head = source.head(HEADER_BYTES)
         if head.startswith(MAGIC):

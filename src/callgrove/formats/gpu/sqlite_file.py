@@ -104,6 +104,8 @@ class SqliteFile:
     def open(cls, path: Path) -> SqliteFile:
         """Check the header, and that SQLite can read the schema."""
         try:
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: is no regular file, so no database")
             with path.open("rb") as file:
                 head = file.read(HEADER_BYTES)
             size = path.stat().st_size
