@@ -13,6 +13,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     formats.py       the formats of the registry
     checking.py, dumping.py                      what `check` and `dump` say
     rocpd.py, rpd.py, nsight.py, draft.py        the readers of the families
+    sqlite_target.py                             a database in the making
     rocpd_schema.py, rocpd_writer.py             many rocpd databases as one
     draft_tables.py, draft_infos.py, draft_lanes.py, draft_samples.py     more of the draft's reader
     draft_schema.py, draft_places.py, draft_rows.py, draft_writer.py      its writer

@@ -18,18 +18,16 @@ flushed while more is being written:
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from callgrove.errors import CallgroveError, UsageError
+from callgrove.errors import UsageError
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
 from callgrove.formats.gpu.draft_rows import SpanRows
 from callgrove.formats.gpu.draft_schema import insert, statements
 from callgrove.formats.gpu.spans import refuse_input_as
+from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
-from callgrove.formats.targets import PendingFile
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import DenseBlock, SparseBlock
@@ -53,41 +51,21 @@ class DraftWriter:
     takes_spans = True
 
     def __init__(self, target: Path, options: WriteOptions | None = None, *, in_place: bool = False) -> None:
-        if in_place and target.exists():
-            raise UsageError(f"{target}: exists already; choose another name")
-        self.target = target
-        self._pending = None if in_place else PendingFile(target, (options or WriteOptions()).overwrite)
+        self.target, self._in_place = target, in_place
+        self._file = SqliteTarget(target, (options or WriteOptions()).overwrite, in_place=in_place)
+        self._database = self._file.database
         self._report = LossReport()
         self._tables: Experiment | None = None
         self._n_frames = self._n_waiting = 0
         self._frames: dict[int, list[Frame]] = {}
-        with self._or_nothing():
-            self._database = sqlite3.connect(self._pending.place if self._pending else target, isolation_level=None)
-            # the pending file is no file yet, so there is nothing to roll back to
-            for pragma in (f"journal_mode={'WAL' if in_place else 'OFF'}", "synchronous=OFF", "foreign_keys=ON"):
-                self._database.execute(f"PRAGMA {pragma}")
+        with self._file.or_nothing():
             self._database.execute("BEGIN")
             for statement in statements():
                 self._database.execute(statement)
             self._strings = Strings(self._database)
 
-    @contextmanager
-    def _or_nothing(self) -> Iterator[None]:
-        try:
-            if self._pending is None:
-                yield
-            else:
-                with self._pending.or_nothing(before=self._close_database):
-                    yield
-        except sqlite3.Error as error:
-            raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
-
-    def _close_database(self) -> None:
-        if hasattr(self, "_database"):
-            self._database.close()
-
     def define(self, tables: Experiment) -> None:
-        with self._or_nothing():
+        with self._file.or_nothing():
             if self._tables is not None:
                 raise UsageError(f"{self.target}: define was called twice")
             refuse_input_as(self.target, tables)
@@ -106,7 +84,7 @@ class DraftWriter:
             self._report.add("arguments of calls: the schema has no table for them")
 
     def write(self, chunk: Chunk) -> None:
-        with self._or_nothing():
+        with self._file.or_nothing():
             tables = self._defined()
             if isinstance(chunk, SampleChunk):
                 self._write_samples(chunk, tables.contexts)
@@ -126,7 +104,7 @@ class DraftWriter:
     def _count(self, n_rows: int) -> None:
         """A transaction holds some chunks, where nobody waits for a flush."""
         self._n_waiting += n_rows
-        if self._pending is not None and self._n_waiting >= CHUNK_ROWS:
+        if not self._in_place and self._n_waiting >= CHUNK_ROWS:
             self._commit()
 
     def _commit(self) -> None:
@@ -188,23 +166,18 @@ class DraftWriter:
 
     def flush(self) -> None:
         """Commit: a reader of a file that is written in place sees everything so far."""
-        with self._or_nothing():
+        with self._file.or_nothing():
             self._defined()
             self._commit()
 
     def close(self) -> LossReport:
-        with self._or_nothing():
+        with self._file.or_nothing():
             self._write_counters(self._defined())
             self._database.execute("COMMIT")
-            self._database.close()
             self._tables = None
-            if self._pending is not None:
-                self._pending.complete()
+            self._file.complete()
         return self._report
 
     def abort(self) -> None:
-        """Nothing stays of a pending file; of one in place, what was flushed."""
-        self._close_database()
         self._tables = None
-        if self._pending is not None:
-            self._pending.discard()
+        self._file.discard()

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from callgrove.errors import CallgroveError, UsageError
+from callgrove.errors import UsageError
 from callgrove.formats.gpu.rocpd import RocpdData
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, LATER, columns_of, create_table, create_view, quoted
 from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
+from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
-from callgrove.formats.targets import PendingFile
 from callgrove.model.experiment import Experiment
 
 __all__ = ["RocpdWriter"]
@@ -37,28 +34,13 @@ class RocpdWriter:
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         self.target, self._progress = target, options.progress
-        self._pending = PendingFile(target, options.overwrite)
+        self._file = SqliteTarget(target, options.overwrite)
+        self._database = self._file.database
         self._report = LossReport()
-        with self._or_nothing():
-            self._database = sqlite3.connect(self._pending.place, isolation_level=None)
-            for pragma in ("journal_mode=OFF", "synchronous=OFF"):
-                self._database.execute(f"PRAGMA {pragma}")
-
-    @contextmanager
-    def _or_nothing(self) -> Iterator[None]:
-        try:
-            with self._pending.or_nothing(before=self._close_database):
-                yield
-        except sqlite3.Error as error:
-            raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
-
-    def _close_database(self) -> None:
-        if hasattr(self, "_database"):
-            self._database.close()
 
     def define(self, tables: Experiment) -> None:
         """Everything is copied here: the tables are in the files that the experiment was opened from."""
-        with self._or_nothing():
+        with self._file.or_nothing():
             refuse_input_as(self.target, tables)
             datasets = self._chosen(tables)
             columns = _columns_of_all(datasets, self._report)
@@ -113,14 +95,12 @@ class RocpdWriter:
         """The file appears when it is complete."""
 
     def close(self) -> LossReport:
-        with self._or_nothing():
-            self._database.close()
-            self._pending.complete()
+        with self._file.or_nothing():
+            self._file.complete()
         return self._report
 
     def abort(self) -> None:
-        self._close_database()
-        self._pending.discard()
+        self._file.discard()
 
 
 def _tables(dataset: RocpdData) -> dict[str, str]:
