@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
 from callgrove.formats.registry import load, open_path
@@ -222,3 +223,18 @@ def test_an_input_is_never_the_target(format_: str, tmp_path: Path, capsys: Capt
     assert "the input itself or a part of it" in text
     assert inside.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_merge_makes_one_file_of_a_set(tmp_path: Path, capsys: Capture) -> None:
+    """No profile is matched with another: processes with equal numbers on several nodes stay apart."""
+    source = tmp_path / "in"
+    source.mkdir()
+    folder_of(source, 3)
+    for name, words in (("listed.db", sorted(source.iterdir())), ("folder.db", [source])):
+        assert main(["merge", *map(str, words), str(tmp_path / name)]) == 0
+        merged, whole = (open_path(path, "rocpd") for path in (tmp_path / name, source))
+        assert isinstance(merged, Experiment)
+        assert isinstance(whole, Experiment)
+        assert merged.traces.n_spans == whole.traces.n_spans > 0
+        assert merged.profiles.identity_list("rank") == whole.profiles.identity_list("rank")
+        assert merged.root_total("gpu_time") == pytest.approx(whole.root_total("gpu_time"))

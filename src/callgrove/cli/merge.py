@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, split_target, write_result
+
+if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
 
 CONFLICTS = ("error", "first", "last", "sum")
 
@@ -24,7 +28,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.algebra.operations import merge
 
+    paths, target = split_target(args, 1)
+    if (whole := _as_one(args, paths)) is not None:
+        return write_result(whole, [whole], target, args)
     paths, target = split_target(args, 2)
     inputs = open_all(args, paths)
     made = merge(*inputs, conflict=args.conflict, ignore=args.ignore, by=args.by, system=args.system)
     return write_result(made, inputs, target, args)
+
+
+def _as_one(args: argparse.Namespace, paths: list[str]) -> Experiment | None:
+    """The inputs as one experiment, where they are of a format in which many files are one run: nothing is matched
+    then, every file is a process of its own."""
+    from callgrove.binary.sources import Source
+    from callgrove.cli.progress import progress
+    from callgrove.formats.interface import ReadOptions
+    from callgrove.formats.registry import FORMATS, detect, open_paths
+    from callgrove.model.experiment import Experiment
+
+    name = args.from_format or detect(Source.of(paths[0]))[0].name
+    if not any(entry.name == name and entry.sets for entry in FORMATS):
+        return None
+    with progress() as report:
+        opened = open_paths(paths, name, ReadOptions(args.salvage, report, args.strict, fold=False))
+    return opened if isinstance(opened, Experiment) else None

@@ -50,8 +50,9 @@ class GpuFormat:
         return Match(Grade.EXACT, reason) if reason else None
 
     def _match_folder(self, source: Source) -> Match | None:
-        """A folder is ours if some of its databases are; without an index, at least as many as are no SQLite. Where they
-        lie deeper, folders in between may tell more, such as the parameters of runs."""
+        """A folder is ours if some of its databases are; without an index, at least as many as are no SQLite.
+
+        Where they lie deeper, the folders between may tell more, such as the parameters of runs."""
         has_index = (source.folder / INDEX).is_file()
         reasons, strangers, grade = [], 0, Grade.EXACT if has_index else Grade.WEAK
         for path in candidates(source.folder, LOOKED_AT):
