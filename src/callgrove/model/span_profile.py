@@ -6,10 +6,11 @@ Specification: gpu-traces.md section 8.
                   |-- hipLaunchKernel --|   |-- hipMemcpy --|       step -> hipLaunchKernel -> gemm
     stream                      |== gemm ==|      |= copy =|        step -> hipMemcpy -> copy host to device
 
-Spans of a thread nest by time; an operation of a device lies below the call that launched it, or below
-`[unknown launch]`. Equal names below one context are one context, over all parts of the trace. Nothing is lost: the
-GPU time of all contexts is the sum of the operations' durations, and the host time of a thread's contexts is the union
-of its spans. Spans that end before they start, and instants, add calls but no time.
+Spans of a thread nest by time; an outermost one lies below the functions of its call stack, where that was recorded
+(side table `stack`, column `frames`: names, the outermost first). An operation of a device lies below the call that
+launched it, or below `[unknown launch]`. Equal names below one context are one context, over all parts of the trace.
+Nothing is lost: the GPU time of all contexts is the sum of the operations' durations, and the host time of a thread's
+contexts is the union of its spans. Spans that end before they start, and instants, add calls but no time.
 
 Parts are folded one at a time; what stays is the tree and one number per (profile, context, metric) that occurred.
 """
@@ -43,6 +44,7 @@ KIND_OF = {
     SpanKind.MARKER: ContextKind.MARKER,
     SpanKind.REGION: ContextKind.REGION,
 }
+FRAME = -2  # the kind of contexts that are no spans, but functions on a stack
 UNKNOWN_LAUNCH = "[unknown launch]"
 VERSIONED = re.compile(r"_v\d+$")  # cudaMalloc_v3020
 NS = 1e-9
@@ -68,6 +70,7 @@ class SpanFolding:
     process: Ints
     device: Ints
     _contexts: dict[tuple[int, int, int], int] = field(default_factory=dict)  # parent, kind, name -> context
+    _stacks: dict[tuple[object, ...], int] = field(default_factory=dict)  # frames -> context of the innermost one
 
     def fold(self) -> None:
         """All parts; the builder then has contexts, metrics and values."""
@@ -90,7 +93,7 @@ class SpanFolding:
         part = _Part(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
         part = part.take(np.isin(part.kind, (*NESTING, *ON_DEVICE))).measurable()
         calls = self._calls(part)
-        context = self._place(part, calls)
+        context = self._place(number, part, calls)
         return _summed(part, context, self._measured(part, calls) + self._sizes(number, part))
 
     def _calls(self, part: _Part) -> Ints:
@@ -110,16 +113,45 @@ class SpanFolding:
 
     # -- the tree ----------------------------------------------------------------------------------------------------
 
-    def _place(self, part: _Part, calls: Ints) -> Ids:
-        """The context of every span: host spans level by level, then operations below their calls."""
+    def _callers(self, number: int, part: _Part, wanted: Ints) -> Ids:
+        """By span: the context of the function that called it, of the wanted ones whose stack was recorded; else -1."""
+        out = np.full(len(part), ABSENT, np.int32)
+        table = self.spans.side("stack", number)
+        if table is not None:
+            frames = table.columns["frames"]
+            row, here = part.rows(table.span)
+            kept = np.isin(row, wanted)
+            out[row[kept]] = [self._stack(frames[k]) for k in here[kept].tolist()]
+        return out
+
+    def _stack(self, frames: object) -> int:
+        """The context of the innermost function of a stack, whose outermost one comes first."""
+        assert isinstance(frames, tuple)
+        known = self._stacks.get(frames)
+        if known is None:
+            known = ABSENT
+            for name in frames:
+                region = self.builder.region(ContextKind.FUNCTION, name)
+                key = (known, FRAME, region)
+                if key not in self._contexts:
+                    self._contexts[key] = self.builder.add_context(known, ContextKind.FUNCTION, region)
+                known = self._contexts[key]
+            self._stacks[frames] = known
+        return known
+
+    def _place(self, number: int, part: _Part, calls: Ints) -> Ids:
+        """The context of every span: host spans level by level, then operations below their calls. Who called an
+        outermost span stands above it; where there are markers, these say where a span belongs, and nobody else."""
         host = np.flatnonzero(~part.is_device)
         nest = nesting(part.start_ns[host], part.end_ns[host], part.profile[host])
         parent = np.append(host, ABSENT)[nest.parent]
+        callers = self._callers(number, part, host[parent < 0])
         depth = np.maximum(nest.depth, 0)  # spans that end before they start stand at the root
         context = np.full(len(part) + 1, ABSENT, np.int32)  # the last one is for -1: no parent
         for level in range(int(depth.max(initial=-1)) + 1):
             rows = depth == level
-            context[host[rows]] = self._contexts_of(part, host[rows], context[parent[rows]])
+            above = np.where(parent[rows] < 0, callers[host[rows]], context[parent[rows]])
+            context[host[rows]] = self._contexts_of(part, host[rows], above)
         ops = np.flatnonzero(part.is_device)
         above = context[calls[ops]]
         if (above < 0).any():
@@ -178,11 +210,9 @@ class SpanFolding:
         table = self.spans.side("copy", number)
         if table is None:
             return []
-        order = np.argsort(part.span, kind="stable")
-        place = np.minimum(np.searchsorted(part.span[order], table.span), max(len(order) - 1, 0))
-        sizes = np.asarray(table.columns["bytes"], np.int64)
-        here = (part.span[order][place] == table.span) & (sizes >= 0)
-        return [("bytes", order[place[here]], sizes[here])]
+        row, here = part.rows(table.span)
+        sizes = np.asarray(table.columns["bytes"], np.int64)[here]
+        return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
 
 
 @dataclass(frozen=True)
@@ -208,6 +238,14 @@ class _Part:
         """The same with times that are no times replaced by an interval that ends before it starts."""
         good = usable(self.start_ns, self.end_ns)
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
+
+    def rows(self, span: Ints) -> tuple[Ints, Ints]:
+        """The rows of spans that are here, and which of the given ones these are."""
+        order = np.argsort(self.span, kind="stable")
+        place = np.searchsorted(self.span[order], span)
+        here = np.flatnonzero(place < len(order))
+        here = here[self.span[order][place[here]] == span[here]]
+        return order[place[here]], here
 
     def take(self, rows: Array) -> _Part:
         return _Part(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))

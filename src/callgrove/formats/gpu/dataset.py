@@ -137,6 +137,7 @@ class DataSet(Protocol):
         alloc     bytes, address, level, device
         argument  position, type, name, value
         counter   name, value
+        stack     frames: names of the functions that led to a call, the outermost first
         """
 
     def counters(self) -> CounterRows | None:
