@@ -9,6 +9,7 @@ Specification: gpu-traces.md section 5.
     NVTX_EVENTS                      ranges (59, 60, 70, 71) and marks (34) of threads
     OSRT_API, PROFILER_OVERHEAD      calls of the system's libraries, and of the profiler itself
     CUDA_GPU_MEMORY_USAGE_EVENTS     allocations
+    CUDA_CALLCHAINS, OSRT_CALLCHAINS, SAMPLING_CALLCHAINS     who called, see nsight_chains.py
 
     globalTid = hardware (8 bits) | machine (8) | process (24) | thread (24); globalPid is the same with thread 0
 
@@ -18,112 +19,42 @@ A correlation is unique in its process. Grids are in blocks. Tables that Extra-P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from callgrove.formats.gpu.dataset import Device, Process
+from callgrove.formats.gpu.dataset import Device, Process, Stacks
 from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.nsight_chains import CallChains, Frames
+from callgrove.formats.gpu.nsight_devices import Gpus, null_streams
+from callgrove.formats.gpu.nsight_lookups import CallsByCorrelation, Domains
+from callgrove.formats.gpu.nsight_symbols import ARROW, EXTRA_PROF, decoded, symbols
+from callgrove.formats.gpu.nsight_tables import (
+    CATEGORIES,
+    CHAIN_CLASS,
+    COPY_COLUMNS,
+    COPY_KINDS,
+    CUPTI,
+    KERNEL_COLUMNS,
+    MARK,
+    PUSH_POP,
+    START_END,
+    STREAM,
+    SYNC_KINDS,
+    TABLES,
+    TID_BITS,
+)
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import SideTable, SpanKind
+from callgrove.model.traces import SideTable
 
-__all__ = ["COPY_KINDS", "NsightData", "datasets"]
+__all__ = ["NsightData", "datasets"]
 
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
-CUPTI = "CUPTI_ACTIVITY_KIND_"
-CHAIN_CLASS = 67  # a second row of a call, which only brings its call chain
-TID_BITS = 24
-PUSH_POP, START_END, MARK = (59, 70), (60, 71), 34
-
-COPY_KINDS = {  # CUpti_ActivityMemcpyKind, where the file has no table of it
-    0: "Unknown",
-    1: "HtoD",
-    2: "DtoH",
-    3: "HtoA",
-    4: "AtoH",
-    5: "AtoA",
-    6: "AtoD",
-    7: "DtoA",
-    8: "DtoD",
-    9: "HtoH",
-    10: "PtoP",
-    11: "UVM_HtoD",
-    12: "UVM_DtoH",
-    13: "UVM_DtoD",
-}
-SYNC_KINDS = {0: "Unknown", 1: "Event", 2: "StreamWaitEvent", 3: "Stream", 4: "Context"}
-
-Needs = dict[str, tuple[str, ...]]
-TIMES: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
-STREAM: Needs = {"lane": ("globalPid", "deviceId", "streamId"), "correlation": ("correlationId",)}
-
-
-def _named(*columns: str) -> Needs:
-    return {"name": columns, "label": columns}
-
-
-TABLES = (
-    EventTable(
-        f"{CUPTI}RUNTIME",
-        SpanKind.API,
-        TIMES | _named("nameId") | {"lane": ("globalTid",), "correlation": ("correlationId",), "kept": ("eventClass",)},
-    ),
-    EventTable(f"{CUPTI}KERNEL", SpanKind.KERNEL, TIMES | STREAM | _named("demangledName", "shortName")),
-    EventTable(f"{CUPTI}MEMCPY", SpanKind.COPY, TIMES | STREAM | _named("copyKind")),
-    EventTable(f"{CUPTI}MEMSET", SpanKind.MEMSET, TIMES | STREAM),
-    EventTable(
-        f"{CUPTI}SYNCHRONIZATION",
-        SpanKind.SYNC,
-        TIMES | _named("syncType") | {"lane": ("globalPid", "correlationId"), "correlation": ("correlationId",)},
-    ),
-    EventTable(
-        "NVTX_EVENTS",
-        SpanKind.MARKER,
-        TIMES | _named("text", "textId") | {"lane": ("globalTid", "eventType", "domainId"), "kept": ("eventType",)},
-        frozenset({"text"}),
-    ),
-    EventTable("OSRT_API", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
-    EventTable("PROFILER_OVERHEAD", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
-    EventTable(
-        "CUDA_GPU_MEMORY_USAGE_EVENTS",
-        SpanKind.ALLOC,
-        TIMES
-        | _named("memoryOperationType")
-        | {"end_ns": ("start",)}
-        | {"lane": ("globalPid", "deviceId"), "correlation": ("correlationId",)},
-    ),
-)
-CATEGORIES = {
-    f"{CUPTI}RUNTIME": "CUDA",
-    f"{CUPTI}KERNEL": "KERNEL",
-    f"{CUPTI}MEMCPY": "MEMCPY",
-    f"{CUPTI}MEMSET": "MEMSET",
-    f"{CUPTI}SYNCHRONIZATION": "SYNCHRONIZATION",
-    "NVTX_EVENTS": "NVTX",
-    "OSRT_API": "OSRT",
-    "PROFILER_OVERHEAD": "PROFILER",
-    "CUDA_GPU_MEMORY_USAGE_EVENTS": "MEMORY",
-}
-KERNEL_COLUMNS = {
-    **{f"workgroup_{axis.lower()}": f"block{axis}" for axis in "XYZ"},
-    **{f"blocks_{axis.lower()}": f"grid{axis}" for axis in "XYZ"},
-    "static_shared": "staticSharedMemory",
-    "dynamic_shared": "dynamicSharedMemory",
-    "scratch": "localMemoryPerThread",
-    "registers": "registersPerThread",
-}
-COPY_COLUMNS = {
-    "bytes": "bytes",
-    "source": "srcDeviceId",
-    "destination": "dstDeviceId",
-    "source_kind": "srcKind",
-    "destination_kind": "dstKind",
-}
 
 
 def datasets(file: SqliteFile) -> list[NsightData]:
@@ -153,19 +84,20 @@ class NsightData(TableData):
     # -- where things happen -------------------------------------------------------------------------------------------
 
     def _read_places(self) -> None:
-        threads = self._used("globalTid", [t.name for t in self._tables if "globalTid" in t.needs["lane"]])
+        sampled = ["COMPOSITE_EVENTS"] if "SAMPLING_CALLCHAINS" in self._file.tables else []
+        threads = self._used("globalTid", [t.name for t in self._tables if "globalTid" in t.needs["lane"]] + sampled)
         streams = self._streams_used()
         owners = {tid >> TID_BITS << TID_BITS for tid in threads} | {pid for pid, _, _ in streams}
         owners |= self._used("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
         pids = sorted(owner for owner in owners if owner != MISSING) or [0]
-        names, host = self._process_names(), self._host()
+        names, host = self._process_names(pids), self._host()
         ranks = self._ranks()
         self._process = {pid: k for k, pid in enumerate(pids)}
         self.processes = [
-            Process(f"{self.path}:{pid}", _pid(pid), host, host, names.get(pid, ""), ranks.get(pid, ABSENT))
-            for pid in pids
+            Process(f"{self.path}:{pid}", _pid(pid), host, host, names[pid], ranks.get(pid, ABSENT)) for pid in pids
         ]
         self.devices = []
+        self._gpus, self._null_streams = Gpus(self._file), null_streams(self._file)
         self._device_number: dict[tuple[int, int], int] = {}
         self._make_lanes(sorted(threads), sorted(streams))
 
@@ -185,13 +117,18 @@ class NsightData(TableData):
                 self._process.get(key[0], 0),
                 ProfileKind.GPU_STREAM,
                 max(key[2], 0),
-                f"stream {key[2]}" if key[2] != MISSING else "",
+                self._stream_name(_pid(key[0]), key[2]),
                 self._device(self._process.get(key[0], 0), key[1]),
             )
             for key in streams
         }
         self._unknown_lane = {k: lanes.unknown(k) for k in range(len(self.processes))}
         self.lanes = lanes.all
+
+    def _stream_name(self, pid: int, stream: int) -> str:
+        if stream == MISSING:
+            return ""
+        return f"default stream {stream}" if (pid, stream) in self._null_streams else f"stream {stream}"
 
     def _owner(self, tid: int) -> int:
         return self._process.get(tid >> TID_BITS << TID_BITS, 0)
@@ -200,23 +137,9 @@ class NsightData(TableData):
         key = (process, max(ordinal, 0))
         if key not in self._device_number:
             self._device_number[key] = len(self.devices)
-            self.devices = [*self.devices, Device(process, "GPU", key[1], self._gpu_names.get(key[1], ""))]
+            gpu = self._gpus.of(self.processes[process].pid, key[1])
+            self.devices = [*self.devices, Device(process, "GPU", key[1], gpu.name, gpu.attributes)]
         return self._device_number[key]
-
-    @cached_property
-    def _gpu_names(self) -> dict[int, str]:
-        """By CUDA's number; the columns that tell it differ between generations."""
-        for table, number in (
-            ("TARGET_INFO_GPU", "cuDevice"),
-            ("TARGET_INFO_GPU", "id"),
-            ("TARGET_INFO_CUDA_GPU", "id"),
-        ):
-            if self._file.has(table, number, "name"):
-                rows = self._file.table(table, {number: INTEGER, "name": TEXT, "computeMajor": INTEGER})
-                usable = (rows["computeMajor"] > 0) | (rows["computeMajor"] == MISSING)
-                pairs = zip(rows[number][usable].tolist(), rows["name"][usable].tolist(), strict=True)
-                return {id_: name or "" for id_, name in reversed(list(pairs))}
-        return {}
 
     def _used(self, column: str, tables: list[str]) -> set[int]:
         """The different values of a column over some tables."""
@@ -242,9 +165,12 @@ class NsightData(TableData):
             found |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
         return found - {MISSING}
 
-    def _process_names(self) -> dict[int, str]:
+    def _process_names(self, pids: Sequence[int]) -> dict[int, str]:
+        """As the export says, else as the first thread is called, else by number."""
         rows = self._file.table("PROCESSES", {"globalPid": INTEGER, "name": TEXT})
-        return {pid: name or "" for pid, name in zip(rows["globalPid"].tolist(), rows["name"].tolist(), strict=True)}
+        told = dict(zip(rows["globalPid"].tolist(), rows["name"].tolist(), strict=True))
+        threads = self._thread_names()
+        return {pid: told.get(pid) or threads.get(pid | _pid(pid)) or f"pid {_pid(pid)}" for pid in pids}
 
     def _thread_names(self) -> dict[int, str]:
         rows = self._file.table("ThreadNames", {"globalTid": INTEGER, "nameId": INTEGER})
@@ -272,7 +198,7 @@ class NsightData(TableData):
             "start_ns": lambda: cells["start"],
             "end_ns": lambda: self._ends(table, cells),
             "kind": lambda: self.kinds(table, cells),
-            "category": lambda: np.full(len(cells["rowid"]), self._names(CATEGORIES[table.name]), np.int32),
+            "category": lambda: self._category(table, cells),
             "name": lambda: self._name(table, cells),
             "label": lambda: self._name(table, cells),
             "lane": lambda: self._lane(table, cells),
@@ -288,6 +214,18 @@ class NsightData(TableData):
         if "eventType" in cells and "kept" in table.needs:
             return np.isin(cells["eventType"], (*PUSH_POP, *START_END, MARK))
         return None
+
+    def _category(self, table: EventTable, cells: Cells) -> Ids:
+        """The kind of table; of NVTX events the name of their domain."""
+        usual = self._names(CATEGORIES[table.name])
+        if "domainId" not in cells:
+            return np.full(len(cells["rowid"]), usual, np.int32)
+        found = self._domains.at(cells["globalTid"], cells["domainId"])
+        return np.where(found >= 0, found, usual).astype(np.int32)
+
+    @cached_property
+    def _domains(self) -> Domains:
+        return Domains(self._file, self._names)
 
     def _ends(self, table: EventTable, cells: Cells) -> Ints:
         """Marks last no time; ranges that were still open end with the trace."""
@@ -316,18 +254,39 @@ class NsightData(TableData):
             return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
         if "textId" in cells:
             own = self._names.numbers(cells["text"].tolist())
-            return np.where(own >= 0, own, self._strings[cells["textId"]])
+            return self._last_names(np.where(own >= 0, own, self._strings[cells["textId"]]), cells)
         if "copyKind" in cells:
-            return self._enumerated(cells["copyKind"], COPY_KINDS, "copy ")
+            return self._enumerated(cells["copyKind"], COPY_KINDS, "copy ", "ENUM_CUDA_MEMCPY_OPER")
         if "syncType" in cells:
-            return self._enumerated(cells["syncType"], SYNC_KINDS, "sync ")
+            return self._enumerated(cells["syncType"], SYNC_KINDS, "sync ", "ENUM_CUPTI_SYNC_TYPE")
         if "memoryOperationType" in cells:
             return self._enumerated(cells["memoryOperationType"], {0: "ALLOC", 1: "FREE"}, "")
         return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
 
-    def _enumerated(self, values: Ints, words: Mapping[int, str], prefix: str) -> Ids:
+    def _last_names(self, names: Ids, cells: Cells) -> Ids:
+        """The texts of Extra-Prof's ranges are whole call paths: what the range itself is comes last."""
+        own = (self._domains.at(cells["globalTid"], cells["domainId"]) == self._names(EXTRA_PROF)) & (names >= 0)
+        if not own.any():
+            return names
+        different, number = np.unique(names[own], return_inverse=True)
+        paths = [decoded(self._names.all[name], self._symbols) for name in different.tolist()]
+        out = names.copy()
+        out[own] = self._names.numbers([path.rpartition(ARROW)[2] for path in paths])[number]
+        return out
+
+    @cached_property
+    def _symbols(self) -> dict[str, str]:
+        rows = self._file.table("StringIds", {"id": INTEGER, "value": TEXT})
+        return symbols(
+            {k: text for k, text in zip(rows["id"].tolist(), rows["value"], strict=True) if text is not None}
+        )
+
+    def _enumerated(self, values: Ints, words: Mapping[int, str], prefix: str, table: str = "") -> Ids:
+        """Numbers as words: our own for those that are known, so that all generations agree, else the export's."""
+        rows = self._file.table(table, {"id": INTEGER, "label": TEXT})
+        told = dict(zip(rows["id"].tolist(), rows["label"].tolist(), strict=True))
         different, number = np.unique(values, return_inverse=True)
-        texts = [prefix + words.get(value, "Unknown") for value in different.tolist()]
+        texts = [prefix + (words.get(value) or told.get(value) or "Unknown") for value in different.tolist()]
         return self._names.numbers(texts)[number]
 
     def _correlation(self, cells: Cells) -> Ints:
@@ -371,10 +330,51 @@ class NsightData(TableData):
         return np.array(lanes, np.int32)[number]
 
     @cached_property
-    def _calls(self) -> _Calls:
+    def _calls(self) -> CallsByCorrelation:
         columns = {"globalTid": INTEGER, "correlationId": INTEGER}
         rows = self._file.table(f"{CUPTI}RUNTIME", columns)
-        return _Calls(rows["globalTid"], rows["correlationId"])
+        return CallsByCorrelation(rows["globalTid"], rows["correlationId"])
+
+    # -- call stacks --------------------------------------------------------------------------------------------------
+
+    def _stacks_of_calls(self) -> SideTable | None:
+        """Who called: of a call with two rows, the other one has the chain."""
+        parts = [part for part in (self._callers("CUDA"), self._callers("OSRT")) if part is not None]
+        if not parts:
+            return None
+        frames = tuple(stack for _, stacks in parts for stack in stacks)
+        return SideTable(np.concatenate([span for span, _ in parts]), {"frames": frames})
+
+    def _callers(self, kind: str) -> tuple[Ints, tuple[Frames, ...]] | None:
+        table = f"{CUPTI}RUNTIME" if kind == "CUDA" else "OSRT_API"
+        if not self._file.has(table, "callchainId") or f"{kind}_CALLCHAINS" not in self._file.tables:
+            return None
+        columns = ("nameId", "callchainId", "eventClass", "globalTid", "correlationId")
+        rows = self._file.table(table, dict.fromkeys(columns, INTEGER))
+        given, is_call = rows["callchainId"].copy(), rows["eventClass"] != CHAIN_CLASS
+        if kind == "CUDA":
+            other = np.flatnonzero(~is_call & (given != MISSING))
+            alone = np.flatnonzero(is_call & (given == MISSING))
+            second = CallsByCorrelation(rows["globalTid"][other], rows["correlationId"][other])
+            found = second.find(rows["globalTid"][alone] >> TID_BITS, rows["correlationId"][alone])
+            given[alone] = np.append(given[other], MISSING)[found]
+        names = self._strings[rows["nameId"][is_call]]
+        span, frames = CallChains(self._file, f"{kind}_CALLCHAINS").above(given[is_call], names, self._names.all)
+        return span + self.first(table), frames
+
+    def stacks(self) -> Stacks | None:
+        """Samples of what threads executed; where no frame has a name, one unknown frame stands for all."""
+        if not self._file.has("SAMPLING_CALLCHAINS", "id") or not self._file.has("COMPOSITE_EVENTS", "id", "start"):
+            return None
+        with self._file.reading():
+            chains = CallChains(self._file, "SAMPLING_CALLCHAINS")
+            rows = self._file.table("COMPOSITE_EVENTS", dict.fromkeys(("id", "start", "globalTid"), INTEGER))
+            known = np.flatnonzero(np.isin(rows["id"], chains.every) & (rows["start"] != MISSING))
+            function, bounds = chains.symbols_of(rows["id"][known])
+            function = np.where(function == MISSING, ABSENT, self.named(self._strings, function, "string"))
+            lane = self._threads(rows["globalTid"][known])
+        absent = np.full(len(function), ABSENT)
+        return Stacks(lane, rows["start"][known], bounds, function.astype(np.int32), absent.astype(np.int32), absent)
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
@@ -384,6 +384,8 @@ class NsightData(TableData):
                 return self._kernels()
             if name == "copy":
                 return self._copies()
+            if name == "stack":
+                return self._stacks_of_calls()
             if name == "alloc":
                 return self.side_of(
                     "CUDA_GPU_MEMORY_USAGE_EVENTS", {"bytes": "bytes", "address": "address", "device": "deviceId"}
@@ -416,28 +418,6 @@ class NsightData(TableData):
                 for name in COPY_COLUMNS
             },
         )
-
-
-class _Calls:
-    """The thread of a call, by process and correlation."""
-
-    def __init__(self, thread: Ints, correlation: Ints) -> None:
-        order = np.lexsort((correlation, thread >> TID_BITS))
-        self.thread = thread[order]
-        self._process, self._correlation = thread[order] >> TID_BITS, correlation[order]
-
-    def find(self, process: Ints, correlation: Ints) -> Ints:
-        """The place of the call in `thread`; -1 where there is none."""
-        out = np.full(len(process), ABSENT, np.int64)
-        for own in np.unique(process).tolist():
-            first, last = (int(np.searchsorted(self._process, own, side=s)) for s in ("left", "right"))
-            asked = np.flatnonzero(process == own)
-            part = self._correlation[first:last]
-            place = np.searchsorted(part, correlation[asked])
-            inside = place < len(part)
-            found = inside & (np.append(part, MISSING)[np.where(inside, place, len(part))] == correlation[asked])
-            out[asked[found]] = place[found] + first
-        return out
 
 
 def _pid(global_pid: int) -> int:

@@ -1,0 +1,118 @@
+"""The event tables of Nsight Systems exports, and what their numbers mean where an export has no table of it.
+
+Specification: gpu-traces.md 5.2 and 5.4.
+"""
+
+from __future__ import annotations
+
+from callgrove.formats.gpu.tables import EventTable
+from callgrove.model.traces import SpanKind
+
+__all__ = [
+    "CATEGORIES",
+    "CHAIN_CLASS",
+    "COPY_COLUMNS",
+    "COPY_KINDS",
+    "CUPTI",
+    "DOMAIN_CREATE",
+    "KERNEL_COLUMNS",
+    "MARK",
+    "PUSH_POP",
+    "START_END",
+    "STREAM",
+    "SYNC_KINDS",
+    "TABLES",
+    "TID_BITS",
+]
+
+CUPTI = "CUPTI_ACTIVITY_KIND_"
+CHAIN_CLASS = 67  # a second row of a call, which only brings its call chain
+TID_BITS = 24
+PUSH_POP, START_END, MARK, DOMAIN_CREATE = (59, 70), (60, 71), 34, 75
+
+COPY_KINDS = {  # CUpti_ActivityMemcpyKind, where the file has no table of it
+    0: "Unknown",
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+    11: "UVM_HtoD",
+    12: "UVM_DtoH",
+    13: "UVM_DtoD",
+}
+SYNC_KINDS = {0: "Unknown", 1: "Event", 2: "StreamWaitEvent", 3: "Stream", 4: "Context"}
+
+Needs = dict[str, tuple[str, ...]]
+TIMES: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
+STREAM: Needs = {"lane": ("globalPid", "deviceId", "streamId"), "correlation": ("correlationId",)}
+
+
+def _named(*columns: str) -> Needs:
+    return {"name": columns, "label": columns}
+
+
+TABLES = (
+    EventTable(
+        f"{CUPTI}RUNTIME",
+        SpanKind.API,
+        TIMES | _named("nameId") | {"lane": ("globalTid",), "correlation": ("correlationId",), "kept": ("eventClass",)},
+    ),
+    EventTable(f"{CUPTI}KERNEL", SpanKind.KERNEL, TIMES | STREAM | _named("demangledName", "shortName")),
+    EventTable(f"{CUPTI}MEMCPY", SpanKind.COPY, TIMES | STREAM | _named("copyKind")),
+    EventTable(f"{CUPTI}MEMSET", SpanKind.MEMSET, TIMES | STREAM),
+    EventTable(
+        f"{CUPTI}SYNCHRONIZATION",
+        SpanKind.SYNC,
+        TIMES | _named("syncType") | {"lane": ("globalPid", "correlationId"), "correlation": ("correlationId",)},
+    ),
+    EventTable(
+        "NVTX_EVENTS",
+        SpanKind.MARKER,
+        TIMES
+        | _named("text", "textId", "domainId", "globalTid")
+        | {"category": ("domainId", "globalTid"), "lane": ("globalTid", "eventType"), "kept": ("eventType",)},
+        frozenset({"text"}),
+    ),
+    EventTable("OSRT_API", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
+    EventTable("PROFILER_OVERHEAD", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
+    EventTable(
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        SpanKind.ALLOC,
+        TIMES
+        | _named("memoryOperationType")
+        | {"end_ns": ("start",)}
+        | {"lane": ("globalPid", "deviceId"), "correlation": ("correlationId",)},
+    ),
+)
+CATEGORIES = {
+    f"{CUPTI}RUNTIME": "CUDA",
+    f"{CUPTI}KERNEL": "KERNEL",
+    f"{CUPTI}MEMCPY": "MEMCPY",
+    f"{CUPTI}MEMSET": "MEMSET",
+    f"{CUPTI}SYNCHRONIZATION": "SYNCHRONIZATION",
+    "NVTX_EVENTS": "NVTX",
+    "OSRT_API": "OSRT",
+    "PROFILER_OVERHEAD": "PROFILER",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "MEMORY",
+}
+KERNEL_COLUMNS = {
+    **{f"workgroup_{axis.lower()}": f"block{axis}" for axis in "XYZ"},
+    **{f"blocks_{axis.lower()}": f"grid{axis}" for axis in "XYZ"},
+    "static_shared": "staticSharedMemory",
+    "dynamic_shared": "dynamicSharedMemory",
+    "scratch": "localMemoryPerThread",
+    "registers": "registersPerThread",
+}
+COPY_COLUMNS = {
+    "bytes": "bytes",
+    "source": "srcDeviceId",
+    "destination": "dstDeviceId",
+    "source_kind": "srcKind",
+    "destination_kind": "dstKind",
+}

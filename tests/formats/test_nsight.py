@@ -1,0 +1,240 @@
+"""Nsight exports: every generation says the same of the same run, and whatever may be absent may be absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callgrove.analysis.tables import export
+from callgrove.binary.sources import Source
+from callgrove.formats.gpu.nsight import NsightData, datasets
+from callgrove.formats.gpu.sqlite_file import SqliteFile
+from callgrove.formats.interface import Grade
+from callgrove.formats.registry import detect, open_path
+from callgrove.model.experiment import Experiment
+from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export, global_id, small
+
+PATHS = {
+    "step",
+    "step->cudaLaunchKernel",
+    "step->cudaLaunchKernel->gemm",
+    "step->cudaMemcpyAsync",
+    "step->cudaMemcpyAsync->copy HtoD",
+    "step->cudaStreamSynchronize",
+    "[unknown launch]",
+    "[unknown launch]->orphan",
+}
+every_generation = pytest.mark.parametrize("generation", GENERATIONS)
+
+
+def opened(path: Path) -> Experiment:
+    found = open_path(path)
+    assert isinstance(found, Experiment)
+    return found
+
+
+def column(experiment: Experiment, table: str, *names: str) -> list[tuple[Any, ...]]:
+    """Columns of a whole table."""
+    parts = list(export(experiment, table))
+    return [row for part in parts for row in zip(*(part.column(name).plain() for name in names), strict=True)]
+
+
+def context_paths(experiment: Experiment) -> set[object]:
+    return {path for (path,) in column(experiment, "contexts", "path")}
+
+
+def data(path: Path) -> NsightData:
+    return datasets(SqliteFile.open(path))[0]
+
+
+# -- generations -------------------------------------------------------------------------------------------------------
+
+
+@every_generation
+def test_every_generation_gives_the_same_run(generation: str, tmp_path: Path) -> None:
+    experiment = opened(small(generation).write(tmp_path / "run.sqlite"))
+    assert context_paths(experiment) == PATHS
+    assert sorted(column(experiment, "spans", "kind", "name", "start_ns", "end_ns")) == [
+        ("api", "cudaLaunchKernel_v7000", 200, 250),
+        ("api", "cudaMemcpyAsync_v3020", 260, 280),
+        ("api", "cudaStreamSynchronize_v3020", 290, 800),
+        ("copy", "copy HtoD", 700, 760),
+        ("kernel", "gemm", 300, 700),
+        ("kernel", "orphan", 2000, 2010),
+        ("marker", "step", 100, 1000),
+        ("sync", "sync Stream", 300, 790),
+    ]
+    metrics = dict(column(experiment, "metrics", "metric", "name"))
+    values = column(experiment, "values", "metric", "value")
+    gpu_time = sum(value for metric, value in values if metrics[metric] == "gpu_time")
+    assert gpu_time == pytest.approx((400 + 10 + 60) * 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("generation", "version"), [("N0a", "0"), ("N0b", "0"), ("N1", "2.9.1"), ("N2", "3.4.0"), ("N3", "3.20.2")]
+)
+def test_the_version_is_that_of_the_schema(generation: str, version: str, tmp_path: Path) -> None:
+    assert opened(small(generation).write(tmp_path / "run.sqlite")).version == version
+
+
+@every_generation
+def test_device_properties_have_one_name_in_every_generation(generation: str, tmp_path: Path) -> None:
+    (device,) = data(small(generation).write(tmp_path / "run.sqlite")).devices
+    assert (device.kind, device.index, device.name) == ("GPU", 0, "Tesla T")
+    assert {name: device.attributes[name] for name in ("multiprocessors", "threads_per_warp", "compute_major")} == {
+        "multiprocessors": "40",
+        "threads_per_warp": "32",
+        "compute_major": "7",
+    }
+
+
+# -- what may be absent ------------------------------------------------------------------------------------------------
+
+
+def test_without_cuda_tables_the_rest_is_read(tmp_path: Path) -> None:
+    made = Export("N2")
+    made.nvtx("step", 10, 20)
+    made.add("OSRT_API", start=12, end=15, globalTid=made.tid, nameId=made.string("poll"))
+    experiment = opened(made.write(tmp_path / "cpu.sqlite"))
+    assert context_paths(experiment) == {"step", "step->poll"}
+
+
+def test_a_trace_without_events_is_read_with_a_notice(tmp_path: Path) -> None:
+    experiment = opened(Export("N0b").write(tmp_path / "empty.sqlite"))
+    assert experiment.traces.n_spans == 0
+    assert any("without events" in warning.text for warning in experiment.warnings)
+
+
+def test_processes_are_known_by_their_numbers_where_no_table_names_them(tmp_path: Path) -> None:
+    (process,) = data(small("N0a").write(tmp_path / "a.sqlite")).processes
+    assert (process.pid, process.command) == (PID, f"pid {PID}")
+    named = small("N0a")
+    named.add("ThreadNames", nameId=named.string("app"), globalTid=global_id(PID, PID))
+    (process,) = data(named.write(tmp_path / "b.sqlite")).processes
+    assert process.command == "app"
+    (process,) = data(small("N1").write(tmp_path / "c.sqlite")).processes
+    assert process.command == "./app"
+
+
+def test_threads_without_a_name_have_their_number(tmp_path: Path) -> None:
+    made = small("N1")
+    del made.rows["ThreadNames"][0]
+    experiment = opened(made.write(tmp_path / "run.sqlite"))
+    assert (f"tid {TID}",) in column(experiment, "profiles", "name")
+
+
+def test_without_properties_a_device_has_only_its_number(tmp_path: Path) -> None:
+    made = small("N1")
+    del made.rows["TARGET_INFO_GPU"]
+    (device,) = data(made.write(tmp_path / "run.sqlite")).devices
+    assert (device.index, device.name, dict(device.attributes)) == (0, "", {})
+
+
+def test_gpus_that_run_no_cuda_are_not_taken_for_device_0(tmp_path: Path) -> None:
+    made = Export("N1")
+    made.gpu(2, "Basic Render Driver", 0, major=0)
+    made.gpu(0, "Tesla T")
+    made.kernel("k", 1, 2, 1)
+    (device,) = data(made.write(tmp_path / "run.sqlite")).devices
+    assert device.name == "Tesla T"
+
+
+def test_a_process_may_number_its_devices_in_its_own_way(tmp_path: Path) -> None:
+    made = Export("N3")
+    made.gpu(0, "first")
+    made.gpu(1, "second")
+    made.add("TARGET_INFO_CUDA_DEVICE", gpuId=1, cudaId=0, pid=PID)
+    made.kernel("k", 1, 2, 1)
+    (device,) = data(made.write(tmp_path / "run.sqlite")).devices
+    assert (device.index, device.name) == (0, "second")
+
+
+@pytest.mark.parametrize(
+    ("generation", "name"), [("N0a", "stream 7"), ("N1", "default stream 7"), ("N3", "default stream 7")]
+)
+def test_the_default_stream_is_named_where_it_is_told(generation: str, name: str, tmp_path: Path) -> None:
+    experiment = opened(small(generation).write(tmp_path / "run.sqlite"))
+    assert (name,) in column(experiment, "profiles", "name")
+
+
+def test_kernels_go_by_their_short_names_and_else_by_the_long_ones(tmp_path: Path) -> None:
+    made = Export("N1")
+    made.kernel("short", 1, 2, 1)
+    made.kernel("other", 3, 4, 2, shortName=None)
+    experiment = opened(made.write(tmp_path / "run.sqlite"))
+    assert sorted(column(experiment, "spans", "name")) == [("other(int)",), ("short",)]
+
+
+def test_kinds_that_only_the_export_knows_have_its_words(tmp_path: Path) -> None:
+    made = small("N2")
+    made.copy(20, 1, 900, 910, 5)
+    made.copy(21, 1, 920, 930, 6)
+    made.copy(None, None, 940, 950, 7)
+    experiment = opened(made.write(tmp_path / "run.sqlite"))
+    names = [name for kind, name in column(experiment, "spans", "kind", "name") if kind == "copy"]
+    assert names == ["copy HtoD", "copy brand new", "copy Unknown", "copy Unknown"]
+    sizes = experiment.traces.side("copy")
+    assert sizes is not None
+    assert list(sizes.columns["bytes"]) == [4096, 1, 1, -1]
+
+
+def test_ranks_are_those_that_mpi_told(tmp_path: Path) -> None:
+    made = small("N2")
+    made.add("MPI_RANKS", globalPid=global_id(), rank=5)
+    (process,) = data(made.write(tmp_path / "run.sqlite")).processes
+    assert process.rank == 5
+    assert {rank for (rank,) in column(opened(made.write(tmp_path / "again.sqlite")), "profiles", "rank")} == {5}
+
+
+@pytest.mark.parametrize("table", [f"{CUPTI}RUNTIME", f"{CUPTI}KERNEL", f"{CUPTI}MEMCPY", "NVTX_EVENTS", "ThreadNames"])
+@every_generation
+def test_any_table_may_be_missing(generation: str, table: str, tmp_path: Path) -> None:
+    experiment = opened(small(generation).write(tmp_path / "run.sqlite", without=table))
+    assert experiment.traces.n_spans == 8 - {f"{CUPTI}RUNTIME": 3, f"{CUPTI}KERNEL": 2, "ThreadNames": 0}.get(table, 1)
+
+
+# -- NVTX --------------------------------------------------------------------------------------------------------------
+
+
+def test_domains_are_categories_in_their_own_process(tmp_path: Path) -> None:
+    made = Export("N1")
+    made.nvtx("PyTorch", 0, None, eventType=75, domainId=3)
+    made.nvtx("forward", 10, 20, domainId=3)
+    made.nvtx("plain", 30, 40)
+    made.nvtx("elsewhere", 50, 60, domainId=3, globalTid=global_id(99, 99))
+    found = column(opened(made.write(tmp_path / "run.sqlite")), "spans", "name", "category")
+    assert found == [("forward", "PyTorch"), ("plain", "NVTX"), ("elsewhere", "NVTX")]
+
+
+def test_ranges_of_extra_prof_are_the_functions_they_stand_for(tmp_path: Path) -> None:
+    made = Export("N1")
+    for text in ("EXTRA_PROF_SYMBOLS", "EP\x1fa1\x1fmain", "EP\x1fb2\x1fA::operator->", "EXTRA_PROF_SYMBOLS_END"):
+        made.string(text)
+    made.extra_prof("\x1fa1", 0, 0, 100)
+    made.extra_prof("\x1fa1\x1fb2", 1, 10, 90)
+    made.extra_prof("\x1fa1\x1fc3", 1, 91, 95)
+    made.extra_prof("main->plain", 1, 96, 98)
+    paths = context_paths(opened(made.write(tmp_path / "run.sqlite")))
+    assert paths == {"main", "main->A::operator- >", "main-><symbol c3>", "main->plain"}
+
+
+def test_ranges_that_were_open_end_with_the_trace_and_marks_last_no_time(tmp_path: Path) -> None:
+    made = Export("N1")
+    made.nvtx("open", 10, None)
+    made.nvtx("mark", 20, None, eventType=34)
+    made.nvtx("apart", 15, 70, eventType=60)
+    made.call("cudaFree_v3020", 30, 90, 1)
+    found = column(opened(made.write(tmp_path / "run.sqlite")), "spans", "name", "start_ns", "end_ns")
+    assert sorted(found) == [("apart", 15, 70), ("cudaFree_v3020", 30, 90), ("mark", 20, 20), ("open", 10, 90)]
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_folders_is_claimed_less_than_one_of_exports(tmp_path: Path) -> None:
+    small("N1").write(tmp_path / "app.p4" / "run.sqlite")
+    _, inner = detect(Source.of(tmp_path / "app.p4"))
+    _, outer = detect(Source.of(tmp_path))
+    assert (inner.grade, outer.grade) == (Grade.STRONG, Grade.WEAK)
