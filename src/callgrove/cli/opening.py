@@ -47,13 +47,23 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             getattr(args, "folder_pattern", ""),
             getattr(args, "points_file", ""),
             rank_env=getattr(args, "rank_env", ""),
+            extrap_compat=getattr(args, "extrap_compat", False),
         )
+        if options.extrap_compat:
+            return _as_extra_p(paths, args, options)
         if points:
             from callgrove.formats.runs.points import open_points
 
             return open_points([(point, path) for point, path in points], args.from_format or "", options)
         by_name = options.folder_pattern or options.points_file  # which only a folder of runs needs
         return open_paths(paths, args.from_format or ("runs" if by_name else ""), options)
+
+
+def _as_extra_p(paths: Sequence[str], args: argparse.Namespace, options: ReadOptions) -> Experiment | Study:
+    """Nsight exports as Extra-P reads them: it alone has such a way of reading."""
+    if not paths or args.scaling or args.from_format not in (None, "nsight"):
+        raise UsageError("--extrap-compat reads a PATH of Nsight exports: no --point, no --scaling, no other --from")
+    return open_paths(paths, "nsight", options)
 
 
 def _points(args: argparse.Namespace) -> list[list[str]]:

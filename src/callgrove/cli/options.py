@@ -142,6 +142,11 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False) -> N
         default="exclusive",
         help="of runs, take inclusive values instead of exclusive ones",
     )
+    group.add_argument(
+        "--extrap-compat",
+        action="store_true",
+        help="of a folder of Nsight exports, make the series that Extra-P makes, with its defects",
+    )
     names = group.add_mutually_exclusive_group()
     names.add_argument(
         "--folder-pattern",

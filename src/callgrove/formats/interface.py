@@ -68,7 +68,8 @@ class ReadOptions:
     """How to read. `salvage`: keep the complete part of a text that breaks off. `strict`: refuse what the tool that a
     format belongs to would refuse. `folder_pattern` and `points_file` say which parameters the runs of a folder have,
     where names do not. `fold`: of events, make a calling-context profile as well; who only wants the events leaves it
-    out. `rank_env` names the variable of a recorded environment that tells a process's rank."""
+    out. `rank_env` names the variable of a recorded environment that tells a process's rank.
+    `extrap_compat`: of Nsight exports, make the series that Extra-P makes, with its defects."""
 
     salvage: bool = False
     progress: Progress = silent
@@ -77,6 +78,7 @@ class ReadOptions:
     points_file: str = ""
     fold: bool = True
     rank_env: str = ""
+    extrap_compat: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import InputError, NotRecognised
+from callgrove.errors import InputError, NotRecognised, UsageError
 from callgrove.formats.gpu import draft, nsight, rocpd, rpd
 from callgrove.formats.gpu.checking import problems
 from callgrove.formats.gpu.dataset import DataSet
@@ -18,10 +18,12 @@ from callgrove.formats.gpu.draft_writer import DraftWriter
 from callgrove.formats.gpu.dumping import fields
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases
+from callgrove.formats.gpu.nsight_extrap import extra_p_study
 from callgrove.formats.gpu.rocpd_writer import RocpdWriter
 from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.study import Study
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
 
@@ -52,9 +54,10 @@ class GpuFormat:
     def _match_folder(self, source: Source) -> Match | None:
         """A folder is ours if some of its databases are; without an index, at least as many as are no SQLite.
 
-        Where they lie deeper, the folders between may tell more, such as the parameters of runs."""
+        Where they lie deeper, the folders between may tell more, such as the parameters of runs.
+        """
         has_index = (source.folder / INDEX).is_file()
-        reasons, strangers, grade = [], 0, Grade.EXACT if has_index else Grade.WEAK
+        reasons, strangers, grade = [], 0, Grade.EXACT if has_index else Grade.STRONG
         for path in candidates(source.folder, LOOKED_AT):
             if not _is_sqlite(path):
                 strangers += 1
@@ -70,7 +73,9 @@ class GpuFormat:
         except InputError:  # no database, or one too damaged to tell
             return ""
 
-    def read(self, source: Source, options: ReadOptions) -> Experiment:
+    def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
+        if options.extrap_compat:
+            raise UsageError(f"--extrap-compat is for Nsight exports, not for {self.name}")
         found: list[DataSet] = []
         skipped: list[InputWarning] = []
         files = databases(source.paths)
@@ -158,7 +163,14 @@ def _nsight_tables(tables: Collection[str]) -> str:
     return f"a SQLite file with the tables StringIds and {min(others)}" if "StringIds" in tables and others else ""
 
 
-NSIGHT = GpuFormat("nsight", "Nsight Systems export (SQLite)", _nsight_tables, nsight.datasets)
+class NsightFormat(GpuFormat):
+    """Nsight Systems' exports; a folder of them may be read as the study that Extra-P makes of it."""
+
+    def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
+        return extra_p_study(source, options) if options.extrap_compat else super().read(source, options)
+
+
+NSIGHT = NsightFormat("nsight", "Nsight Systems export (SQLite)", _nsight_tables, nsight.datasets)
 
 
 def _draft_tables(tables: Collection[str]) -> str:

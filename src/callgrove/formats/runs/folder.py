@@ -6,6 +6,7 @@ What has no such name is left alone and said, unless nothing has one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -28,6 +29,7 @@ from callgrove.model.run_names import (
 
 __all__ = ["FORMAT"]
 
+PARAMETER = re.compile(r"\.[A-Za-z_]+\d")
 LOOKED_AT = 64  # entries whose names are tried for a match
 TRIED = 2  # entries that are opened for it
 
@@ -43,7 +45,7 @@ class RunsFormat:
             entries = list(islice(_entries(source.path), LOOKED_AT))
             named = [entry for entry in entries if parse_named_file(entry.name) is not None]
             if any(next(runs_in(source.inside(entry)), None) is not None for entry in named[:TRIED]):
-                return Match(Grade.STRONG, f"its entries are named like runs ({named[0].name})")
+                return Match(_grade(named), f"its entries are named like runs ({named[0].name})")
         except (OSError, CallgroveError):  # not ours to read
             return None
         return None
@@ -117,3 +119,9 @@ def _differences(found: Sequence[NamedRun]) -> list[str]:
 def _with_notes(experiment: Experiment, notes: Sequence[str]) -> Experiment:
     added = tuple(InputWarning(Severity.NOTE, note) for note in notes)
     return replace(experiment, warnings=(*added, *experiment.warnings))
+
+
+def _grade(named: Sequence[Path]) -> Grade:
+    """`app.p4.n100` says that it is a run; `node001` and `rank3.db` may as well be places of one run."""
+    stems = [entry.stem if entry.is_file() else entry.name for entry in named]
+    return Grade.EXACT if all(PARAMETER.search(stem) for stem in stems) else Grade.WEAK
