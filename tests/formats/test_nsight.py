@@ -11,7 +11,6 @@ from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
 from callgrove.formats.gpu.nsight import NsightData, datasets
 from callgrove.formats.gpu.sqlite_file import SqliteFile
-from callgrove.formats.interface import Grade
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.experiment import Experiment
 from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export, global_id, small
@@ -233,8 +232,9 @@ def test_ranges_that_were_open_end_with_the_trace_and_marks_last_no_time(tmp_pat
 # -- folders -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_folders_is_claimed_less_than_one_of_exports(tmp_path: Path) -> None:
-    small("N1").write(tmp_path / "app.p4" / "run.sqlite")
-    _, inner = detect(Source.of(tmp_path / "app.p4"))
-    _, outer = detect(Source.of(tmp_path))
-    assert (inner.grade, outer.grade) == (Grade.STRONG, Grade.WEAK)
+@pytest.mark.parametrize(("name", "format_"), [("app.p4", "runs"), ("node001", "nsight"), ("rank3", "nsight")])
+def test_folders_are_runs_if_their_names_say_so(name: str, format_: str, tmp_path: Path) -> None:
+    small("N1").write(tmp_path / name / "run.sqlite")
+    inner, _ = detect(Source.of(tmp_path / name))
+    outer, _ = detect(Source.of(tmp_path))
+    assert (inner.name, outer.name) == ("nsight", format_)

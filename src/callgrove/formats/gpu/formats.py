@@ -76,6 +76,9 @@ class GpuFormat:
     def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
         if options.extrap_compat:
             raise UsageError(f"--extrap-compat is for Nsight exports, not for {self.name}")
+        return self._experiment(source, options)
+
+    def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
         found: list[DataSet] = []
         skipped: list[InputWarning] = []
         files = databases(source.paths)
@@ -103,7 +106,7 @@ class GpuFormat:
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Reads everything; what opening says, and what is strange about events."""
-        return problems(self.read(source, options))
+        return problems(self._experiment(source, options))
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every table with its columns and first rows."""
