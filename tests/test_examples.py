@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from callgrove.examples import example
+from callgrove.examples import example, study_example
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
+from callgrove.modeling.fitting import model_study
+from callgrove.modeling.notation import function_text
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +76,10 @@ def test_ranks_are_unequal_and_helpers_sleep(stencil: Experiment) -> None:
     for profile, _, line in stencil.traces.lines():
         assert (np.diff(line.time_ns) > 0).all()
         assert (line.context < 0).any() == (profile not in first_threads)
+
+
+def test_the_models_of_the_example_are_what_it_was_made_of() -> None:
+    models = model_study(study_example())
+    found = [function_text(models.functions, k) for k in range(4)]
+    shapes = [re.sub(r"-?\d+\.\d+(e-\d+)?", "c", text) for text in found]
+    assert shapes == ["c", "c + c * n^(2)", "c + c * log2(p)^(1) * n^(1)", "c + c * p^(1)"]

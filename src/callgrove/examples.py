@@ -2,6 +2,7 @@
 
     experiment = example()        a stencil program: 4 ranks with 2 threads each, one second
     experiment = gpu_example()    a training program on GPUs: 2 ranks, each with a thread and two streams; events only
+    study = study_example()       the stencil program at 25 points of p (ranks) and n (grid), each measured 3 times
 
 Every rank solves, exchanges halos and waits for its neighbours. Ranks have unequal work, so that the quick ones wait in
 MPI_Waitall. The second thread of each rank helps with the kernel and sleeps meanwhile. Profiles follow from the traces,
@@ -11,8 +12,9 @@ that sums are exact.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,9 +26,11 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.orders import combine_upwards, depths, levels
 from callgrove.model.profiles import Identifier, Interpretation, ProfileKind
+from callgrove.model.study import Study
+from callgrove.model.study_builder import StudyBuilder
 from callgrove.model.traces import ArraySamples, ArraySpans, Samples, SideTable, SpanKind
 
-__all__ = ["example", "gpu_example"]
+__all__ = ["example", "gpu_example", "study_example"]
 
 PERIOD_SEC = 1 / 256
 PERIOD_NS = 3_906_250
@@ -328,3 +332,24 @@ class _Events:
         grids = SideTable(kernels, {name: np.full(len(kernels), size) for name, size in shape.items()})
         columns |= {"depth": none, "context": none}
         return ArraySpans(columns, tuple(self._strings), {"copy": sizes, "kernel": grids})
+
+
+STUDY_RANKS, STUDY_GRIDS = (4, 8, 16, 32, 64), (100, 200, 300, 400, 500)
+STUDY_COSTS: dict[str, Callable[[float, float], float]] = {  # seconds, of p and n
+    "main": lambda p, n: 0.5,
+    "main->solve->kernel": lambda p, n: 2e-5 * n * n,
+    "main->exchange->MPI_Waitall": lambda p, n: 4e-4 * n * math.log2(p),
+    "main->output": lambda p, n: 1e-3 * p,
+}
+
+
+def study_example(seed: int = 11) -> Study:
+    """Weak scaling: the kernel depends on the grid alone, halos also on the ranks, and output is serial."""
+    builder, chance = StudyBuilder(("p", "n"), "example", title="stencil"), random.Random(seed)
+    for ranks in STUDY_RANKS:
+        for grid in STUDY_GRIDS:
+            point = builder.point((ranks, grid))
+            for callpath, cost in STUDY_COSTS.items():
+                noise = [1 + chance.uniform(-0.01, 0.01) for _ in range(3)]
+                builder.add_values(callpath, "time", point, [round(cost(ranks, grid) * by, 6) for by in noise])
+    return builder.build()

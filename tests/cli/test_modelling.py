@@ -25,7 +25,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def _opens(monkeypatch: pytest.MonkeyPatch, study: Study) -> Study:
-    monkeypatch.setattr("callgrove.cli.opening.open_path", lambda *_: study)
+    monkeypatch.setattr("callgrove.cli.opening.open_paths", lambda *_: study)
     return study
 
 

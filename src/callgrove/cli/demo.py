@@ -13,6 +13,7 @@ from callgrove.errors import CallgroveError, UsageError
 
 NAME = "stencil.d"
 GPU_NAME = "train.db"
+STUDY_NAME = "scaling.txt"
 WALK = (
     ("What is it?", ["info", NAME]),
     ("Where does the time go?", ["top", NAME, "--limit", "8"]),
@@ -22,6 +23,8 @@ WALK = (
     ("Down to the source lines:", ["top", NAME, "--by", "line", "--limit", "6"]),
     ("Is it sound?", ["check", NAME]),
     ("A run on GPUs: how busy are they, and where does their time go?", ["summary", GPU_NAME, "--limit", "12"]),
+    ("How does the first program scale?", ["model", STUDY_NAME]),
+    ("What will cost most on 4096 ranks?", ["predict", STUDY_NAME, "--at", "p=4096,n=500"]),
     ("As data:", ["export", NAME, "--table", "values", "--scope", "exclusive", "--limit", "4"]),
 )
 
@@ -34,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.keep is not None:
         folder = Path(args.keep)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (NAME, GPU_NAME):
+        for name in (NAME, GPU_NAME, STUDY_NAME):
             if (folder / name).exists():
                 raise UsageError(f"{folder / name}: is there already; remove it or choose another folder")
         return _walk(folder)
@@ -44,15 +47,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _walk(folder: Path) -> int:
     from callgrove.cli.main import main
-    from callgrove.examples import example, gpu_example
+    from callgrove.examples import example, gpu_example, study_example
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import writer_of
     from callgrove.formats.transfer import write
 
     write(example(), writer_of("hpctoolkit-release"), folder / NAME, WriteOptions())
     write(gpu_example(), writer_of("rocpd-draft"), folder / GPU_NAME, WriteOptions())
+    write(study_example(), writer_of("extrap-text"), folder / STUDY_NAME, WriteOptions())
     print(f"A made-up run of a stencil program on 4 ranks with 2 threads each, as the HPCToolkit database {NAME}.")
-    print(f"And one of a training program on 2 GPUs, as the database {GPU_NAME}.")
+    print(f"One of a training program on 2 GPUs, as the database {GPU_NAME}.")
+    print(f"And times of the first at 25 points of ranks and grid, as the text file {STUDY_NAME}.")
     with contextlib.chdir(folder):
         for question, words in WALK:
             print(f"\n{question}\n$ callgrove {shlex.join(words)}")
