@@ -50,13 +50,17 @@ class Costs:
         return np.where(self.has(values), ranks, -np.inf) if self.metric.aggregation.neutral else ranks
 
     def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
-        """What every view shows of some rows; percent is of `share`. An absent minimum or maximum is an empty cell."""
-        percent, neutral = self.percent(share), self.metric.aggregation.neutral
+        """What every view shows of some rows; percent is of `share`. An absent minimum or maximum is an empty cell, and
+        none is a share of another."""
+        neutral = self.metric.aggregation.neutral
         if not neutral:
-            return Column("exclusive", exclusive), Column("inclusive", inclusive), Column("percent", percent)
-        percent = np.where(self.has(share), percent, np.nan)
+            return (
+                Column("exclusive", exclusive),
+                Column("inclusive", inclusive),
+                Column("percent", self.percent(share)),
+            )
         pair = Column("exclusive", exclusive, neutral), Column("inclusive", inclusive, neutral)
-        return *pair, Column("percent", percent, np.nan)
+        return *pair, Column("percent", [None] * len(share))
 
 
 def select(experiment: Experiment, ranks: Container[int] | None, threads: Container[int] | None) -> Ints | None:
