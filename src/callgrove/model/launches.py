@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Ints
+from callgrove.model.grouping import Directory, distinct, packed
 
 __all__ = ["launch_calls"]
 
@@ -24,17 +25,27 @@ def launch_calls(
     """
     if not len(call_correlation):
         return np.full(len(correlation), ABSENT, np.int64)
-    order = np.lexsort((call_start, call_correlation, call_process))
-    pairs = np.stack([np.append(call_process[order], process), np.append(call_correlation[order], correlation)])
-    _, number = np.unique(pairs, axis=1, return_inverse=True)
-    own, asked = np.split(number.reshape(-1), [len(order)])
+    both = np.append(call_process, process), np.append(call_correlation, correlation)
+    keys = packed(*both)
+    own, asked = np.split(distinct(*both)[1] if keys is None else keys, [len(call_process)])
+    number = Directory(own, np.arange(len(own)))
+    if not number.is_unique:
+        number_of = _innermost(own, asked, call_start, start)
+    else:
+        number_of = number[asked]
+    return np.where(correlation != ABSENT, number_of, ABSENT)
+
+
+def _innermost(own: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> Ints:
+    """Of calls with equal keys the one that started last, before the operation where its start is given."""
+    order = np.lexsort((call_start, own))
+    own, call_start = own[order], call_start[order]
     first, last = (np.searchsorted(own, asked, side=side) for side in ("left", "right"))
     place = last - 1
     if start is not None:
-        _, rank = np.unique(np.append(call_start[order], start), return_inverse=True)
+        _, rank = np.unique(np.append(call_start, start), return_inverse=True)
+        _, key = np.unique(np.append(own, asked), return_inverse=True)
         width = int(rank.max(initial=0)) + 1
-        begun, when = np.split(rank.reshape(-1), [len(order)])
-        place = np.maximum(np.searchsorted(own * width + begun, asked * width + when, side="right") - 1, first)
-    return np.where(
-        (first < last) & (correlation != ABSENT), np.append(order, ABSENT)[np.minimum(place, len(order))], ABSENT
-    )
+        begun, when = np.split(key.reshape(-1) * width + rank.reshape(-1), [len(own)])
+        place = np.maximum(np.searchsorted(begun, when, side="right") - 1, first)
+    return np.where(first < last, np.append(order, ABSENT)[np.minimum(place, len(order))], ABSENT)

@@ -26,6 +26,7 @@ import numpy as np
 from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
+from callgrove.model.grouping import distinct
 from callgrove.model.intervals import exclusive_length, fair_share, nesting, usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.metrics import Metric, Scope
@@ -161,12 +162,10 @@ class SpanFolding:
 
     def _contexts_of(self, part: _Part, rows: Ints, above: Ids) -> Ids:
         """The context of each row below the one above it; new ones are made."""
-        keys = np.stack([above.astype(np.int64), part.kind[rows].astype(np.int64), part.name[rows].astype(np.int64)])
         if not len(rows):
             return np.empty(0, np.int32)
-        different, number = np.unique(keys, axis=1, return_inverse=True)
-        made = np.array([self._context(*key) for key in different.T.tolist()], np.int32)
-        return made[number.reshape(-1)]
+        different, number = distinct(above, part.kind[rows], part.name[rows])
+        return np.array([self._context(*key) for key in different.T.tolist()], np.int32)[number]
 
     def _context(self, parent: int, kind: int, name: int) -> int:
         known = self._contexts.get((parent, kind, name))
@@ -256,9 +255,8 @@ def _summed(part: _Part, context: Ids, measured: Sequence[tuple[str, Ints, Array
     rows = np.concatenate([own for _, own, _ in measured])
     value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
     metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
-    keys = np.stack([part.profile[rows], context[rows], metric]).astype(np.int64)
-    different, number = np.unique(keys, axis=1, return_inverse=True)
-    sums = np.bincount(number.reshape(-1), value, different.shape[1])
+    different, number = distinct(part.profile[rows], context[rows], metric)
+    sums = np.bincount(number, value, different.shape[1])
     kept = sums != 0
     profile, where, row = (column[kept].astype(np.int32) for column in different)
     return profile, where, row, sums[kept]

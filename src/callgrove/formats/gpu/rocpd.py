@@ -14,13 +14,13 @@ event table, not all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import CorruptFile, UnsupportedVersion
-from callgrove.formats.gpu.dataset import CounterRows, Device, Lane, Process
+from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Process
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_schema import COLUMNS
@@ -28,6 +28,7 @@ from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import Severity
+from callgrove.model.grouping import distinct
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
 
@@ -37,6 +38,7 @@ METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
 LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
+MOST_KEPT = 1 << 22  # rows of the event table
 KIND_OF_CATEGORY = {  # by the word before the first underscore
     "HIP": SpanKind.API,
     "HSA": SpanKind.API,
@@ -107,11 +109,34 @@ def tables_of(suffix: str) -> tuple[EventTable, ...]:
     )
 
 
+class EventRows:
+    """Rows of the event table by their id, which as a rule counts them."""
+
+    def __init__(self, cells: Cells) -> None:
+        ids = cells["id"]
+        self._cells = {name: np.append(column, MISSING) for name, column in cells.items()}
+        self._first, self._n = (int(ids[0]) if len(ids) else 0), len(ids)
+        counted = np.array_equal(ids, np.arange(self._first, self._first + self._n))
+        self._lookup = None if counted else Lookup(ids, np.arange(self._n))
+
+    def has(self, columns: Collection[str]) -> bool:
+        return set(columns) <= set(self._cells)
+
+    def of(self, ids: Ints, columns: Collection[str]) -> Cells:
+        """Columns for these ids; absent where there is no such row."""
+        if self._lookup is not None:
+            place: Array = self._lookup[ids]
+        else:
+            place = np.where((ids >= self._first) & (ids < self._first + self._n), ids - self._first, ABSENT)
+        return {name: self._cells[name][place] for name in columns}
+
+
 class RocpdData(TableData):
     """One process's tables."""
 
     def __init__(self, file: SqliteFile, suffix: str) -> None:
         super().__init__(file, tables_of(suffix))
+        self._kept_events: EventRows | None = None
         self.suffix = suffix
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
@@ -250,7 +275,15 @@ class RocpdData(TableData):
     # -- events ------------------------------------------------------------------------------------------------------
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
-        self._event_rows = self._event(cells["event_id"]) if "event_id" in cells else {}
+        wanted = {column for name in columns for column in self._from_event(table, name)}
+        self._event_rows = self._event(cells["event_id"], wanted) if "event_id" in cells and wanted else {}
+
+    @staticmethod
+    def _from_event(table: EventTable, column: str) -> Sequence[str]:
+        """The columns of the event table that an event column is made of."""
+        if column in ("correlation", "parent_correlation"):
+            return ("stack_id",) if column == "correlation" else ("parent_stack_id",)
+        return ("category_id",) if column == "category" or "event_id" in table.needs.get(column, ()) else ()
 
     def made(self, table: EventTable, column: str, cells: Cells) -> Array:
         event = self._event_rows
@@ -267,15 +300,34 @@ class RocpdData(TableData):
         }
         return make[column]()
 
-    def _event(self, ids: Ints) -> Cells:
-        """The rows of the event table with these ids; absent where there is none."""
-        columns = {"id": INTEGER, "category_id": INTEGER, "stack_id": INTEGER, "parent_stack_id": INTEGER}
-        known = ids[ids != MISSING]
-        span = (int(known.min()), int(known.max())) if len(known) else (0, -1)
-        rows = [dict(part) for part in self._file.chunks(self._table("event"), columns, between=span)]
-        found = {name: np.concatenate([part[name] for part in rows] or [np.empty(0, np.int64)]) for name in columns}
-        place = Lookup(found.pop("id"), np.arange(len(found["stack_id"])))[ids]
-        return {name: np.append(cells, MISSING)[place] for name, cells in found.items()}
+    def events(self, columns: Sequence[str]) -> Iterator[Events]:
+        try:
+            yield from super().events(columns)
+        finally:
+            self._kept_events = None
+
+    def _event(self, ids: Ints, wanted: Collection[str]) -> Cells:
+        """Columns of the rows of the event table with these ids; absent where there is none.
+
+        A table that is not large is read once and kept while events are read: it is smaller than they are.
+        """
+        columns = ("id", *sorted(wanted))
+        kept = self._kept_events
+        if kept is None or not kept.has(columns):
+            if self._n_event_rows <= MOST_KEPT:
+                cells = self._file.table(self._table("event"), dict.fromkeys(columns, INTEGER))
+                kept = self._kept_events = EventRows(cells)
+            else:
+                known = ids[ids != MISSING]
+                span = (int(known.min()), int(known.max())) if len(known) else (0, -1)
+                rows = list(self._file.chunks(self._table("event"), dict.fromkeys(columns, INTEGER), between=span))
+                nothing = [np.empty(0, np.int64)]
+                kept = EventRows({n: np.concatenate([part[n] for part in rows] or nothing) for n in columns})
+        return kept.of(ids, columns[1:])
+
+    @cached_property
+    def _n_event_rows(self) -> int:
+        return self._file.count(self._table("event"))
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "kernel_id" in cells:
@@ -297,9 +349,12 @@ class RocpdData(TableData):
             return names
         columns, between = {"id": INTEGER, "extdata": TEXT}, (int(ids.min()), int(ids.max()))
         for part in self._file.chunks(self._table("event"), columns, between, unlike=("extdata", "{}")):
-            broken = sum(not is_json(text) for text in part["extdata"])
-            self.count_of_chunk(Severity.NOTE, f"{self._table('event')}.extdata: {{}} texts are no JSON", broken)
-            messages = self._names.numbers([json_strings(text).get("message") for text in part["extdata"]])
+            texts = set(part["extdata"].tolist())
+            broken = {text for text in texts if not is_json(text)}
+            n_broken = sum(text in broken for text in part["extdata"]) if broken else 0
+            self.count_of_chunk(Severity.NOTE, f"{self._table('event')}.extdata: {{}} texts are no JSON", n_broken)
+            message = {text: json_strings(text).get("message") for text in texts}
+            messages = self._names.numbers([message[text] for text in part["extdata"].tolist()])
             found = Lookup(part["id"], messages)[ids]
             names[rows] = np.where(found >= 0, found, names[rows])
         return names
@@ -323,9 +378,8 @@ class RocpdData(TableData):
             for column in ("agent_id", "dst_agent_id", "src_agent_id"):
                 unknown = (cells[column] != MISSING) & (self._agents[cells[column]] < 0)
                 self.leads_nowhere(f"{table.name}.{column}", int(unknown.sum()))
-            pairs, where = np.unique(np.stack([device, stream]), axis=1, return_inverse=True)
-            lanes = np.array([self._streams[int(d), int(s)] for d, s in pairs.T], np.int32)
-            return lanes[where.reshape(-1)]
+            pairs, where = distinct(device, stream)
+            return np.array([self._streams[int(d), int(s)] for d, s in pairs.T], np.int32)[where]
         column, known = ("track_id", self._track_lanes) if "track_id" in cells else ("tid", self._threads)
         lane = known[cells[column]]
         self.leads_nowhere(f"{table.name}.{column}", int(((lane < 0) & (cells[column] != MISSING)).sum()))
