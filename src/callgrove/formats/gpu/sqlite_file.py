@@ -7,7 +7,8 @@ Specification: gpu-traces.md 1.1-1.3. Deviations that real files show:
     '' or text in a column of numbers      absent, and counted
     text that is not UTF-8                 decoded with replacement characters
 
-Views, triggers and any other SQL of the file are never run.
+Views, triggers and any other SQL of the file are never run. Where nobody writes, tables are read from the file's pages
+(pages.py); what is unusual there, SQLite reads, from that row on.
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ from urllib.parse import quote
 
 import numpy as np
 
+from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile, InputError, NotRecognised
+from callgrove.formats.gpu.pages import Pages, Unusual
+from callgrove.formats.gpu.pages_tables import PageRows, TableLayout, layout_of, rows_of
 from callgrove.model.arrays import Array, Floats, Ints
+from callgrove.model.grouping import distinct
 
-__all__ = ["MISSING", "Cells", "SqliteFile", "Type", "header_problem"]
+__all__ = ["MISSING", "Cells", "SqliteFile", "Type", "header_problem", "is_unfinished"]
 
 MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
 CHUNK_ROWS = 1 << 16
+FEW_PAGES = 4  # SQLite is faster with a table of fewer
 SECONDS_TO_WAIT = 0.2  # for the lock of a writer
 MISSING = int(np.iinfo(np.int64).min)  # an absent integer; no time, size or id is that small
 
@@ -69,7 +75,7 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
     page = int.from_bytes(head[16:18], "big")
     page = 65536 if page == 1 else page
     pages = int.from_bytes(head[28:32], "big")
-    if pages * page > size and head[24:28] == head[92:96] and not _unfinished(path):
+    if pages * page > size and head[24:28] == head[92:96] and not is_unfinished(path):
         return CorruptFile(
             path,
             "SQLite pages",
@@ -80,7 +86,7 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
     return None
 
 
-def _unfinished(path: Path) -> bool:
+def is_unfinished(path: Path) -> bool:
     """Is there a write-ahead log or a journal, so that the file alone is not all?"""
     really = path.resolve()  # SQLite looks beside the file that a link leads to
     return any(really.with_name(really.name + suffix).exists() for suffix in ("-wal", "-journal"))
@@ -99,6 +105,8 @@ class SqliteFile:
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _readers: int = 0
     _textual: set[bool] = field(default_factory=set)  # whether times were seen that are text, or numbers
+    _pages: Pages | None = field(default=None, repr=False)
+    _layouts: dict[str, TableLayout] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, path: Path) -> SqliteFile:
@@ -113,7 +121,7 @@ class SqliteFile:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if problem := header_problem(path, head, size):
             raise problem
-        opened = cls(path, _unfinished(path))
+        opened = cls(path, is_unfinished(path))
         if not opened.tables:
             raise NotRecognised(f"{path}: a SQLite database without any table")
         return opened
@@ -145,11 +153,11 @@ class SqliteFile:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = None
+        self._connection = self._pages = None
 
     def __getstate__(self) -> dict[str, object]:
         """A worker makes its own connection."""
-        return {**self.__dict__, "_connection": None, "_readers": 0}
+        return {**self.__dict__, "_connection": None, "_readers": 0, "_pages": None}
 
     def errors(self, section: str) -> _Errors:
         return _Errors(self.path, section)
@@ -182,17 +190,34 @@ class SqliteFile:
         if table not in self.tables:
             return 0
         with self.errors(table), self.reading() as connection:
-            return int(connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
+            try:
+                return self._from_pages.n_rows(self._from_pages.leaves(self._layout(table).root))
+            except Unusual:
+                return int(connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
+
+    @property
+    def _from_pages(self) -> Pages:
+        """The pages of the file, for as long as somebody reads."""
+        if self.live:
+            raise Unusual("somebody may be writing")
+        if self._pages is None:
+            self._pages = Pages(FileBytes(self.path))
+        return self._pages
+
+    def _layout(self, table: str) -> TableLayout:
+        if table not in self._layouts:
+            with self.reading() as connection:
+                self._layouts[table] = layout_of(connection, table)
+        return self._layouts[table]
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """The different combinations of some integer columns; columns that are missing read as absent."""
         if table not in self.tables:
             return set()
-        wanted = ", ".join(quoted(name) if name in self.tables[table] else "NULL" for name in columns)
-        with self.errors(table), self.reading() as connection:
-            rows = connection.execute(f"SELECT DISTINCT {wanted} FROM {quoted(table)}").fetchall()
-        places = [f"{table}.{name}" for name in columns]
-        return {tuple(self._integer(p, cell) for p, cell in zip(places, row, strict=True)) for row in rows}
+        found: set[tuple[int, ...]] = set()
+        for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
+            found |= set(zip(*distinct(*(cells[name] for name in columns))[0].tolist(), strict=True))
+        return found
 
     def root_offsets(self) -> dict[str, int]:
         """Where the first page of every table lies."""
@@ -232,6 +257,65 @@ class SqliteFile:
         if between is None:
             for name in columns:  # who reads a table again counts again
                 self.strange.pop(f"{table}.{name}", None)
+        last: int | None = None
+        with self.errors(table), self.reading():
+            try:
+                for rows in self._page_rows(table, columns, between, unlike):
+                    yield self._page_cells(table, columns, rows)
+                    last = int(rows.rowid[-1])
+            except Unusual:
+                if last is not None:
+                    low, high = between or (-(2**63), 2**63 - 1)
+                    between = max(low, last + 1), high
+                if between is None or between[0] <= between[1]:
+                    yield from self._sql_cells(table, columns, between, unlike)
+
+    def _page_rows(
+        self,
+        table: str,
+        columns: Mapping[str, Type],
+        between: tuple[int, int] | None,
+        unlike: tuple[str, str] | None,
+    ) -> Iterator[PageRows]:
+        layout, there = self._layout(table), {*self.tables[table], "rowid"}
+        if unlike is not None and unlike[0] not in there:
+            unlike = None
+        known = [name for name in columns if name in there]
+        if not {*known, *(unlike or ())[:1]} <= set(layout.columns):
+            raise Unusual("a column that is not stored")
+        if len(self._from_pages.leaves(layout.root).page) < FEW_PAGES:
+            raise Unusual("a small table")
+        yield from rows_of(self._from_pages, layout, known, between, unlike)
+
+    def _page_cells(self, table: str, columns: Mapping[str, Type], rows: PageRows) -> Cells:
+        known = {*self.tables[table], "rowid"}
+        out: dict[str, Array] = {}
+        for name, type_ in columns.items():
+            place = f"{table}.{name}"
+            if name not in known:
+                out[name] = _absent(len(rows), type_)
+            elif type_ is Type.TEXT or (type_ is Type.TIME and rows.kinds(name)[0]):
+                out[name] = self._typed(place, rows.objects(name), type_)
+            elif type_ is Type.REAL:
+                out[name], other = rows.reals(name)
+                if len(other):
+                    out[name][other] = self._reals(place, rows.objects(name, other))
+            else:
+                if type_ is Type.TIME and rows.kinds(name)[1]:
+                    self._note_times(table, {False})
+                out[name], other = rows.integers(name, MISSING)
+                if len(other):
+                    out[name] = out[name].copy()
+                    out[name][other] = self._integers(place, rows.objects(name, other))
+        return out
+
+    def _sql_cells(
+        self,
+        table: str,
+        columns: Mapping[str, Type],
+        between: tuple[int, int] | None,
+        unlike: tuple[str, str] | None,
+    ) -> Iterator[Cells]:
         known = {*self.tables[table], "rowid"}
         wanted = ", ".join(quoted(name) if name in self.tables[table] else name for name in columns if name in known)
         conditions: list[tuple[str, Sequence[int | str]]] = []
@@ -241,7 +325,7 @@ class SqliteFile:
             conditions.append((f"{quoted(unlike[0])} IS NOT ?", unlike[1:]))
         where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
         query = f"SELECT {wanted or 'NULL'} FROM {quoted(table)} WHERE {where} ORDER BY rowid"
-        with self.errors(table), self.reading() as connection:
+        with self.reading() as connection:
             cursor = connection.execute(query, [value for _, values in conditions for value in values])
             while fetched := cursor.fetchmany(CHUNK_ROWS):
                 yield self._cells(table, columns, known, fetched)
@@ -252,8 +336,10 @@ class SqliteFile:
         given = iter(zip(*fetched, strict=True))
         out: dict[str, Array] = {}
         for name, type_ in columns.items():
-            cells = next(given) if name in known else (None,) * len(fetched)
-            out[name] = self._typed(f"{table}.{name}", cells, type_)
+            if name in known:
+                out[name] = self._typed(f"{table}.{name}", next(given), type_)
+            else:
+                out[name] = _absent(len(fetched), type_)
         return out
 
     def _typed(self, place: str, cells: Sequence[object], type_: Type) -> Array:
@@ -268,22 +354,24 @@ class SqliteFile:
         return self._integers(place, cells)
 
     def _integers(self, place: str, cells: Sequence[object]) -> Ints:
-        try:
+        if set(map(type, cells)) <= {int}:  # NumPy would also make numbers of other things
             return np.fromiter(cells, np.int64, len(cells))
-        except (TypeError, ValueError, OverflowError):
-            return np.array([self._integer(place, cell) for cell in cells], np.int64)
+        return np.array([self._integer(place, cell) for cell in cells], np.int64)
 
     def _times(self, place: str, cells: Sequence[object]) -> Ints:
-        table = place.partition(".")[0]
         known = {isinstance(cell, str) for cell in cells if cell is not None}
+        self._note_times(place.partition(".")[0], known)
+        if True not in known:
+            return self._integers(place, cells)
+        return np.array([self._date(place, cell) for cell in cells], np.int64)
+
+    def _note_times(self, table: str, known: set[bool]) -> None:
+        """Whether times were met that are text, or that are not; never both."""
         if len(known | self._textual) > 1:
             raise CorruptFile(
                 self.path, table, expected="times that are all numbers, or all dates", found="both in one file"
             )
         self._textual |= known
-        if True not in known:
-            return self._integers(place, cells)
-        return np.array([self._date(place, cell) for cell in cells], np.int64)
 
     def _date(self, place: str, cell: object) -> int:
         if cell is None:
@@ -309,24 +397,22 @@ class SqliteFile:
         return int(number)
 
     def _reals(self, place: str, cells: Sequence[object]) -> Floats:
-        try:
+        if set(map(type, cells)) <= {float}:
             return np.fromiter(cells, np.float64, len(cells))
-        except (TypeError, ValueError):
-            out = np.full(len(cells), np.nan)
-            for k, cell in enumerate(cells):
-                number = _number(cell)
-                if number is not None:
-                    out[k] = number
-                elif cell is not None and cell != "":
-                    self.strange[place] += 1
-            return out
+        out = np.full(len(cells), np.nan)
+        for k, cell in enumerate(cells):
+            number = _number(cell)
+            if number is not None:
+                out[k] = number
+            elif cell is not None and cell != "":
+                self.strange[place] += 1
+        return out
 
     def table(self, table: str, columns: Mapping[str, Type]) -> Cells:
         """All rows at once, for the small tables."""
         parts = list(self.chunks(table, columns))
         if not parts:
-            dtypes = {Type.REAL: np.float64, Type.TEXT: np.object_}
-            return {name: np.empty(0, dtypes.get(type_, np.int64)) for name, type_ in columns.items()}
+            return {name: _absent(0, type_) for name, type_ in columns.items()}
         return {name: np.concatenate([part[name] for part in parts]) for name in columns}
 
 
@@ -353,6 +439,13 @@ class _Errors:
 def quoted(name: str) -> str:
     """A name of the file's schema inside an SQL text."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _absent(n: int, type_: Type) -> Array:
+    """A column of a table that does not have it."""
+    if type_ is Type.TEXT:
+        return np.full(n, None, object)
+    return np.full(n, np.nan) if type_ is Type.REAL else np.full(n, MISSING)
 
 
 def _text(cell: object) -> str | None:

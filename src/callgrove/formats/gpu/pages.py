@@ -1,0 +1,292 @@
+"""SQLite's table b-trees, read straight from the bytes of a file that nobody writes.
+
+Specification: sqlite.org/fileformat2.html. SQLite hands out rows one value at a time; a trace has millions of rows of
+the same few shapes, so here a batch of pages is taken apart at once.
+
+    file         page 1 | page 2 | ...             all of one size; the header of 100 bytes stands in page 1
+    interior     0x05  n cells  rightmost child    cells: child page (u32), last row id below it (varint)
+    leaf         0x0d  n cells                     cells: payload size (varint), row id (varint), record, [u32 overflow]
+    record       header size, serial types (varints), then the values, big-endian and as short as they can be
+
+A page's cells are found by an array of u16 after its header. A record that does not fit its page goes on in a chain of
+overflow pages, each u32 next page (0: none) and then bytes.
+
+Nothing is repaired and nothing is guessed: whatever does not look as it should, tables without row ids included, is
+`Unusual`, and whoever reads leaves the rest to SQLite. Every offset is checked before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.errors import CallgroveError
+from callgrove.model.arrays import Array, Ints
+
+__all__ = ["Bytes", "Leaves", "Pages", "RowBatch", "Unusual"]
+
+UTF8 = 1
+INTERIOR, LEAF = 0x05, 0x0D
+DEEPEST = 20  # levels; SQLite's own limit
+LEAST_USABLE = 480
+BATCH_BYTES = 8 << 20
+BATCH_ROWS = 1 << 16
+HIGH_BITS = np.uint64(0x80)
+LAST_ROWID = int(np.iinfo(np.int64).max)
+
+
+class Unusual(Exception):
+    """Something that is left to SQLite."""
+
+
+class Bytes:
+    """Bytes that can be read as numbers of 8 bytes at any place."""
+
+    def __init__(self, data: Array) -> None:
+        if len(data) < 8:
+            raise Unusual("fewer bytes than one number has")
+        self.data = data
+        self._last = len(data) - 8
+        self._words = np.ndarray((len(data) - 7,), np.dtype("=u8"), data, 0, (1,))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def words(self, at: Ints) -> Array:
+        """The 8 bytes at each place as one big-endian number; past the end of all bytes come zeros."""
+        if len(at) and (int(at.min()) < 0 or int(at.max()) > self._last):
+            return self._words_at_the_end(at)
+        return self._words[at].byteswap(inplace=True)
+
+    def _words_at_the_end(self, at: Ints) -> Array:
+        if int(at.min()) < 0 or int(at.max()) >= len(self.data):
+            raise Unusual("a place outside of the file")
+        near = np.minimum(at, self._last)
+        return self._words[near].byteswap(inplace=True) << (8 * (at - near)).astype(np.uint64)
+
+    def varints(self, at: Ints) -> tuple[Ints, Ints]:
+        """The numbers of variable length at these places, as signed ones, and how many bytes each takes."""
+        return self._varints(self.words(at), at)
+
+    def two_varints(self, at: Ints) -> tuple[Ints, Ints, Ints]:
+        """Two such numbers, one after the other, and how many bytes both take."""
+        word = self.words(at)
+        first, long = self._varints(word, at)
+        if int(long.max(initial=0)) > 3:  # then 8 bytes may not hold both
+            second, wide = self.varints(at + long)
+        else:
+            second, wide = self._varints(word << (8 * long).astype(np.uint64), at + long, 8 - long)
+        return first, second, long + wide
+
+    def _varints(self, word: Array, at: Ints, known: Ints | None = None) -> tuple[Ints, Ints]:
+        """From the 8 bytes at a place, of which the first `known` ones are there."""
+        more = word >> np.uint64(63)
+        if not more.any():
+            return (word >> np.uint64(56)).astype(np.int64), np.ones(len(at), np.int64)
+        value, length = (word >> np.uint64(56)) & np.uint64(0x7F), np.ones(len(at), np.uint64)
+        for shift in range(48, -8, -8):
+            length += more
+            byte = word >> np.uint64(shift)
+            value = np.where(more, (value << np.uint64(7)) | (byte & np.uint64(0x7F)), value)
+            more &= (byte >> np.uint64(7)) & np.uint64(1)
+            if not more.any():
+                if known is not None and (length.view(np.int64) > known).any():
+                    return self.varints(at)
+                return value.view(np.int64), length.view(np.int64)
+        if known is not None:
+            return self.varints(at)
+        nine = np.flatnonzero(more)  # eight bytes say that there are more: the ninth counts in full
+        value[nine] = (value[nine] << np.uint64(8)) | (self.words(at[nine] + 8) >> np.uint64(56))
+        length[nine] += np.uint64(1)
+        return value.view(np.int64), length.view(np.int64)
+
+    def u16(self, at: Ints) -> Ints:
+        return (self.words(at) >> np.uint64(48)).astype(np.int64)
+
+    def u32(self, at: Ints) -> Ints:
+        return (self.words(at) >> np.uint64(32)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaf pages of a table in order, and the last row id that each may hold."""
+
+    page: Ints
+    last_rowid: Ints
+
+    def between(self, low: int, high: int) -> Leaves:
+        """Those that may hold row ids from low to high."""
+        first, last = (int(k) for k in np.searchsorted(self.last_rowid, [low, high], side="left"))
+        return Leaves(self.page[first : last + 1], self.last_rowid[first : last + 1])
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows of some leaf pages: row id, where the record begins, its size, and how much of it stands in the page."""
+
+    rowid: Ints
+    start: Ints
+    size: Ints
+    local: Ints
+
+    def take(self, rows: Array) -> RowBatch:
+        return RowBatch(self.rowid[rows], self.start[rows], self.size[rows], self.local[rows])
+
+    def __len__(self) -> int:
+        return len(self.rowid)
+
+
+class Pages:
+    """The pages of one file."""
+
+    def __init__(self, file: FileBytes) -> None:
+        try:
+            head = file.copy(0, 100, "SQLite header")
+            page_size = int.from_bytes(head[16:18], "big")
+            self.size = 65536 if page_size == 1 else page_size
+            self.usable = self.size - head[20]
+            if self.size & (self.size - 1) or self.size < 512 or self.usable < LEAST_USABLE:
+                raise Unusual(f"pages of {self.size} bytes")
+            if int.from_bytes(head[56:60], "big") != UTF8:
+                raise Unusual("text that is not UTF-8")
+            self.count = file.size // self.size
+            self.bytes = Bytes(file.array(np.uint8, self.count * self.size, 0, "SQLite pages"))
+        except CallgroveError as error:
+            raise Unusual(str(error)) from error
+        self._spilled = 0
+        self._leaves: dict[int, Leaves] = {}
+
+    def _begin(self, pages: Ints) -> Ints:
+        """Where pages begin."""
+        if len(pages) and (int(pages.min()) < 1 or int(pages.max()) > self.count):
+            raise Unusual("a page outside of the file")
+        return (pages - 1) * self.size
+
+    def _header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
+        """Where the b-tree part of pages begins, its kind, and the number of cells."""
+        at = self._begin(pages) + np.where(pages == 1, 100, 0)
+        word = self.bytes.words(at)
+        return at, word >> np.uint64(56), ((word >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.int64)
+
+    # -- the tree ----------------------------------------------------------------------------------------------------
+
+    def leaves(self, root: int) -> Leaves:
+        """All leaf pages of a table."""
+        if root not in self._leaves:
+            self._leaves[root] = self._find_leaves(root)
+        return self._leaves[root]
+
+    def _find_leaves(self, root: int) -> Leaves:
+        pages, last = np.array([root], np.int64), np.array([LAST_ROWID], np.int64)
+        visited = 1
+        for _ in range(DEEPEST):
+            at, kind, n_cells = self._header(pages)
+            if (kind == LEAF).all():
+                if (last[1:] <= last[:-1]).any():
+                    raise Unusual("row ids that do not rise")
+                return Leaves(pages, last)
+            if (kind != INTERIOR).any():
+                raise Unusual("a page that belongs to no table")
+            visited += int(n_cells.sum()) + len(pages)
+            if visited > self.count:
+                raise Unusual("pages that are used twice")
+            pages, last = self._children(pages, at, n_cells, last)
+        raise Unusual("a tree without an end")
+
+    def _children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """The children of interior pages, in order, and the last row id below each."""
+        cell = self._cells(pages, at + 12, n_cells, 5)
+        key, _ = self.bytes.varints(cell + 4)
+        place = np.cumsum(n_cells + 1) - 1  # of the rightmost ones among all
+        children, bounds = np.empty(len(cell) + len(pages), np.int64), np.empty(len(cell) + len(pages), np.int64)
+        others = np.ones(len(children), np.bool_)
+        others[place] = False
+        children[place], bounds[place] = self.bytes.u32(at + 8), last
+        children[others], bounds[others] = self.bytes.u32(cell), key
+        return children, bounds
+
+    def _cells(self, pages: Ints, array_at: Ints, n_cells: Ints, least: int) -> Ints:
+        """Where the cells of pages begin."""
+        begin, total = self._begin(pages), int(n_cells.sum())
+        within = np.arange(total) - np.repeat(np.cumsum(n_cells) - n_cells, n_cells)
+        array_end = array_at + 2 * n_cells
+        if (array_end > begin + self.usable).any():
+            raise Unusual("more cells than a page has room for")
+        pointer = self.bytes.u16(np.repeat(array_at, n_cells) + 2 * within)
+        cell = np.repeat(begin, n_cells) + pointer
+        if (cell < np.repeat(array_end, n_cells)).any() or (pointer > self.usable - least).any():
+            raise Unusual("a cell outside of its page")
+        return cell
+
+    # -- the rows ----------------------------------------------------------------------------------------------------
+
+    def n_rows(self, leaves: Leaves) -> int:
+        return int(self._header(leaves.page)[2].sum())
+
+    def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
+        """The rows of leaf pages, some pages at a time."""
+        first, most = 0, max(1, BATCH_BYTES // self.size)
+        before = -LAST_ROWID - 1
+        while first < len(leaves.page):
+            pages = leaves.page[first : first + most]
+            at, kind, n_cells = self._header(pages)
+            if (kind != LEAF).any():
+                raise Unusual("a page that is no leaf")
+            n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
+            found = self._rows(pages[:n], at[:n], n_cells[:n])
+            first += n
+            if not len(found):
+                continue
+            if int(found.rowid[0]) < before or (found.rowid[1:] <= found.rowid[:-1]).any():
+                raise Unusual("row ids that do not rise")
+            before = int(found.rowid[-1])
+            yield found
+
+    def _rows(self, pages: Ints, at: Ints, n_cells: Ints) -> RowBatch:
+        cell = self._cells(pages, at + 8, n_cells, 4)
+        size, rowid, long = self.bytes.two_varints(cell)
+        start = cell + long
+        if (size < 0).any():
+            raise Unusual("a record of a negative size")
+        local = self._local(size)
+        end = start + local + np.where(local < size, 4, 0)
+        if (end > np.repeat(self._begin(pages), n_cells) + self.usable).any():
+            raise Unusual("a record that leaves its page")
+        return RowBatch(rowid, start, size, local)
+
+    def _local(self, size: Ints) -> Ints:
+        """How much of a record stands in its page."""
+        most = self.usable - 35
+        if not len(size) or int(size.max()) <= most:
+            return size
+        least = (self.usable - 12) * 32 // 255 - 23
+        some = least + (size - least) % (self.usable - 4)
+        return np.where(size <= most, size, np.where(some <= most, some, least))
+
+    def spilled(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
+        """The records of rows put together from their overflow pages, as far as `wanted` bytes."""
+        self._spilled += int(wanted.sum())
+        if self._spilled > 4 * len(self.bytes) or (wanted > rows.size).any():
+            raise Unusual("records that share their pages")
+        parts = [b"\0" * 8]
+        for k, length in enumerate(wanted.tolist()):
+            parts.append(self._chain(int(rows.start[k]), int(rows.local[k]), length))
+        start = np.cumsum([len(part) for part in parts[:-1]])
+        data = np.frombuffer(b"".join([*parts, b"\0" * 8]), np.uint8)
+        return Bytes(data), RowBatch(rows.rowid, start, rows.size, wanted)
+
+    def _chain(self, start: int, local: int, wanted: int) -> bytes:
+        data = self.bytes.data
+        out = [data[start : start + local].tobytes()]
+        missing, at = wanted - local, start + local
+        while missing > 0:
+            page = int.from_bytes(data[at : at + 4].tobytes(), "big")
+            if not 1 <= page <= self.count:
+                raise Unusual("an overflow page outside of the file")
+            at = (page - 1) * self.size
+            out.append(data[at + 4 : at + 4 + min(missing, self.usable - 4)].tobytes())
+            missing -= self.usable - 4
+        return b"".join(out)[:wanted]

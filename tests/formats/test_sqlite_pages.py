@@ -1,0 +1,338 @@
+"""Tables read from the pages of a file are what sqlite3 gives: all types, page sizes, overflow, damage."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.errors import CallgroveError
+from callgrove.formats.gpu import sqlite_file
+from callgrove.formats.gpu.pages import Pages, Unusual
+from callgrove.formats.gpu.pages_tables import layout_of, rows_of
+from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
+
+BIG = 2**63
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_tables_too() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_file, "FEW_PAGES", 0)
+        yield
+
+
+NUMBERS = st.one_of(
+    st.none(),
+    st.integers(-BIG, BIG - 1),
+    st.integers(-130, 130),
+    st.sampled_from([0, 1, 127, 128, -129, 2**15, -(2**15), 2**23, 2**31, -(2**31) - 1, 2**47, -(2**47), 2**62]),
+    st.floats(allow_nan=False),
+)
+TEXTS = st.one_of(st.text(max_size=40), st.binary(max_size=40), st.integers(0, 3000).map(lambda n: "ab" * n))
+CELLS = st.one_of(NUMBERS, TEXTS)
+
+
+@contextmanager
+def connect(path: Path, page_size: int = 4096) -> Iterator[sqlite3.Connection]:
+    """One transaction, and no wait for the disk."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        for pragma in (f"page_size={page_size}", "synchronous=OFF", "journal_mode=MEMORY"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("BEGIN")
+        yield connection
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
+
+def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> list[tuple[object, ...]]:
+    """Rows as tuples of objects; raises what the reader of pages raises."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+        layout = layout_of(connection, table)
+    out: list[tuple[object, ...]] = []
+    for rows in rows_of(Pages(FileBytes(path)), layout, names, **options):
+        out += zip(*(rows.objects(name) for name in names), strict=True)
+    return out
+
+
+def by_sql(path: Path, table: str, names: Sequence[str], where: str = "TRUE") -> list[tuple[object, ...]]:
+    with connect(path) as connection:
+        columns = ", ".join(f'"{name}"' for name in names)
+        return connection.execute(f'SELECT {columns} FROM "{table}" WHERE {where} ORDER BY rowid').fetchall()
+
+
+def same(left: Sequence[tuple[object, ...]], right: Sequence[tuple[object, ...]]) -> bool:
+    """Also in type: 1 is not 1.0."""
+    return [[(type(c), c) for c in row] for row in left] == [[(type(c), c) for c in row] for row in right]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(CELLS, CELLS, NUMBERS, TEXTS), max_size=60),
+    page_size=st.sampled_from([512, 1024, 4096, 65536]),
+    removed=st.integers(0, 5),
+    ids=st.lists(st.integers(-BIG, BIG - 1), max_size=60, unique=True),
+)
+def test_any_rows(
+    folder: Path,
+    rows: list[tuple[object, ...]],
+    page_size: int,
+    removed: int,
+    ids: list[int],
+) -> None:
+    path = folder / "any.db"
+    path.unlink(missing_ok=True)
+    with connect(path, page_size) as connection:
+        connection.execute("CREATE TABLE t(a, b TEXT, c REAL, id INTEGER PRIMARY KEY, d BLOB)")
+        keys = [*ids, *([None] * len(rows))]
+        for key, (a, b, c, d) in zip(keys, rows, strict=False):
+            try:
+                connection.execute("INSERT INTO t(id, a, b, c, d) VALUES (?, ?, ?, ?, ?)", (key, a, b, c, d))
+            except sqlite3.Error:  # no row id is left after the largest
+                continue
+        connection.execute("DELETE FROM t WHERE rowid % 7 = ?", (removed,))
+    names = ("a", "b", "c", "id", "d", "rowid")
+    found = by_pages(path, "t", names)
+    assert same(found, by_sql(path, "t", names))
+    low, high = sorted((int(found[len(found) // 3][3]), 77)) if found else (0, 1)  # type: ignore[call-overload]
+    assert same(
+        by_pages(path, "t", names, between=(low, high)), by_sql(path, "t", names, f"id BETWEEN {low} AND {high}")
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=40))
+def test_typed_columns_are_those_of_sqlite(folder: Path, rows: list[tuple[object, ...]]) -> None:
+    path = folder / "typed.db"
+    path.unlink(missing_ok=True)
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE t(a, b INTEGER, c REAL)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    for type_ in (Type.INTEGER, Type.REAL, Type.TEXT):
+        columns = dict.fromkeys(("rowid", "c", "missing", "a", "b"), type_)
+        one, other = SqliteFile.open(path), SqliteFile.open(path)
+        fast, slow = list(one.chunks("t", columns)), list(other._sql_cells("t", columns, None, None))
+        assert len(fast) == len(slow) == (len(rows) > 0)
+        for name in columns if rows else ():
+            np.testing.assert_array_equal(fast[0][name], slow[0][name])
+            assert fast[0][name].dtype == slow[0][name].dtype
+        assert one.strange == other.strange
+        assert one.count("t") == len(rows)
+
+
+@pytest.mark.parametrize("page_size", [512, 1024, 2048, 8192, 16384, 32768, 65536])
+def test_many_rows_in_trees_of_several_levels(tmp_path: Path, page_size: int) -> None:
+    path = tmp_path / "many.db"
+    with connect(path, page_size) as connection:
+        connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, guid TEXT, a INTEGER, b INTEGER)")
+        connection.execute("CREATE TABLE u(x)")
+        for k in range(20_000):
+            connection.execute(
+                "INSERT INTO t VALUES (?, ?, ?, ?)", (k * k, "g" * 36, k << (k % 40), -k if k % 9 else None)
+            )
+            connection.execute("INSERT INTO u VALUES (?)", (k,))
+        connection.execute("DELETE FROM t WHERE a % 5 = 2")
+    for table, names in (("t", ("b", "id", "a")), ("u", ("x",))):
+        assert same(by_pages(path, table, names), by_sql(path, table, names))
+    bounds = (4000, 250_000_000)
+    wanted = by_sql(path, "t", ("a",), "id BETWEEN 4000 AND 250000000")
+    assert same(by_pages(path, "t", ("a",), between=bounds), wanted)
+    assert SqliteFile.open(path).count("t") == len(by_sql(path, "t", ("id",)))
+
+
+@pytest.mark.parametrize("reserved", [8, 32])
+def test_reserved_bytes_at_the_end_of_pages(tmp_path: Path, reserved: int) -> None:
+    """An empty database whose header keeps bytes for somebody else; SQLite then fills it accordingly."""
+    path = tmp_path / "reserved.db"
+    with connect(path, 512) as connection:
+        connection.execute("PRAGMA user_version=1")
+    raw = bytearray(path.read_bytes())
+    raw[20], raw[105:107] = reserved, (512 - reserved).to_bytes(2, "big")
+    path.write_bytes(raw)
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE t(a, b)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [("x" * k, k) for k in range(0, 2000, 7)])
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert path.read_bytes()[20] == reserved
+    assert same(by_pages(path, "t", ("b", "a")), by_sql(path, "t", ("b", "a")))
+    raw = bytearray(path.read_bytes())
+    raw[20] = 200  # leaves 312 bytes: fewer than SQLite allows
+    path.write_bytes(raw)
+    with pytest.raises(Unusual):
+        Pages(FileBytes(path))
+
+
+def test_a_primary_key_that_is_not_the_row_id(tmp_path: Path) -> None:
+    path = tmp_path / "keys.db"
+    with connect(path) as connection:
+        for table, declared in {
+            "alias": "id integer PRIMARY KEY",
+            "descending": "id INTEGER PRIMARY KEY DESC",
+            "int": "id INT PRIMARY KEY",
+            "serial": "id SERIAL PRIMARY KEY",
+            "clause": "id INTEGER, PRIMARY KEY(id)",
+            "two": "id INTEGER, x, PRIMARY KEY(id, x)",
+        }.items():
+            connection.execute(f'CREATE TABLE "{table}"({declared})')
+            connection.executemany(f'INSERT INTO "{table}"(id) VALUES (?)', [(5,), (None,), (9,)])
+            connection.execute("COMMIT")
+            connection.execute("BEGIN")
+            assert same(by_pages(path, table, ("id", "rowid")), by_sql(path, table, ("id", "rowid"))), table
+
+
+def test_columns_that_were_added(tmp_path: Path) -> None:
+    path = tmp_path / "added.db"
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE t(a)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        connection.execute("ALTER TABLE t ADD COLUMN b")
+        connection.execute("ALTER TABLE t ADD COLUMN c INTEGER DEFAULT 7")
+        connection.execute("INSERT INTO t VALUES (2, 3, 4)")
+    assert by_pages(path, "t", ("a", "b")) == [(1, None), (2, 3)]
+    with pytest.raises(Unusual):
+        by_pages(path, "t", ("a", "c"))
+    (cells,) = SqliteFile.open(path).chunks("t", {"c": Type.INTEGER})
+    assert cells["c"].tolist() == [7, 4]
+
+
+def test_generated_columns(tmp_path: Path) -> None:
+    path = tmp_path / "generated.db"
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE t(v GENERATED ALWAYS AS (a + 1), a, s AS (a * 2) STORED, z)")
+        connection.executemany("INSERT INTO t(a, z) VALUES (?, ?)", [(1, 5), (2, 6)])
+    assert by_pages(path, "t", ("a", "s", "z")) == [(1, 2, 5), (2, 4, 6)]
+    with pytest.raises(KeyError):
+        by_pages(path, "t", ("v",))  # is stored nowhere
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE t(a PRIMARY KEY, b) WITHOUT ROWID",
+        "CREATE TABLE t(rowid TEXT, a, b)",
+        "CREATE TABLE t(a, b, OID)",
+    ],
+)
+def test_what_is_left_to_sqlite(tmp_path: Path, sql: str) -> None:
+    path = tmp_path / "t.db"
+    with connect(path) as connection:
+        connection.execute(sql)
+        connection.executemany("INSERT INTO t(a, b) VALUES (?, ?)", [(k, -k) for k in range(5)])
+    with pytest.raises(Unusual):
+        by_pages(path, "t", ("a", "b"))
+
+
+def test_other_encodings_are_left_to_sqlite(tmp_path: Path) -> None:
+    path = tmp_path / "wide.db"
+    with connect(path) as connection:
+        connection.execute("PRAGMA encoding='UTF-16le'")
+        connection.execute("CREATE TABLE t(a)")
+        connection.execute("INSERT INTO t VALUES ('é')")
+    (cells,) = SqliteFile.open(path).chunks("t", {"a": Type.TEXT})
+    assert cells["a"].tolist() == ["é"]
+    with pytest.raises(Unusual):
+        Pages(FileBytes(path))
+
+
+def test_a_write_ahead_log_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "live.db"
+    with connect(path) as connection:
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t(a)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        connection.execute("PRAGMA wal_checkpoint")
+        connection.execute("INSERT INTO t VALUES (2)")
+        (cells,) = SqliteFile.open(path).chunks("t", {"a": Type.INTEGER})
+        assert cells["a"].tolist() == [1, 2]
+
+
+def test_rows_without_a_certain_text(tmp_path: Path) -> None:
+    path = tmp_path / "unlike.db"
+    cells = ["{}", None, "{}x", "", b"{}", '{"a":1}', 5, "{}"]
+    with connect(path) as connection:
+        for declared in ("TEXT", "JSONB", "TEXT COLLATE NOCASE"):
+            connection.execute("DROP TABLE IF EXISTS t")
+            connection.execute(f"CREATE TABLE t(a {declared})")
+            connection.executemany("INSERT INTO t VALUES (?)", [(cell,) for cell in cells])
+            connection.execute("COMMIT")
+            connection.execute("BEGIN")
+            (found,) = SqliteFile.open(path).chunks("t", {"rowid": Type.INTEGER}, unlike=("a", "{}"))
+            assert found["rowid"].tolist() == [2, 3, 4, 5, 6, 7], declared
+
+
+def test_a_spoiled_page_in_the_middle(tmp_path: Path) -> None:
+    """SQLite reads on where the reader of pages stops, and says what it does not like; nothing comes twice."""
+    path = tmp_path / "spoiled.db"
+    with connect(path, 512) as connection:
+        connection.execute("CREATE TABLE t(a)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(k,) for k in range(200_000)])
+    raw = bytearray(path.read_bytes())
+    leaves = [at for at in range(512, len(raw), 512) if raw[at] == 0x0D]
+    at = leaves[len(leaves) * 3 // 4]
+    raw[at : at + 8] = b"\xff" * 8
+    path.write_bytes(raw)
+    seen: list[int] = []
+    chunks = SqliteFile.open(path).chunks("t", {"a": Type.INTEGER})
+    with pytest.raises(CallgroveError, match="malformed"):
+        seen.extend(int(a) for cells in chunks for a in cells["a"])
+    assert seen == list(range(len(seen)))
+    assert len(seen) > 60_000
+
+
+def flips(raw: bytes, seed: int) -> Iterator[bytes]:
+    random = np.random.default_rng(seed)
+    for _ in range(60):
+        spoiled = bytearray(raw)
+        for _ in range(int(random.integers(1, 6))):
+            spoiled[int(random.integers(100, len(raw)))] = int(random.integers(0, 256))
+        yield bytes(spoiled)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bytes_that_are_wrong_anywhere(tmp_path: Path, seed: int) -> None:
+    """Either rows come out, or one error of ours."""
+    path, spoiled = tmp_path / "sound.db", tmp_path / "spoiled.db"
+    with connect(path, 512) as connection:
+        connection.execute("CREATE TABLE t(a, b TEXT, c)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", [(k * k, "x" * (k % 700), -k) for k in range(120)])
+    raw = path.read_bytes()
+    n_read = 0
+    for bad in flips(raw, seed):
+        spoiled.write_bytes(bad)
+        try:
+            file = SqliteFile.open(spoiled)
+            for cells in file.chunks("t", {"a": Type.INTEGER, "b": Type.TEXT, "c": Type.REAL}):
+                n_read += len(cells["a"])
+        except CallgroveError:
+            continue
+    assert n_read > 1000
+
+
+def test_records_that_share_their_overflow_pages_are_bounded(tmp_path: Path) -> None:
+    """Cells that all claim one long chain would make much of little."""
+    path = tmp_path / "shared.db"
+    with connect(path, 512) as connection:
+        connection.execute("CREATE TABLE t(a)")
+        connection.execute("INSERT INTO t VALUES (?)", ("z" * 20_000,))
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
+    pages = Pages(FileBytes(path))
+    (row,) = pages.batches(pages.leaves(root))
+    data, moved = pages.spilled(row, row.size)
+    assert data.data[int(moved.start[0]) :].tobytes().count(b"z") == 20_000
+    with pytest.raises(Unusual, match="share"):
+        pages.spilled(row.take(np.zeros(10_000, np.int64)), np.repeat(row.size, 10_000))
