@@ -40,7 +40,7 @@ from typing import Any, Generic, TypeVar
 from callgrove._version import __version__
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 
-__all__ = ["Engine", "Workers", "executor", "usable_cores"]
+__all__ = ["IN_PROCESS", "Engine", "Workers", "executor", "usable_cores"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -146,6 +146,9 @@ class Workers:
         return _Reduction(self._pool, self.n_workers, function, combine, items).run(
             lambda done: progress(label, done, len(items))
         )
+
+
+IN_PROCESS = Workers(None, 1)
 
 
 def _fold(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from callgrove.binary.sources import Source
+from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
 from callgrove.model.traces import Samples, SpanChunk
@@ -69,7 +70,8 @@ class ReadOptions:
     format belongs to would refuse. `folder_pattern` and `points_file` say which parameters the runs of a folder have,
     where names do not. `fold`: of events, make a calling-context profile as well; who only wants the events leaves it
     out. `rank_env` names the variable of a recorded environment that tells a process's rank.
-    `extrap_compat`: of Nsight exports, make the series that Extra-P makes, with its defects."""
+    `extrap_compat`: of Nsight exports, make the series that Extra-P makes, with its defects. `workers` open the files
+    of an input that has many."""
 
     salvage: bool = False
     progress: Progress = silent
@@ -79,6 +81,7 @@ class ReadOptions:
     fold: bool = True
     rank_env: str = ""
     extrap_compat: bool = False
+    workers: Workers = IN_PROCESS
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ backends and traces need. Values added in memory use the numbers given by `add_*
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -252,11 +252,12 @@ class ExperimentBuilder:
         self,
         samples: SampleBackend | None = None,
         spans: SpanBackend | None = None,
-        counters: Counters | None = None,
+        counters: Counters | Callable[[], Counters | None] | None = None,
         time_range: Window | None = None,
+        split: Callable[[int], Traces] | None = None,
     ) -> None:
         """Traces; their context ids are final (see `order`)."""
-        self._traces = Traces(samples, spans, counters, time_range)
+        self._traces = Traces(samples, spans, counters, time_range, split)
 
     # -- making it ---------------------------------------------------------------------------------------------
 

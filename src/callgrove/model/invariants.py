@@ -14,7 +14,7 @@ from callgrove.model.metrics import Metrics
 from callgrove.model.orders import cycles
 from callgrove.model.profiles import ProfileKind, Profiles
 from callgrove.model.system import System
-from callgrove.model.traces import ArraySamples, ArraySpans, SpanKind, Traces
+from callgrove.model.traces import ArraySamples, ArraySpans, Counters, SpanKind, Traces
 from callgrove.model.values import SparseBlock
 
 __all__ = ["problems_of_contexts", "problems_of_experiment"]
@@ -170,12 +170,12 @@ def _traces(traces: Traces, experiment: Experiment) -> Iterator[str]:
                 yield f"sample line {number}: time runs backwards"
     if isinstance(traces.spans_backend, ArraySpans):
         yield from _spans(traces.spans_backend, n_profiles, n_contexts)
-    if traces.counters is not None:
-        c = traces.counters
+    if isinstance(traces.counters_source, Counters):
+        c = traces.counters_source
         lengths = {"profile": len(c.profile), "name": len(c.name), "time_ns": len(c.time_ns), "value": len(c.value)}
         yield from _uneven("counters", **lengths)
-        yield from _outside("counters", "profile", traces.counters.profile, n_profiles, lowest=0)
-        yield from _outside("counters", "name", traces.counters.name, len(traces.counters.names), lowest=0)
+        yield from _outside("counters", "profile", c.profile, n_profiles, lowest=0)
+        yield from _outside("counters", "name", c.name, len(c.names), lowest=0)
 
 
 def _spans(spans: ArraySpans, n_profiles: int, n_contexts: int) -> Iterator[str]:

@@ -9,9 +9,10 @@ Times are nanoseconds, int64, since the epoch or since the clock of the file beg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -197,12 +198,22 @@ class Counters:
 
 @dataclass(frozen=True)
 class Traces:
-    """All that an experiment knows over time. `time_range` is what the file says, or None."""
+    """All that an experiment knows over time. `time_range` is what the file says, or None.
+
+    Counters may be given as a function that reads them when they are asked for. `split` gives the traces of one part by
+    themselves, with that part's profiles numbered from 0: these can be sent to another process.
+    """
 
     samples: SampleBackend | None = None
     spans_backend: SpanBackend | None = None
-    counters: Counters | None = None
+    counters_source: Counters | Callable[[], Counters | None] | None = None
     time_range: Window | None = None
+    split: Callable[[int], Traces] | None = None
+
+    @cached_property
+    def counters(self) -> Counters | None:
+        source = self.counters_source
+        return source if source is None or isinstance(source, Counters) else source()
 
     @property
     def n_lines(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from callgrove.model.arrays import Ids
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.span_profile import SpanFolding
-from callgrove.model.traces import Counters
+from callgrove.model.traces import Counters, Traces
 
 __all__ = ["experiment_of"]
 
@@ -46,8 +47,9 @@ def experiment_of(
     builder.set_traces(
         samples=samples,
         spans=spans,
-        counters=_counters(datasets, profiles),
+        counters=_counters(datasets, profiles) if options.fold else partial(_counters, datasets, profiles),
         time_range=_time_range(processes),
+        split=None if any(dataset.live for dataset in datasets) else partial(_part, datasets),
     )
     for dataset in datasets:  # now that all was read: dangling ids and cells that are no numbers show only then
         builder.warnings += dataset.warnings
@@ -65,6 +67,12 @@ def _title(processes: Sequence[Process]) -> str:
         return commands.pop()
     programs = {command.split(" ")[0] for command in commands}
     return programs.pop() if len(programs) == 1 else ""
+
+
+def _part(datasets: Sequence[DataSet], number: int) -> Traces:
+    """The traces of one data set; its lanes are the profiles."""
+    own, profiles = datasets[number : number + 1], [np.arange(len(datasets[number].lanes), dtype=np.int32)]
+    return Traces(None, DataSetSpans(own, profiles), partial(_counters, own, profiles))
 
 
 def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from callgrove.binary.sources import Source
 from callgrove.errors import InputError, NotRecognised, UsageError
+from callgrove.execute import IN_PROCESS
 from callgrove.formats.gpu import draft, nsight, rocpd, rpd
 from callgrove.formats.gpu.checking import problems
 from callgrove.formats.gpu.dataset import DataSet
@@ -20,7 +21,7 @@ from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases
 from callgrove.formats.gpu.nsight_extrap import extra_p_study
 from callgrove.formats.gpu.rocpd_writer import RocpdWriter
-from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem
+from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem, is_unfinished
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
@@ -32,6 +33,18 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
     ("compute_workload", "compute_kernel"): "a database of rocprof-compute",
     ("HIP", "OPS", "COPY", "KERN"): "a database of the first rocprof",
 }
+
+
+def _opened(task: tuple[GpuFormat, Path, Path]) -> Sequence[DataSet] | InputError | None:
+    """The data sets of a file, or why it has none. None: somebody is writing it, and who reads it has to open it, all
+    in one transaction. (Workers may have another current folder; messages say what the user said.)"""
+    format_, path, named = task
+    if is_unfinished(path):
+        return None
+    try:
+        return format_._open(named if named.exists() else path)
+    except InputError as error:
+        return error
 
 
 @dataclass(frozen=True)
@@ -82,14 +95,16 @@ class GpuFormat:
         found: list[DataSet] = []
         skipped: list[InputWarning] = []
         files = databases(source.paths)
-        for done, path in enumerate(files):
-            options.progress("opening databases", done, len(files))
-            try:
-                found += self._open(path)
-            except InputError as error:
+        workers = options.workers if len(files) > 1 else IN_PROCESS
+        tasks = [(self, path.absolute(), path) for path in files]
+        opened = workers.map(_opened, tasks, label="opening databases", progress=options.progress)
+        for path, result in zip(files, opened, strict=True):
+            if isinstance(result, InputError):
                 if len(files) == 1:
-                    raise
-                skipped.append(InputWarning(Severity.DAMAGE, str(error)))
+                    raise result
+                skipped.append(InputWarning(Severity.DAMAGE, str(result)))
+            else:
+                found += self._open(path) if result is None else result
         if not found:
             raise InputError(skipped[0].text) if skipped else NotRecognised(f"{source.path}: holds no database")
         return experiment_of(self.name, source.path, found, options, skipped)

@@ -17,7 +17,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import DataSet, Events
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.intervals import nesting
 from callgrove.model.texts import Names, Translation
 from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
@@ -43,6 +43,11 @@ class DataSetSpans:
     @property
     def strings(self) -> Sequence[str]:
         return self._names.all
+
+    @property
+    def warnings(self) -> Sequence[InputWarning]:
+        """What was found so far: some damage shows only when events are read."""
+        return [warning for dataset in self._datasets for warning in dataset.warnings]
 
     @cached_property
     def firsts(self) -> list[int]:
