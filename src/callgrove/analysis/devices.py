@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Bools, Ints
-from callgrove.model.intervals import Intervals, concurrency, merge, overlap
+from callgrove.model.intervals import Intervals, merge, overlap
 
 __all__ = ["CAUSES", "CLASSES", "Activity", "DeviceUse", "Latency", "device_use", "latency"]
 
@@ -44,6 +44,13 @@ class Activity:
 
     def __len__(self) -> int:
         return len(self.start_ns)
+
+    def in_order(self) -> Activity:
+        """By start, which makes what follows faster."""
+        if (self.start_ns[1:] >= self.start_ns[:-1]).all():
+            return self
+        order = np.argsort(self.start_ns, kind="stable")
+        return Activity(*(getattr(self, name)[order] for name in self.__dataclass_fields__))
 
     @property
     def linked(self) -> Bools:
@@ -70,6 +77,13 @@ class DeviceUse:
     def idle_ns(self) -> int:
         return self.span_ns - self.busy_ns
 
+    @property
+    def going_on(self) -> dict[str, int]:
+        """The device's time by what went on at once, idle included."""
+        alone = {f"{CLASSES[k]} only": length for k, length in enumerate(self.alone_ns)}
+        together = {" and ".join(classes): length for classes, length in self.together_ns.items()}
+        return {**alone, **together, "idle": self.idle_ns}
+
 
 def device_use(activity: Activity) -> DeviceUse:
     """Busy time, overlap of compute, communication and copies, and the gaps."""
@@ -84,7 +98,7 @@ def device_use(activity: Activity) -> DeviceUse:
         whole.length,
         alone,
         together,
-        len(concurrency(activity.start_ns, activity.end_ns)) - 1 if len(activity) else 0,
+        _most_at_once(activity),
         gap_end - gap_start,
         gap_start,
         _causes(activity, gap_start, gap_end),
@@ -117,9 +131,18 @@ def _causes(activity: Activity, gap_start: Ints, gap_end: Ints) -> dict[str, Int
     return {**out, "unknown": np.where(linked, 0, length)}
 
 
+def _most_at_once(activity: Activity) -> int:
+    """How many operations went on at once; those that end when others start are over by then."""
+    lasting = activity.end_ns > activity.start_ns
+    starts, ends = np.sort(activity.start_ns[lasting], kind="stable"), np.sort(activity.end_ns[lasting], kind="stable")
+    open_ = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")
+    return int(open_.max(initial=0))
+
+
 def _first_at(activity: Activity, times: Ints) -> Ints:
     """The first operation that starts at each of these times; one does."""
-    order = np.lexsort((activity.end_ns <= activity.start_ns, activity.start_ns))  # empty ones end no gap
+    lasting = np.flatnonzero(activity.end_ns > activity.start_ns)  # empty ones end no gap
+    order = lasting[np.argsort(activity.start_ns[lasting], kind="stable")]
     return order[np.searchsorted(activity.start_ns[order], times, side="left")]
 
 

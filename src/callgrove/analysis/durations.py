@@ -18,6 +18,8 @@ from callgrove.model.arrays import Floats, Ints
 
 __all__ = ["Durations", "Statistics"]
 
+SHORT = 1 << 16  # nanoseconds that are counted in bins instead of sorted
+Counted = tuple[Ints, Ints, Ints]  # group, duration, how often
 COMPACT_ROWS = 1 << 21  # rows that wait before equal ones are put together
 
 
@@ -43,27 +45,27 @@ class Durations:
     """How often each duration occurred in each group."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Ints, Ints, Ints]] = []
+        self._parts: list[Counted] = []
         self._n_waiting = 0
 
     def add(self, group: Ints, duration: Ints) -> None:
         """Durations of one part, each with its group."""
-        self._append(group.astype(np.int64), duration.astype(np.int64), np.ones(len(group), np.int64))
+        self._keep(_counted(group, duration))
 
     def merge(self, other: Durations) -> None:
         """Everything that another one has gathered."""
         for part in other._parts:
-            self._append(*part)
+            self._keep(part)
 
     def renumbered(self, number: Ints) -> Durations:
         """The same with group g called number[g]."""
         out = Durations()
         for group, duration, times in self._parts:
-            out._append(number[group], duration, times)
+            out._keep((number[group], duration, times))
         return out
 
-    def _append(self, group: Ints, duration: Ints, times: Ints) -> None:
-        self._parts.append(_together([(group, duration, times)]))
+    def _keep(self, part: Counted) -> None:
+        self._parts.append(part)
         self._n_waiting += len(self._parts[-1][0])
         if self._n_waiting > COMPACT_ROWS:
             self._parts = [_together(self._parts)]
@@ -88,11 +90,31 @@ class Durations:
         return Statistics(group[first], count, total, mean, median, duration[first], duration[last], std, p95)
 
 
-def _together(parts: list[tuple[Ints, Ints, Ints]]) -> tuple[Ints, Ints, Ints]:
+def _counted(group: Ints, duration: Ints) -> Counted:
+    """How often each duration occurs in each group: short ones are counted in bins, long ones are sorted."""
+    n_groups = int(group.max(initial=-1)) + 1
+    short = (duration >= 0) & (duration < SHORT)
+    if n_groups * SHORT > 8 * len(group) + SHORT or not short.any():
+        return _sorted(group, duration, np.ones(len(group), np.int64))
+    every = bool(short.all())
+    bins = group * SHORT + duration if every else group[short] * SHORT + duration[short]
+    counts = np.bincount(bins)
+    used = np.flatnonzero(counts)
+    counted = used // SHORT, used % SHORT, counts[used]
+    if every:
+        return counted
+    rest = group[~short], duration[~short], np.ones(len(group) - int(short.sum()), np.int64)
+    return _together([counted, rest])
+
+
+def _together(parts: list[Counted]) -> Counted:
     """Sorted by group and duration, equal ones counted once."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
-    group, duration, times = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return _sorted(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _sorted(group: Ints, duration: Ints, times: Ints) -> Counted:
     order = np.lexsort((duration, group))
     group, duration, times = group[order], duration[order], times[order]
     new = np.append(True, (np.diff(group) != 0) | (np.diff(duration) != 0))[: len(group)]

@@ -8,6 +8,7 @@ from itertools import chain
 from callgrove.cli.options import add_selection, add_study_input, add_table_output, emit
 
 TABLES = ("profiles", "metrics", "contexts", "values", "samples", "spans", "counters", "parameters", "series")
+WITHOUT_PROFILE = ("profiles", "spans", "counters")  # of GPU runs: nothing has to be folded for these
 SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
 
 
@@ -28,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.table != "values" and (args.metric or args.scope != "stored"):
         raise UsageError(f"-m and --scope choose values; the table {args.table} has no such choice")
+    args.fold = args.table not in WITHOUT_PROFILE
     opened = open_any(args)
     if args.table == "series":
         opened = as_study(opened, args)

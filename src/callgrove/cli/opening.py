@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from callgrove.cli.messages import note
 from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
+from callgrove.execute import IN_PROCESS
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
 
-__all__ = ["as_study", "inputs", "named", "open_any", "open_experiment", "open_study", "said_everything"]
+__all__ = ["as_study", "inputs", "named", "open_any", "open_experiment", "open_study", "said_damage", "said_everything"]
 
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
@@ -46,8 +47,10 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             args.strict,
             getattr(args, "folder_pattern", ""),
             getattr(args, "points_file", ""),
+            fold=getattr(args, "fold", True),
             rank_env=getattr(args, "rank_env", ""),
             extrap_compat=getattr(args, "extrap_compat", False),
+            workers=getattr(args, "workers", IN_PROCESS),
         )
         if options.extrap_compat:
             return _as_extra_p(paths, args, options)
@@ -137,6 +140,12 @@ def said_everything(experiment: Experiment, args: argparse.Namespace, printed: b
     if met and args.strict:
         raise IncompleteResult(f"{named(args)}: printed without what is damaged")
     return 0
+
+
+def said_damage(experiment: Experiment, met: Iterable[str]) -> None:
+    """Damage that showed only when events were read."""
+    known = {warning.text for warning in experiment.warnings}
+    _say([text for text in dict.fromkeys(met) if text not in known])
 
 
 def _say(texts: Iterable[str]) -> None:

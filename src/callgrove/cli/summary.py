@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_input, add_table_output, emit
+from callgrove.cli.options import IntSet, add_execution, add_input, add_table_output, emit, engine
+
+if TYPE_CHECKING:
+    from callgrove.analysis.summary import Summary
+    from callgrove.execute import Engine
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.table import Table
+    from callgrove.model.traces import Window
 
 SECTIONS = (
-    *("kernels", "api", "copies", "allocations", "markers", "regions"),
+    *("kernels", "copies", "api", "sync", "allocations", "markers", "regions"),
     *("counters", "busy", "overlap", "gaps", "latency"),
 )
 DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
+MODES = ("inside", "touch", "clip")
+WORTH_PROCESSES = 256 << 20  # bytes of input for which starting more processes pays off
+MUCH_DAMAGE = 0.01  # share of spans that are flagged
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,27 +30,132 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("selection")
     group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
     group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
+    group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
+    window = parser.add_argument_group("window of time")
+    for side, word in (("start", "from"), ("end", "until")):
+        time = "since the start, like 250ms or 10%% (plain numbers: ns); @N: ns of the traces' own clock"
+        one = window.add_mutually_exclusive_group()
+        one.add_argument(f"--{side}", metavar="TIME", default="", help=f"{word} this time {time}")
+        which = "first" if side == "start" else "last"
+        one.add_argument(f"--{side}-marker", metavar="NAME", default="", help=f"{word} the {which} marker of that name")
+    window.add_argument(
+        "--window-mode",
+        choices=MODES,
+        default=MODES[0],
+        help="spans that lie inside (default), that touch it, or what of them lies inside (clip)",
+    )
+    add_execution(parser)
     add_table_output(parser)
+    parser.set_defaults(fold=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    from callgrove.analysis.summary import By, summarise, table
+    from callgrove.analysis.costs import select
+    from callgrove.analysis.summary import By, WindowMode, summarise
+    from callgrove.analysis.summary_table import table
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.opening import open_experiment, said_damage, said_everything
+    from callgrove.execute import executor
 
-    experiment = open_experiment(args)
-    found = summarise(experiment, [By(word) for word in args.by])
-    emit(table(found, args.section or SECTIONS), args)
-    for text in _quality(found.n_spans, found.n_backwards, found.n_unlinked):
+    with executor(_engine(args)) as workers:
+        args.workers = workers
+        experiment = open_experiment(args)
+        found = summarise(
+            experiment,
+            [By(word) for word in args.by],
+            _window(experiment, args),
+            WindowMode(args.window_mode),
+            select(experiment, args.rank, None),
+            workers,
+        )
+    made = table(found, args.section or SECTIONS, args.limit)
+    args.limit = None  # it counts in every section
+    emit(_for_people(made) if args.format in ("table", "markdown") else made, args)
+    said_damage(experiment, found.damage)
+    for text in _quality(found):
         note(text)
     return said_everything(experiment, args)
 
 
-def _quality(n_spans: int, n_backwards: int, n_unlinked: int) -> list[str]:
+def _engine(args: argparse.Namespace) -> Engine:
+    """What was asked for; without a word, one process where the input is small."""
+    from callgrove.execute import Engine
+
+    asked = engine(args)
+    if asked != Engine() or sum(map(_size, args.paths)) >= WORTH_PROCESSES:
+        return asked
+    return Engine(jobs=1)
+
+
+def _size(path: str) -> int:
+    """Bytes of a file, or of the files in a folder; nothing of what is not there."""
+    found = Path(path)
+    try:
+        if not found.is_dir():
+            return found.stat().st_size
+        return sum(inside.stat().st_size for inside in found.rglob("*") if inside.is_file())
+    except OSError:
+        return 0
+
+
+def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
+    from callgrove.analysis.summary import marker_window
+    from callgrove.cli.selecting import TimeWindow
+    from callgrove.errors import UsageError
+    from callgrove.model.selection import time_span
+
+    if not (args.start or args.end or args.start_marker or args.end_marker):
+        return None
+    span = time_span(experiment.traces)
+    if span is None:
+        raise UsageError(f"{experiment.path}: has no traces, so there is no window of time to choose")
+    try:
+        window = TimeWindow.parse(f"{args.start}:{args.end}").of(span)
+    except argparse.ArgumentTypeError:
+        raise UsageError(
+            f"--start {args.start} --end {args.end}: times are like 250ms, 10%, 1000 (ns) or @1000"
+        ) from None
+    if args.start_marker or args.end_marker:
+        window = marker_window(experiment, args.start_marker, args.end_marker, window)
+    if window[0] >= window[1]:
+        raise UsageError(f"{experiment.path}: the window from {window[0]} to {window[1]} ns is empty")
+    return window
+
+
+def _for_people(made: Table) -> Table:
+    """Times, sizes and shares with units. Cells are filled up from the left: they are numbers to those who read."""
+    from dataclasses import replace
+
+    from callgrove.model.table import Column
+    from callgrove.render.units import percent, si
+
+    def written(name: str, value: float) -> str:
+        if name.endswith("_ns"):
+            return si(value / 1e9, "s")
+        if name.endswith("percent"):
+            return percent(value / 100)
+        return si(value, "bytes") + ("/s" if name.endswith("per_second") else "")
+
+    columns = []
+    for column in made.columns:
+        if column.name.endswith(("_ns", "percent")) or column.name in ("bytes", "bytes_per_second"):
+            cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
+            heading = column.name.removesuffix("_ns")
+            width = max([len(heading), *(len(cell) for cell in cells if cell)])
+            columns.append(Column(heading.rjust(width), [cell and cell.rjust(width) for cell in cells]))
+        else:
+            columns.append(column)
+    return replace(made, columns=tuple(columns))
+
+
+def _quality(found: Summary) -> list[str]:
     """What a reader of the table should know about the data."""
-    notes = [f"{n_spans:,} spans read"]
-    if n_backwards:
-        notes.append(f"{n_backwards:,} spans end before they start: their durations are not added up")
-    if n_unlinked:
-        notes.append(f"{n_unlinked:,} operations have no launching call")
+    counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
+    notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]
+    if found.n_flagged > MUCH_DAMAGE * found.n_read:
+        share = 100 * found.n_flagged / found.n_read
+        notes.append(
+            f"data quality: {share:.1f} % of the spans end before they start, or have times that no clock shows; "
+            "they are in no sum"
+        )
     return notes

@@ -1,0 +1,133 @@
+"""What summaries of traced runs are made of: sections, divisions, and sums that add up in any number of parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from callgrove.analysis.durations import Durations
+from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.grouping import distinct
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces import SpanKind
+
+__all__ = ["ON_DEVICE", "SECTIONS", "SECTION_OF", "By", "DeviceSums", "Places", "Summary", "WindowMode"]
+
+SECTION_OF = {
+    SpanKind.KERNEL: "kernels",
+    SpanKind.API: "api",
+    SpanKind.SYNC: "sync",
+    SpanKind.COPY: "copies",
+    SpanKind.MEMSET: "copies",
+    SpanKind.ALLOC: "allocations",
+    SpanKind.MARKER: "markers",
+    SpanKind.REGION: "regions",
+}
+SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions")
+SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "latency")
+ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+
+
+class By(StrEnum):
+    """What rows are divided by, beyond section and name."""
+
+    RANK = "rank"
+    AGENT = "agent"
+    STREAM = "stream"
+    DOMAIN = "domain"  # HIP, HSA, ...: the first word of a span's category
+    MARKER = "marker"  # the innermost marker around the call that launched an operation
+
+
+class WindowMode(StrEnum):
+    """Which spans belong to a window of time, and how much of them."""
+
+    INSIDE = "inside"
+    TOUCH = "touch"
+    CLIP = "clip"
+
+
+Key = tuple[str, str, tuple[int | str | None, ...]]  # section, name, one value per `By`
+
+
+@dataclass(frozen=True)
+class DeviceSums:
+    """For how long a device did what. `span_ns` is from its first operation to the end of its last, `process_ns` the
+    same of all spans of its process."""
+
+    rank: int
+    agent: int
+    n_operations: int
+    busy_ns: int
+    span_ns: int
+    process_ns: int
+    most_at_once: int
+    going_on_ns: dict[str, int]  # by what went on at once, idle included
+
+
+@dataclass
+class Summary:
+    """What one or several parts of a trace add up to."""
+
+    by: tuple[By, ...] = ()
+    keys: dict[Key, int] = field(default_factory=dict)
+    durations: Durations = field(default_factory=Durations)
+    sizes: dict[int, int] = field(default_factory=dict)  # key -> bytes
+    devices: list[DeviceSums] = field(default_factory=list)
+    counters: dict[str, list[float]] = field(default_factory=dict)  # name -> count, sum, minimum, maximum
+    n_read: int = 0
+    n_shown: int = 0
+    n_flagged: int = 0  # they end before they start, or no clock shows such times
+    n_unlinked: int = 0  # operations shown whose launching call is not known
+    damage: list[str] = field(default_factory=list)  # met on the way
+
+    def key(self, section: str, name: str, values: tuple[int | str | None, ...] = ()) -> int:
+        return self.keys.setdefault((section, name, values), len(self.keys))
+
+    def merge(self, other: Summary) -> Summary:
+        """Add what another part found."""
+        number = np.array([self.key(*key) for key in other.keys] or [0], np.int64)
+        self.durations.merge(other.durations.renumbered(number))
+        for key, size in other.sizes.items():
+            own = int(number[key])
+            self.sizes[own] = self.sizes.get(own, 0) + size
+        self.devices += other.devices
+        for name, (count, total, low, high) in other.counters.items():
+            have = self.counters.setdefault(name, [0, 0.0, np.inf, -np.inf])
+            self.counters[name] = [have[0] + count, have[1] + total, min(have[2], low), max(have[3], high)]
+        self.n_read += other.n_read
+        self.n_shown += other.n_shown
+        self.n_flagged += other.n_flagged
+        self.n_unlinked += other.n_unlinked
+        self.damage += other.damage
+        return self
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where each profile is, as columns by profile; -1 where it is not."""
+
+    process: Ids
+    rank: Ints
+    agent: Ints
+    stream: Ints
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Places:
+        profiles = experiment.profiles
+        columns = {name: _numbers(*profiles.identity(name)) for name in ("node", "rank", "gpu_device", "gpu_stream")}
+        _, process = distinct(columns["node"], columns["rank"])
+        agent = np.where(
+            (columns["gpu_device"] < 0) & (profiles.kind == ProfileKind.GPU_STREAM), 0, columns["gpu_device"]
+        )
+        return cls(process.astype(np.int32), columns["rank"], agent, columns["gpu_stream"])
+
+    def take(self, profiles: Ints) -> Places:
+        """Those of some profiles, which are numbered from 0 then."""
+        return Places(*(getattr(self, name)[profiles] for name in self.__dataclass_fields__))
+
+
+def _numbers(values: Array, present: Bools) -> Ints:
+    return np.where(present & (values < 2**62), values, 0).astype(np.int64) - (~present).astype(np.int64)

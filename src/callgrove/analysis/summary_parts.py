@@ -1,0 +1,316 @@
+"""The summary of one part of a trace, such as one database: all of its spans at once, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from callgrove.analysis.devices import CAUSES, CLASSES, Activity, device_use, latency
+from callgrove.analysis.summaries import ON_DEVICE, SECTION_OF, By, DeviceSums, Places, Summary, WindowMode
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.experiment import InputWarning, Severity
+from callgrove.model.grouping import distinct
+from callgrove.model.intervals import enclosing, usable
+from callgrove.model.launches import launch_calls
+from callgrove.model.traces import LABEL, SideTable, SpanKind, Traces, Window
+
+__all__ = ["Task", "of_part"]
+
+LAUNCHING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
+COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
+COMMUNICATION = ("nccl", "rccl")  # kernels of collective libraries
+COMPUTE, COMMUNICATE, COPY = range(len(CLASSES))
+NOTHING = ""
+N_KINDS = max(SpanKind) + 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """A part, and what to find out about it. `side` numbers it among the parts of its traces."""
+
+    traces: Traces
+    side: int
+    places: Places
+    profiles: Ints | None  # only these
+    by: tuple[By, ...] = ()
+    window: Window | None = None
+    mode: WindowMode = WindowMode.INSIDE
+
+
+@runtime_checkable
+class FindsLater(Protocol):
+    """Spans of which some damage shows only when they are read."""
+
+    @property
+    def warnings(self) -> Sequence[InputWarning]: ...
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """Spans as columns; names are numbers of strings. Of what a call launched, also the call's times (-1: not known)
+    and the marker around it, where that was asked for."""
+
+    profile: Ids
+    kind: Ids
+    category: Ids
+    name: Ids
+    start_ns: Ints
+    end_ns: Ints
+    call_start_ns: Ints
+    call_end_ns: Ints
+    marker: Ints
+    span: Ints
+
+    def take(self, rows: Array) -> _Spans:
+        return _Spans(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def __len__(self) -> int:
+        return len(self.span)
+
+    @property
+    def on_device(self) -> Array:
+        return _among(self.kind, ON_DEVICE)
+
+
+def of_part(task: Task) -> Summary:
+    """Everything about one part."""
+    summary = Summary(task.by)
+    spans = _read(task, summary)
+    if spans is not None:
+        strings = _strings(task.traces)
+        _add_durations(summary, task, spans, strings)
+        _add_devices(summary, task, spans, strings)
+    _add_counters(summary, task)
+    if isinstance(task.traces.spans_backend, FindsLater):
+        found = task.traces.spans_backend.warnings
+        summary.damage = [warning.text for warning in found if warning.severity == Severity.DAMAGE]
+    return summary
+
+
+def _strings(traces: Traces) -> Sequence[str]:
+    return traces.spans_backend.strings if traces.spans_backend is not None else ()
+
+
+def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Array:
+    table = np.zeros(N_KINDS, np.bool_)
+    table[list(kinds)] = True
+    return table[kind]
+
+
+def _read(task: Task, summary: Summary) -> _Spans | None:
+    """The spans that are shown. Calls and markers are looked for among all: they may lie outside of the window."""
+    wanted = (*COLUMNS, *(["category"] if By.DOMAIN in task.by else []))
+    chunks = list(task.traces.spans(wanted, None, task.profiles))
+    if not chunks:
+        return None
+    columns = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in (*wanted, "span")}
+    del chunks
+    start, end = columns["start_ns"], columns["end_ns"]
+    valid = usable(start, end)
+    summary.n_read, summary.n_flagged = len(start), int((~valid).sum())
+    calls = _calls(columns, valid, task.places)
+    nothing: Array = np.broadcast_to(np.int32(ABSENT), len(start))
+    spans = _Spans(
+        columns["profile"],
+        columns["kind"],
+        columns.get("category", nothing),
+        columns[LABEL],
+        start,
+        end,
+        _of_calls(start, calls),
+        _of_calls(end, calls),
+        _markers(columns, valid, calls) if By.MARKER in task.by else nothing,
+        columns["span"],
+    )
+    return _shown(spans, valid, task, summary)
+
+
+def _of_calls(times: Ints, calls: Ints) -> Ints:
+    return np.where(calls >= 0, times[calls], ABSENT)
+
+
+def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
+    kept, start, end = valid, spans.start_ns, spans.end_ns
+    if task.window is not None:
+        low, high = task.window
+        if task.mode is WindowMode.INSIDE:
+            kept = kept & (start >= low) & (end <= high)
+        else:
+            kept = kept & (start < high) & ((end > low) | (start >= low))
+    shown = spans if kept.all() else spans.take(kept)
+    summary.n_shown = len(shown)
+    summary.n_unlinked = int((shown.on_device & (shown.call_start_ns == ABSENT)).sum())
+    if task.window is None or task.mode is not WindowMode.CLIP:
+        return shown
+    times = {"start_ns": np.maximum(shown.start_ns, low), "end_ns": np.minimum(shown.end_ns, high)}
+    return _Spans(**{name: times.get(name, getattr(shown, name)) for name in shown.__dataclass_fields__})
+
+
+def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Ints:
+    """For each span the row of the host call that launched it; -1 for host spans and where no call is known."""
+    on_device = _among(columns["kind"], ON_DEVICE)
+    api = np.flatnonzero(_among(columns["kind"], LAUNCHING) & valid)
+    out = np.full(len(on_device), ABSENT, np.int64)
+    process = places.process[columns["profile"]].astype(np.int64)
+    found = launch_calls(
+        columns["correlation"][on_device],
+        process[on_device],
+        columns["correlation"][api],
+        process[api],
+        columns["start_ns"][api],
+        columns["start_ns"][on_device],
+    )
+    out[on_device] = np.append(api, ABSENT)[found]
+    return out
+
+
+def _markers(columns: dict[str, Array], valid: Array, calls: Ints) -> Ints:
+    """The name of the innermost marker around a span's call, or around a host span itself."""
+    outer = np.flatnonzero((columns["kind"] == SpanKind.MARKER) & valid)
+    host = np.where(calls >= 0, calls, np.arange(len(calls)))
+    start, end, profile = columns["start_ns"], columns["end_ns"], columns["profile"]
+    found = enclosing(
+        (start[outer], end[outer]),
+        (start[host], end[host]),
+        profile[outer],
+        profile[host],
+    )
+    names = np.append(columns[LABEL][outer], ABSENT).astype(np.int64)[found]
+    return np.where(_among(columns["kind"], ON_DEVICE) & (calls < 0), ABSENT, names)
+
+
+# -- durations by name -----------------------------------------------------------------------------------------------
+
+
+def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str]) -> None:
+    if not len(spans):
+        return
+    columns = [_divided(by, spans, task.places, strings) for by in summary.by]
+    groups, number = distinct(spans.kind, spans.name, *columns)
+    own = np.array([_key(summary, group, strings) for group in groups.T.tolist()], np.int64)[number]
+    summary.durations.add(own, spans.end_ns - spans.start_ns)
+    for side in ("copy", "alloc"):
+        _add_sizes(summary, task.traces.side(side, task.side), spans, own)
+
+
+def _divided(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> Ints:
+    """What divides rows, as a number for each span; -1 is nothing."""
+    if by is By.DOMAIN:
+        return _domains(spans.category, strings)
+    if by is By.MARKER:
+        return spans.marker
+    column: Ints = getattr(places, by.value)[spans.profile]
+    return column
+
+
+def _domains(category: Ids, strings: Sequence[str]) -> Ints:
+    """The first string that has the same first word, for each category."""
+    words: dict[str, int] = {}
+    used = np.unique(category[category >= 0]).tolist()
+    first = np.full(len(strings) + 1, ABSENT, np.int64)
+    for number in used:
+        first[number] = words.setdefault(strings[number].partition("_")[0], number)
+    return first[category]
+
+
+def _key(summary: Summary, group: Sequence[int], strings: Sequence[str]) -> int:
+    kind, name, *divided = group
+    values = tuple(_value(by, number, strings) for by, number in zip(summary.by, divided, strict=True))
+    text = strings[name] if name >= 0 else SpanKind(kind).word
+    if By.DOMAIN in summary.by:
+        text = NOTHING  # one row per domain
+    return summary.key(SECTION_OF[SpanKind(kind)], text, values)
+
+
+def _value(by: By, number: int, strings: Sequence[str]) -> int | str | None:
+    if number < 0:
+        return None
+    if by is By.DOMAIN:
+        return strings[number].partition("_")[0]
+    return strings[number] if by is By.MARKER else number
+
+
+def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: Ints) -> None:
+    if table is None or "bytes" not in table.columns:
+        return
+    order = np.arange(len(spans)) if (spans.span[1:] > spans.span[:-1]).all() else np.argsort(spans.span)
+    place = np.minimum(np.searchsorted(spans.span, table.span, sorter=order), len(order) - 1)
+    sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
+    here = (spans.span[order[place]] == table.span) & (sizes >= 0)
+    keys, number = distinct(own[order[place[here]]])
+    sums = np.zeros(keys.shape[1], np.int64)
+    np.add.at(sums, number, sizes[here])
+    for key, size in zip(keys[0].tolist(), sums.tolist(), strict=True):
+        summary.sizes[key] = summary.sizes.get(key, 0) + size
+
+
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+
+def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str]) -> None:
+    places, rows = task.places, np.flatnonzero(spans.on_device)
+    if not len(rows):
+        return
+    lasts = _process_lengths(spans, places)
+    klass = _classes(spans, strings)
+    profile = spans.profile[rows]
+    devices, number = distinct(places.process[profile], places.agent[profile])
+    for k, (process, agent) in enumerate(devices.T.tolist()):
+        own = rows[number == k]
+        activity = Activity(
+            spans.start_ns[own], spans.end_ns[own], klass[own], spans.call_start_ns[own], spans.call_end_ns[own]
+        ).in_order()
+        use = device_use(activity)
+        rank = int(places.rank[spans.profile[own[0]]])
+        summary.devices.append(
+            DeviceSums(
+                rank, agent, use.n_operations, use.busy_ns, use.span_ns, lasts[process], use.most_at_once, use.going_on
+            )
+        )
+        delays = latency(activity)
+        lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
+        for name, length in lengths.items():
+            summary.durations.add(np.full(len(length), summary.key("latency", name)), length)
+        for cause in CAUSES:
+            length = use.cause_ns[cause][use.cause_ns[cause] > 0]
+            summary.durations.add(np.full(len(length), summary.key("gaps", cause)), length)
+
+
+def _process_lengths(spans: _Spans, places: Places) -> dict[int, int]:
+    """From the first to the last moment of every process."""
+    processes, number = distinct(places.process[spans.profile])
+    if processes.shape[1] == 1:
+        return {int(processes[0, 0]): int(spans.end_ns.max() - spans.start_ns.min())}
+    first = np.full(processes.shape[1], np.iinfo(np.int64).max)
+    last = np.zeros(processes.shape[1], np.int64)
+    np.minimum.at(first, number, spans.start_ns)
+    np.maximum.at(last, number, spans.end_ns)
+    return dict(zip(processes[0].tolist(), (last - first).tolist(), strict=True))
+
+
+def _classes(spans: _Spans, strings: Sequence[str]) -> Ints:
+    """Compute, communication or copy, for each span on a device."""
+    table = np.full(len(strings) + 1, COMPUTE, np.int64)
+    for name in np.unique(spans.name[spans.kind == SpanKind.KERNEL]).tolist():
+        if name >= 0 and any(word in strings[name].lower() for word in COMMUNICATION):
+            table[name] = COMMUNICATE
+    return np.where(spans.kind == SpanKind.KERNEL, table[spans.name], COPY)
+
+
+def _add_counters(summary: Summary, task: Task) -> None:
+    counters = task.traces.counters
+    if counters is None:
+        return
+    kept = np.ones(len(counters), np.bool_)
+    if task.window is not None:
+        kept &= (counters.time_ns >= task.window[0]) & (counters.time_ns <= task.window[1])
+    if task.profiles is not None:
+        kept &= np.isin(counters.profile, task.profiles)
+    for number, name in enumerate(counters.names):
+        values = counters.value[kept & (counters.name == number)].astype(np.float64)
+        values = values[~np.isnan(values)]
+        if len(values):
+            summary.counters[name] = [len(values), float(values.sum()), float(values.min()), float(values.max())]

@@ -1,0 +1,123 @@
+"""The rows of a summary: by section, the largest total first; raw numbers, or texts with units for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from callgrove.analysis.durations import Statistics
+from callgrove.analysis.summaries import SECTIONS, DeviceSums, Summary
+from callgrove.model.table import Table
+
+__all__ = ["table"]
+
+FIRST_COLUMNS = (
+    "section",
+    "name",
+    "count",
+    "total_ns",
+    "percent",
+    "mean_ns",
+    "median_ns",
+    "min_ns",
+    "max_ns",
+    "std_ns",
+)
+LAST_COLUMNS = (
+    *("p95_ns", "bytes", "bytes_per_second", "span_ns", "process_percent", "most_at_once"),
+    *("value_mean", "value_min", "value_max"),
+)
+Row = dict[str, Any]
+
+
+def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Table:
+    """Of each section at most `limit` rows; rank, agent, ... follow the name where they were asked for.
+
+    Percentages are of the section's total; of `busy` and `overlap`, of the time from a device's first operation to the
+    end of its last, and `process_percent` of the same of its process.
+    """
+    divided = tuple(by.value for by in summary.by)
+    places = tuple(name for name in ("rank", "agent") if name not in divided)
+    names = (*FIRST_COLUMNS[:2], *divided, *places, *FIRST_COLUMNS[2:], *LAST_COLUMNS)
+    rows = [row for row in _rows(summary) if row["section"] in sections]
+    order = {section: k for k, section in enumerate(SECTIONS)}
+    rows.sort(key=lambda row: (order[row["section"]], row["section"] != "busy" and -(row.get("total_ns") or 0)))
+    shown = list(_limited(rows, limit))
+    always = ("section", "name", "count", "total_ns", "percent", *divided)
+    used = [name for name in names if name in always or any(row.get(name) is not None for row in shown)]
+    made = Table.from_rows(used, [[row.get(name) for name in used] for row in shown])
+    return replace(made, left=len(rows) - len(shown))
+
+
+def _limited(rows: Sequence[Row], limit: int | None) -> Iterator[Row]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["section"]] = counts.get(row["section"], 0) + 1
+        if limit is None or counts[row["section"]] <= limit:
+            yield row
+
+
+def _rows(summary: Summary) -> Iterator[Row]:
+    statistics = summary.durations.statistics()
+    keys = list(summary.keys)
+    totals: dict[str, int] = {}
+    for group, total in zip(statistics.group.tolist(), statistics.total.tolist(), strict=True):
+        totals[keys[group][0]] = totals.get(keys[group][0], 0) + total
+    for k, group in enumerate(statistics.group.tolist()):
+        section, name, values = keys[group]
+        total, size = int(statistics.total[k]), summary.sizes.get(group)
+        share = None if section == "latency" else _percent(total, totals[section])
+        rate = size * 1e9 / total if size and total and section == "copies" else None
+        row: Row = {"section": section, "name": name, "percent": share, "bytes": size, "bytes_per_second": rate}
+        row |= dict(zip((by.value for by in summary.by), values, strict=False))
+        yield row | _statistics(statistics, k)
+    yield from _device_rows(summary.devices)
+    for name, (count, value, low, high) in summary.counters.items():
+        row = {"section": "counters", "name": name, "count": int(count)}
+        yield row | {"value_mean": value / count, "value_min": low, "value_max": high}
+
+
+def _statistics(statistics: Statistics, k: int) -> Row:
+    std = float(statistics.std[k])
+    return {
+        "count": int(statistics.count[k]),
+        "total_ns": int(statistics.total[k]),
+        "mean_ns": float(statistics.mean[k]),
+        "median_ns": float(statistics.median[k]),
+        "min_ns": int(statistics.minimum[k]),
+        "max_ns": int(statistics.maximum[k]),
+        "std_ns": None if np.isnan(std) else std,
+        "p95_ns": int(statistics.p95[k]),
+    }
+
+
+def _device_rows(devices: Sequence[DeviceSums]) -> Iterator[Row]:
+    for device in sorted(devices, key=lambda device: (device.rank, device.agent)):
+        name = f"GPU {device.agent}" if device.agent >= 0 else "GPU"
+        yield {
+            "section": "busy",
+            "name": name,
+            "rank": device.rank if device.rank >= 0 else None,
+            "agent": device.agent if device.agent >= 0 else None,
+            "count": device.n_operations,
+            "total_ns": device.busy_ns,
+            "percent": _percent(device.busy_ns, device.span_ns),
+            "span_ns": device.span_ns,
+            "process_percent": _percent(device.busy_ns, device.process_ns),
+            "most_at_once": device.most_at_once,
+        }
+    span = sum(device.span_ns for device in devices)
+    lengths: dict[str, int] = {}
+    for device in devices:
+        for name, length in device.going_on_ns.items():
+            lengths[name] = lengths.get(name, 0) + length
+    for name, length in lengths.items():
+        if length:
+            yield {"section": "overlap", "name": name, "total_ns": length, "percent": _percent(length, span)}
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100.0 * part / whole if whole else None

@@ -1,0 +1,264 @@
+"""Summaries of traced runs against sums over plain Python rows, against the generator, and against stored truth."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.gpu_databases import GpuShape, make_gpu_database, truth
+from callgrove.analysis.summary import By, Summary, WindowMode, marker_window, summarise
+from callgrove.analysis.summary_table import table
+from callgrove.errors import UsageError
+from callgrove.execute import Engine, executor
+from callgrove.formats.interface import ReadOptions
+from callgrove.formats.registry import open_paths
+from callgrove.model.arrays import Array
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
+from callgrove.model.traces import ArraySpans, SideTable, SpanKind, Window
+
+N_RANKS = 3
+SHAPES = [GpuShape(400, rank, N_RANKS) for rank in range(N_RANKS)]
+DEVICE_KINDS = (SpanKind.KERNEL, SpanKind.COPY)
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("gpu")
+    return [make_gpu_database(folder / shape.name, shape) for shape in SHAPES]
+
+
+@pytest.fixture(scope="module")
+def experiment(files: list[Path]) -> Experiment:
+    return opened(files)
+
+
+def opened(files: list[Path], fold: bool = False) -> Experiment:
+    found = open_paths(files, "", ReadOptions(fold=fold))
+    assert isinstance(found, Experiment)
+    return found
+
+
+def rows(found: Summary, *sections: str) -> list[Row]:
+    made = table(found, sections) if sections else table(found)
+    return [dict(zip(made.names, row, strict=True)) for row in made.rows()]
+
+
+def spans(experiment: Experiment) -> list[Row]:
+    """All spans as plain rows, with what tells them apart."""
+    ranks = experiment.profiles.identity_list("rank")
+    out = []
+    for chunk in experiment.traces.spans(("profile", "kind", "label", "start_ns", "end_ns", "correlation")):
+        strings = experiment.traces.spans_backend.strings  # type: ignore[union-attr]
+        for profile, kind, name, start, end, correlation in zip(
+            *(chunk[c].tolist() for c in ("profile", "kind", "label", "start_ns", "end_ns", "correlation")), strict=True
+        ):
+            out.append(
+                {
+                    "rank": ranks[profile],
+                    "kind": SpanKind(kind),
+                    "name": strings[name],
+                    "profile": profile,
+                    "start": start,
+                    "end": end,
+                    "correlation": correlation,
+                }
+            )
+    return out
+
+
+def test_sums_are_those_of_the_generator(experiment: Experiment) -> None:
+    found = {
+        (row["name"], row["rank"]): (row["count"], row["total_ns"])
+        for row in rows(summarise(experiment, [By.RANK]), "kernels", "copies", "api", "markers")
+    }
+    wanted = {(name, shape.rank): sums for shape in SHAPES for name, sums in truth(shape).items()}
+    assert found == wanted
+
+
+def test_statistics_are_those_of_plain_rows(experiment: Experiment) -> None:
+    every = spans(experiment)
+    for row in rows(summarise(experiment), "kernels"):
+        lengths = [s["end"] - s["start"] for s in every if s["name"] == row["name"] and s["kind"] == SpanKind.KERNEL]
+        assert row["count"] == len(lengths)
+        assert row["total_ns"] == sum(lengths)
+        assert row["median_ns"] == statistics.median(lengths)
+        assert (row["min_ns"], row["max_ns"]) == (min(lengths), max(lengths))
+        assert row["std_ns"] == pytest.approx(statistics.stdev(lengths))
+        assert row["p95_ns"] == sorted(lengths)[-(-len(lengths) * 19 // 20) - 1]
+
+
+def test_percent_adds_up_to_a_section(experiment: Experiment) -> None:
+    for section in ("kernels", "copies", "api", "gaps", "overlap"):
+        assert sum(row["percent"] for row in rows(summarise(experiment), section)) == pytest.approx(100)
+
+
+def test_busy_and_at_once_against_every_moment(experiment: Experiment) -> None:
+    every = [s for s in spans(experiment) if s["kind"] in DEVICE_KINDS]
+    devices = experiment.profiles.identity_list("gpu_device")
+    for row in rows(summarise(experiment), "busy"):
+        own = [s for s in every if s["rank"] == row["rank"] and devices[s["profile"]] == row["agent"]]
+        edges = sorted({t for s in own for t in (s["start"], s["end"])})
+        open_ = [sum(s["start"] <= a < s["end"] for s in own) for a in edges[:-1]]
+        busy = sum(b - a for a, b, n in zip(edges, edges[1:], open_, strict=False) if n)
+        assert (row["count"], row["total_ns"]) == (len(own), busy)
+        assert row["most_at_once"] == max(open_)
+        assert row["span_ns"] == edges[-1] - edges[0]
+        everyone = [s for s in spans(experiment) if s["rank"] == row["rank"]]
+        process = max(s["end"] for s in everyone) - min(s["start"] for s in everyone)
+        assert row["process_percent"] == pytest.approx(100 * busy / process)
+
+
+@pytest.mark.parametrize("mode", list(WindowMode))
+@pytest.mark.parametrize("part", [(0.2, 0.7), (0.5, 0.5001), (0.0, 1.0)])
+def test_windows(experiment: Experiment, mode: WindowMode, part: tuple[float, float]) -> None:
+    every = spans(experiment)
+    first, last = min(s["start"] for s in every), max(s["end"] for s in every)
+    low, high = (round(first + (last - first) * share) for share in part)
+    wanted: dict[str, list[int]] = {}
+    for s in every:
+        inside = low <= s["start"] and s["end"] <= high
+        touches = s["start"] < high and s["end"] > low
+        if s["kind"] == SpanKind.KERNEL and (inside if mode is WindowMode.INSIDE else touches):
+            start, end = (
+                (s["start"], s["end"]) if mode is not WindowMode.CLIP else (max(s["start"], low), min(s["end"], high))
+            )
+            wanted.setdefault(s["name"], []).append(end - start)
+    summary = summarise(experiment, window=(low, high), mode=mode)
+    found = {row["name"]: (row["count"], row["total_ns"]) for row in rows(summary, "kernels")}
+    assert found == {name: (len(lengths), sum(lengths)) for name, lengths in wanted.items()}
+    assert summary.n_read == len(every)
+    assert summary.n_unlinked == 0  # also where the call lies outside of the window
+
+
+def test_kernels_by_marker_are_attributed_by_their_call(experiment: Experiment) -> None:
+    every = spans(experiment)
+    markers = [s for s in every if s["kind"] == SpanKind.MARKER]
+    calls = {(s["rank"], s["correlation"]): s for s in every if s["kind"] == SpanKind.API}
+    wanted: dict[tuple[str, str | None], int] = {}
+    for s in every:
+        if s["kind"] == SpanKind.KERNEL:
+            call = calls[s["rank"], s["correlation"]]
+            around = [
+                m
+                for m in markers
+                if m["profile"] == call["profile"] and m["start"] <= call["start"] and call["end"] <= m["end"]
+            ]
+            key = (s["name"], around[-1]["name"] if around else None)
+            wanted[key] = wanted.get(key, 0) + 1
+    found = {(row["name"], row["marker"]): row["count"] for row in rows(summarise(experiment, [By.MARKER]), "kernels")}
+    assert found == wanted
+    assert any(marker == "step" for _, marker in found)
+
+
+def test_latency_and_gaps(experiment: Experiment) -> None:
+    every = spans(experiment)
+    calls = {(s["rank"], s["correlation"]): s for s in every if s["kind"] == SpanKind.API}
+    operations = [(s, calls[s["rank"], s["correlation"]]) for s in every if s["kind"] in DEVICE_KINDS]
+    found = {row["name"]: row for row in rows(summarise(experiment), "latency")}
+    assert found["delay"]["total_ns"] == sum(op["start"] - call["end"] for op, call in operations)
+    assert found["delay"]["min_ns"] < 0  # operations that start during their call are not clamped
+    assert found["call and delay"]["count"] == len(operations)
+    gaps = sum(row["total_ns"] for row in rows(summarise(experiment), "gaps"))
+    assert gaps == sum(row["total_ns"] for row in rows(summarise(experiment), "overlap") if row["name"] == "idle")
+
+
+def test_ranks_are_chosen(experiment: Experiment) -> None:
+    summary = summarise(experiment, [By.RANK], profiles=experiment.select([1], None))
+    assert {row["rank"] for row in rows(summary)} - {None} == {1}
+    assert {row["name"]: row["count"] for row in rows(summary, "kernels")} == {
+        name: sums[0] for name, sums in truth(SHAPES[1]).items() if name[:3] in ("gem", "sof", "ncc", "tri", "cop")
+    }
+
+
+def test_markers_bound_a_window(experiment: Experiment) -> None:
+    steps = [s for s in spans(experiment) if s["name"] == "step"]
+    first, last = min(s["start"] for s in steps), max(s["end"] for s in steps)
+    assert marker_window(experiment, "step", "step", (0, 1)) == (first, last)
+    assert marker_window(experiment, "step", "", (0, 1)) == (first, 1)
+    with pytest.raises(UsageError, match="no marker 'nothing'"):
+        marker_window(experiment, "nothing", "", (0, 1))
+
+
+def test_limits_count_in_every_section(experiment: Experiment) -> None:
+    made = table(summarise(experiment), ("kernels", "api", "latency"), 1)
+    assert made.column("section").plain() == ["kernels", "api", "latency"]
+    assert made.left == len(table(summarise(experiment), ("kernels", "api", "latency"))) - 3
+
+
+@pytest.mark.parametrize("by", [[], [By.RANK, By.STREAM, By.MARKER]])
+def test_processes_give_the_same_to_the_byte(files: list[Path], experiment: Experiment, by: list[By]) -> None:
+    alone = table(summarise(experiment, by))
+    with executor(Engine(jobs=2)) as workers:
+        found = open_paths(files, "", ReadOptions(fold=False, workers=workers))
+        assert isinstance(found, Experiment)
+        together = table(summarise(found, by, workers=workers))
+    assert list(together.rows()) == list(alone.rows())
+    assert together.names == alone.names
+
+
+def test_folding_changes_nothing(files: list[Path], experiment: Experiment) -> None:
+    assert list(table(summarise(opened(files, fold=True))).rows()) == list(table(summarise(experiment)).rows())
+
+
+def in_memory(events: list[tuple[SpanKind, str, int, int]], sizes: dict[int, int] | None = None) -> Experiment:
+    """One thread and one stream, without a file."""
+    builder = ExperimentBuilder("test", "1")
+    rank = (DEFAULT_ID_NAMES.index("RANK"), 0, 0, Interpretation.SINGLE)
+    builder.add_profile(ProfileKind.THREAD, [rank])
+    builder.add_profile(ProfileKind.GPU_STREAM, [rank])
+    names = sorted({name for _, name, _, _ in events})
+    columns: dict[str, Array] = {
+        "profile": np.array([int(kind in DEVICE_KINDS) for kind, _, _, _ in events], np.int32),
+        "kind": np.array([kind for kind, _, _, _ in events], np.int32),
+        "category": np.full(len(events), -1, np.int32),
+        "name": np.array([names.index(name) for _, name, _, _ in events], np.int32),
+        "start_ns": np.array([start for _, _, start, _ in events], np.int64),
+        "end_ns": np.array([end for _, _, _, end in events], np.int64),
+        "correlation": np.full(len(events), -1, np.int64),
+    }
+    known = sizes or {}
+    side = SideTable(np.array(list(known), np.int64), {"bytes": np.array(list(known.values()), np.int64)})
+    builder.set_traces(spans=ArraySpans(columns, tuple(names), {"copy": side}, chunk_rows=2))
+    return builder.build()
+
+
+def test_flagged_spans_are_counted_and_in_no_sum() -> None:
+    events = [(SpanKind.KERNEL, "k", 0, 10), (SpanKind.KERNEL, "k", 30, 20), (SpanKind.SYNC, "wait", 0, 4)]
+    found = summarise(in_memory(events))
+    assert (found.n_read, found.n_shown, found.n_flagged, found.n_unlinked) == (3, 2, 1, 1)
+    assert [(row["section"], row["count"], row["total_ns"]) for row in rows(found, "kernels", "api", "sync")] == [
+        ("kernels", 1, 10),
+        ("sync", 1, 4),
+    ]
+
+
+def test_sizes_and_rates() -> None:
+    events = [(SpanKind.COPY, "up", 0, 1000), (SpanKind.COPY, "down", 5, 10), (SpanKind.COPY, "up", 2000, 3000)]
+    found = {row["name"]: row for row in rows(summarise(in_memory(events, {0: 500, 2: 1500, 1: -1})), "copies")}
+    assert found["up"]["bytes"] == 2000
+    assert found["up"]["bytes_per_second"] == 1e9
+    assert found["down"]["bytes"] is None
+
+
+def test_nothing_at_all() -> None:
+    assert rows(summarise(in_memory([]))) == []
+    window: Window = (5, 6)
+    assert rows(summarise(in_memory([(SpanKind.API, "a", 0, 1)]), window=window)) == []
+
+
+def test_stored_truth(shared: Path) -> None:
+    folder = shared / "data" / "own" / "rocpd" / "small"
+    wanted = json.loads((folder / "truth.json").read_text())
+    found = rows(summarise(opened([folder]), [By.RANK]), "kernels")
+    for rank, process in enumerate(wanted):
+        for name, (count, total, low, high) in process["top"].items():
+            (row,) = [r for r in found if r["rank"] == rank and r["name"] == name]
+            assert (row["count"], row["total_ns"], row["min_ns"], row["max_ns"]) == (count, total, low, high), name

@@ -1,0 +1,93 @@
+"""`callgrove summary` as it is typed: windows, ranks, limits, units, processes, and what is said about the data."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bench.gpu_databases import GpuShape, make_gpu_database
+from callgrove.cli.main import main
+from tests.cli.commands import Capture, rows, run, said
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gpu")
+    for rank in range(2):
+        make_gpu_database(folder / f"rank{rank}.db", GpuShape(300, rank, 2))
+    return folder
+
+
+def noted(capsys: Capture, *words: object) -> str:
+    """What a command that succeeds says on stderr."""
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == 0
+    return capsys.readouterr().err
+
+
+def n_kernels(found: list[dict[str, object]]) -> int:
+    return sum(int(str(row["count"])) for row in found if row["section"] == "kernels")
+
+
+def test_the_last_line_counts(capsys: Capture, folder: Path) -> None:
+    last = noted(capsys, "summary", folder, "--limit", 1).splitlines()[-1]
+    assert last.startswith("callgrove: 608 spans read, 608 shown, 0 flagged")
+    assert last.endswith("0 operations without a launching call")
+
+
+def test_windows(capsys: Capture, folder: Path) -> None:
+    whole = n_kernels(rows(capsys, "summary", folder))
+    halves = [
+        rows(capsys, "summary", folder, *w, "--window-mode", "touch") for w in (("--end", "50%"), ("--start", "50%"))
+    ]
+    inside = rows(capsys, "summary", folder, "--start", "50%")
+    assert n_kernels(halves[0]) + n_kernels(halves[1]) >= whole > n_kernels(halves[0]) > 0
+    assert n_kernels(inside) <= n_kernels(halves[1])
+    assert n_kernels(rows(capsys, "summary", folder, "--start-marker", "step")) > 0
+    assert "no marker 'x'" in said(capsys, "summary", folder, "--end-marker", "x", code=2)
+    assert "times are like" in said(capsys, "summary", folder, "--start", "soon", code=2)
+    assert "is empty" in said(capsys, "summary", folder, "--start", "9s", code=2)
+
+
+def test_ranks_and_processes(capsys: Capture, folder: Path) -> None:
+    one = rows(capsys, "summary", folder, "--rank", 1, "--by", "rank", "--section", "kernels")
+    assert {row["rank"] for row in one} == {1}
+    words = ("summary", folder, "--by", "rank", "--format", "csv")
+    assert run(capsys, *words, "-j", 1) == run(capsys, *words, "-j", 2)
+
+
+def test_tables_for_people_have_units_and_limits(capsys: Capture, folder: Path) -> None:
+    text = run(capsys, "summary", folder, "--section", "kernels", "--section", "copies", "--limit", 1)
+    lines = text.splitlines()
+    assert lines[0].split()[:5] == ["section", "name", "count", "total", "percent"]
+    assert [line.split()[0] for line in lines[2:4]] == ["kernels", "copies"]
+    assert " us " in lines[2]
+    assert "GB/s" in lines[3]
+    assert "more" in lines[4]
+
+
+def test_much_that_is_flagged_is_said(capsys: Capture, tmp_path: Path) -> None:
+    path = make_gpu_database(tmp_path / "a.db", GpuShape(200))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (name,) = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_region%'").fetchone()
+        connection.execute(f'UPDATE "{name}" SET end = start - 1 WHERE id % 10 = 0')
+    text = noted(capsys, "summary", path)
+    assert "data quality: " in text
+    assert "10 flagged" in text
+
+
+def test_cells_that_are_no_numbers_are_said_by_any_process(capsys: Capture, tmp_path: Path) -> None:
+    files = []
+    for rank in range(2):
+        files.append(make_gpu_database(tmp_path / f"rank{rank}.db", GpuShape(200, rank, 2)))
+        with closing(sqlite3.connect(files[-1])) as connection, connection:
+            (name,) = connection.execute(
+                "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_memory_copy%'"
+            ).fetchone()
+            connection.execute(f"UPDATE \"{name}\" SET start = 'soon' WHERE id = 2")
+    for jobs in (1, 2):
+        text = noted(capsys, "summary", *files, "-j", jobs)
+        assert text.count("1 cells are no numbers") == 2, text
