@@ -10,7 +10,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
-from bench.cases import algebra, convert, cube, growth, hatchet, hpcrun, hpctrace, info, modeling, values
+from bench.cases import algebra, convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, values
 from bench.conditions import ROOT, Conditions, conditions
 from bench.results import Finding, as_markdown, as_text, surroundings
 
@@ -24,6 +24,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "hpcrun": hpcrun.run,
     "cube": cube.run,
     "modeling": modeling.run,
+    "gpu": gpu.run,
     "convert": convert.run,
 }
 SCALES = "1/16,1/4,1"

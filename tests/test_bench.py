@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench import gpu_databases
 from bench.__main__ import BENCHES, main
-from bench.cases import convert, cube, growth, hatchet, hpcrun, hpctrace, info, modeling, values
+from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -224,6 +227,26 @@ def test_conversions_are_measured_in_both_directions(conditions: Conditions) -> 
         ]
         functions = released.contexts.source_id[released.contexts.kind == ContextKind.FUNCTION].tolist()
         assert [totals[1][id_] for id_ in functions] == [totals[0][id_] for id_ in functions]
+
+
+def test_gpu_databases_are_summed_up_every_way(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("N_EVENTS", 3000), ("N_FILES", 4), ("N_EVENTS_OF_MANY", 100), ("N_SMALL", 5)):
+        monkeypatch.setattr(gpu, name, size)
+    findings = {f.what: f for f in gpu.run(replace(conditions, scales=(Fraction(1),)))}
+    assert findings["databases of a thousand that were summed up"].value == 5
+    (large,) = conditions.folder.glob("gpu-3000-*.db")
+    with closing(sqlite3.connect(large)) as connection:
+        assert {n: sums for n, sums in gpu.by_sql(connection, True).items() if n != "roctxThreadRangeA"} == {
+            n: sums for n, sums in gpu_databases.truth(gpu_databases.GpuShape(3000)).items() if n != "step"
+        }
+
+
+def test_other_sums_are_noticed(tmp_path: Path) -> None:
+    shape = gpu_databases.GpuShape(200)
+    path = gpu_databases.make_gpu_database(tmp_path / shape.name, shape)
+    assert gpu.same_sums(gpu.summary_of([path]), shape) == ""
+    assert "instead of" in gpu.same_sums(gpu.summary_of([path]), replace(shape, n_events=202))
+    assert gpu_databases.make_gpu_database(path, shape) == path
 
 
 def test_ranges_are_merged() -> None:
