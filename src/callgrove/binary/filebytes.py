@@ -8,6 +8,7 @@ around: they are made plain before anything is computed with them. `bytes_viewed
 from __future__ import annotations
 
 import mmap
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,8 @@ class FileBytes:
 
 def _open(path: Path) -> Buffer:
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise ValueError("not a regular file")  # opening a pipe would wait for its writer
         with path.open("rb") as file:
             if not file.seek(0, 2):

@@ -6,8 +6,9 @@ With `seen`, everything that is read is also noted with its place, which is how 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,10 +16,13 @@ from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile
 from callgrove.model.arrays import Array
 
-__all__ = ["Cursor", "Seen", "text_bytes"]
+__all__ = ["Cursor", "Seen", "remembered", "text_bytes"]
 
 FORMATS = {"u1": struct.Struct(">B"), "u2": struct.Struct(">H"), "u4": struct.Struct(">I"), "u8": struct.Struct(">Q")}
 TEXT_START = 4  # bytes of a string's length
+Result = TypeVar("Result")
+MOST_REMEMBERED, LARGEST_REMEMBERED = 16, 1 << 18  # sections, and bytes of one
+_remembered: dict[tuple[Callable[..., Any], bytes], Any] = {}
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,11 @@ class Cursor:
     def text(self, name: str) -> str:
         """A string. Bytes that are no UTF-8 are kept as lone surrogates, so that the same bytes can be written."""
         at = self.at
+        if self.seen is None and at + TEXT_START <= self.end:  # the usual case at once: files have many strings
+            last = at + TEXT_START + FORMATS["u4"].unpack_from(self.file.buffer, at)[0]
+            if last <= self.end:
+                self.at = last
+                return bytes(self.file.buffer[at + TEXT_START : last]).decode("utf-8", "surrogateescape")
         n = self.count("u4", f"{name} size", 1)
         start = self.need(n, name)
         value = bytes(self.file.buffer[start : start + n]).decode("utf-8", "surrogateescape")
@@ -111,6 +120,24 @@ class Cursor:
         """The section must end here."""
         if self.at != self.end:
             raise self.fail(f"the end of the section at byte {self.end}", f"{self.end - self.at} more bytes")
+
+
+def remembered(read: Callable[[Cursor], Result], cursor: Cursor) -> Result:
+    """What `read` makes of a whole section. Thousands of files of one run have equal tables, which are read once."""
+    size = cursor.end - cursor.at
+    if cursor.seen is not None or size > LARGEST_REMEMBERED:
+        return read(cursor)
+    key = read, cursor.file.copy(cursor.at, size, cursor.section)
+    if key not in _remembered:
+        found = read(cursor)
+        if cursor.at != cursor.end:
+            return found
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = found
+    cursor.at = cursor.end
+    result: Result = _remembered[key]
+    return result
 
 
 def text_bytes(text: str) -> bytes:

@@ -22,7 +22,6 @@ __all__ = ["FIRST_MODULE", "OUTLINED", "PLACEHOLDER", "UNKNOWN_MODULE", "Region"
 
 PLACEHOLDER, UNKNOWN_MODULE, FIRST_MODULE = 0, 1, 2  # places
 OUTLINED = (65531, 65532, 65533)  # module ids of nodes about ranges of GPU code; no loadmap has them
-N_MODULE_IDS = 1 << 16
 
 
 class Region(NamedTuple):
@@ -41,7 +40,8 @@ def places_of(epoch: Epoch, modules: Mapping[str, int], is_old: bool) -> tuple[I
     """Place and offset of every node; `modules` numbers the paths. In 02.00 interior nodes hold return addresses, one
     less of which lies in the call instruction, as in 04.00."""
     nodes = epoch.nodes
-    table = np.full(N_MODULE_IDS, UNKNOWN_MODULE, np.int64)
+    n = 1 + max((module.id for module in epoch.modules), default=0)
+    table = np.full(max(n, int(nodes.lm.max(initial=0)) + 1), UNKNOWN_MODULE, np.int64)
     for module in epoch.modules:
         table[module.id] = modules[module.path] + FIRST_MODULE if module.path else UNKNOWN_MODULE
     table[0] = PLACEHOLDER

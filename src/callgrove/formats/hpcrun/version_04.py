@@ -13,11 +13,12 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CorruptFile
 from callgrove.formats.hpcrun import records as rec
-from callgrove.formats.hpcrun.cursor import Cursor, Seen, text_bytes
+from callgrove.formats.hpcrun.cursor import Cursor, Seen, remembered, text_bytes
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace, SparseValues
 from callgrove.formats.hpcrun.nodes import Nodes, nodes_of
 from callgrove.formats.hpcrun.primitives import (
     Header,
+    MetricDescription,
     metrics_bytes,
     modules_bytes,
     read_metrics,
@@ -36,10 +37,10 @@ def read_04(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
     sections = _sections(file)
     cursors = {name: Cursor(file, name, start, end, seen) for name, start, end in sections}
     header = Header.read(cursors["header"])
-    modules = read_modules(cursors["loadmap"])
+    modules = remembered(read_modules, cursors["loadmap"])
     nodes = _read_nodes(cursors["cct"])
-    metrics = read_metrics(cursors["metric table"], has_tail=True)
-    kinds = _read_kinds(cursors["id dictionary"])
+    metrics = remembered(_read_metrics, cursors["metric table"])
+    kinds = remembered(_read_kinds, cursors["id dictionary"])
     identifiers, place = _read_sparse(cursors["sparse metrics"], nodes)
     for cursor in cursors.values():
         cursor.finish()
@@ -48,6 +49,10 @@ def read_04(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
         seen.append(Seen("footer", -1, at, "footer", file.array(rec.FOOTER, 1, at, "footer")))
     epoch = Epoch(None, metrics, modules, nodes, None, place)
     return Measurement(header, "", (epoch,), identifiers, kinds, sections)
+
+
+def _read_metrics(cursor: Cursor) -> tuple[MetricDescription, ...]:
+    return read_metrics(cursor, has_tail=True)
 
 
 def _sections(file: FileBytes) -> tuple[tuple[str, int, int], ...]:
