@@ -103,6 +103,11 @@ class Workers:
     def __init__(self, pool: Executor | None, n_workers: int) -> None:
         self._pool, self.n_workers = pool, n_workers
 
+    @property
+    def are_elsewhere(self) -> bool:
+        """Is the work done in other processes, so that what it needs is pickled for every task?"""
+        return self._pool is not None
+
     def map(
         self,
         function: Callable[[Item], Result],

@@ -97,6 +97,11 @@ class ExperimentBuilder:
             self._copied[number] = copied
         return number
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The source files so far."""
+        return self._files.all
+
     def region(
         self,
         kind: ContextKind,
