@@ -49,9 +49,10 @@ class RawMetric:
     ty: int = RAW
     show: int = 1
     tail: tuple[int, int, float, int] = (0, 0, 0.0, 0)
+    move2proc: int = 0
 
     def packed(self, has_tail: bool) -> bytes:
-        flags = struct.pack("<BBBBHBB8s", self.ty, 0, self.fmt, 0, 0, self.show, 1, bytes(8))
+        flags = struct.pack("<BBBBHBB8s", self.ty, 0, self.fmt, self.move2proc, 0, self.show, 1, bytes(8))
         body = text(self.name) + text(f"about {self.name}") + flags + u64(self.period) + text(self.formula) + text("")
         return body + (struct.pack(">HHdQ", *self.tail) if has_tail else b"")
 

@@ -1,0 +1,222 @@
+"""The second pass: the values of a batch of files, in every scope.
+
+A value is what is stored times the period of that file's metric; it lands on the last context of its node, or on the
+function where the metric asks for that. Then, children first,
+
+    function    = point + function of the children that are nested lexically
+    inclusive   = point + inclusive of all children
+    lexical     = function: only a loop with values of its own would differ, and none can have any here
+
+All files of a batch go up the tree together, level by level: rows are (file, context), columns are quantities. Children
+of one parent are neighbours, so a level is added up without sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.binary.filebytes import FileBytes
+from callgrove.formats.hpcrun.files import read_tables
+from callgrove.formats.hpcrun.measurement import Epoch, Measurement
+from callgrove.model.arrays import Array, Floats, Ids, Ints
+from callgrove.model.metrics import Scope
+from callgrove.model.values import SparseBlock
+from callgrove.prof.metric_rows import SCOPES
+from callgrove.prof.plan import Plan
+from callgrove.prof.raw_tree import RawTree
+from callgrove.prof.samples_of_gpu import shares
+from callgrove.prof.survey import trees_of
+
+__all__ = ["Cells", "FileNodes", "block_of", "nodes_of_files", "points_of", "propagated"]
+
+
+@dataclass(frozen=True)
+class FileNodes:
+    """A file that was read again, and the node of the merged tree that each of its nodes is, for every epoch."""
+
+    file: FileBytes
+    measurement: Measurement
+    nodes: tuple[Ids, ...]
+
+
+def nodes_of_files(plan: Plan, tree: RawTree, paths: Sequence[Path]) -> list[FileNodes]:
+    """Files with their nodes; all of them are looked up together."""
+    numbers = {path: number for number, path in enumerate(plan.modules)}
+    opened = [(file, read_tables(file)) for file in map(FileBytes, paths)]
+    trees = [trees_of(m, file.path, numbers, plan.flavour) for file, m in opened]
+    sizes = [len(above) for epochs in trees for above, _, _ in epochs]
+    starts = np.append(0, np.cumsum(sizes))
+    above, place, offset = (
+        np.concatenate(column) for column in zip(*(t for epochs in trees for t in epochs), strict=True)
+    )
+    above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)
+    found = iter(np.split(tree.find(above, place, offset), starts[1:-1]))
+    return [FileNodes(file, m, tuple(next(found)[: len(epoch.nodes)] for epoch in m.epochs)) for file, m in opened]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values by file, context and quantity. No order is promised; equal cells are to be added."""
+
+    file: Ints
+    context: Ints
+    quantity: Ints
+    value: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Cells]) -> Cells:
+        columns = zip(*((p.file, p.context, p.quantity, p.value) for p in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+
+def points_of(plan: Plan, files: Sequence[FileNodes]) -> Cells:
+    """What was measured at each context itself; context 0 is the root, which no scope has values of."""
+    parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file)]
+    none = np.empty(0, np.int64)
+    return Cells.joined(parts) if parts else Cells(none, none, none, np.empty(0))
+
+
+def _of_file(plan: Plan, number: int, file: FileNodes) -> Iterator[Cells]:
+    for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True):
+        node, quantity, value, moves = _measured(plan, file.file, epoch, nodes)
+        has_context = plan.full[node] >= 0
+        context = np.where(moves, plan.first[node], plan.full[node])[has_context].astype(np.int64)
+        own = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
+        yield own
+        if not has_context.all():
+            bare = ~has_context
+            yield from _shared(plan, number, own, node[bare], quantity[bare], value[bare])
+
+
+def _measured(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids, Ints, Floats, Array]:
+    """Node of the merged tree, quantity, value, and whether it belongs to the function, of all values but zeros."""
+    if not epoch.metrics:
+        none = np.empty(0, np.int64)
+        return none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_)
+    node, metric, raw = epoch.place.read(file).stored(epoch.nodes.positions, nodes)
+    is_real = np.array([m.is_real for m in epoch.metrics], np.bool_)
+    period = np.array([m.period or 1 for m in epoch.metrics], np.float64)
+    moves = np.array([bool(m.move2proc) for m in epoch.metrics], np.bool_)
+    quantity = plan.metrics.of_table[epoch.metrics].astype(np.int64)
+    if is_real.all():
+        value = raw.view(np.float64)
+    else:
+        value = np.where(is_real[metric], raw.view(np.float64), raw.astype(np.float64))
+    if (period != 1).any():
+        with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
+            value = value * period[metric]
+    number = quantity[metric]
+    kept = (value != 0) & ~plan.metrics.is_derived[number]
+    return node[kept], number[kept], value[kept], moves[metric][kept]
+
+
+def _shared(plan: Plan, number: int, own: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
+    """Values of GPU samples on the call paths that they may have had."""
+    metrics = plan.metrics
+    runs, sampled_runs = (_by_key(own, which) for which in (metrics.runs, metrics.sampled_runs))
+    ratio = {
+        c: runs.get(c, 1.0) / sampled_runs[c] if c in runs and c in sampled_runs else 1.0
+        for c in {*runs, *sampled_runs}
+    }
+    is_count = quantity == metrics.instructions
+    samples: dict[int, float] = {}
+    for one, amount in zip(node[is_count].tolist(), value[is_count].tolist(), strict=True):
+        samples[one] = samples.get(one, 0.0) + amount
+    for one in np.unique(node).tolist():
+        templates = plan.templates.of_node[one]
+        rows = np.flatnonzero(node == one)
+        for template, share in zip(templates, shares(templates, ratio, samples), strict=True):
+            if share:
+                n = len(rows)
+                yield Cells(np.full(n, number), np.full(n, template.full), quantity[rows], value[rows] * share)
+
+
+def _by_key(cells: Cells, quantity: int) -> dict[int, float]:
+    """The values of a quantity by context."""
+    rows = cells.quantity == quantity
+    out: dict[int, float] = {}
+    for context, value in zip(cells.context[rows].tolist(), cells.value[rows].tolist(), strict=True):
+        out[context] = out.get(context, 0.0) + value
+    return out
+
+
+# -- going up ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Level:
+    """Rows of one depth, by file and context; columns are quantities."""
+
+    file: Ints
+    context: Ints
+    point: Floats
+    function: Floats
+    inclusive: Floats
+
+
+def propagated(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
+    """The quantities that occur, and all rows with their values, the deepest level first."""
+    quantities = np.unique(points.quantity)
+    n_contexts = len(plan.above)
+    key = points.file * n_contexts + points.context
+    rows, inverse = np.unique(key, return_inverse=True)
+    column = np.searchsorted(quantities, points.quantity)
+    width = len(quantities)
+    own = np.bincount(inverse * width + column, points.value, len(rows) * width).reshape(len(rows), width)
+    depth = plan.depth[rows % n_contexts]
+    out: list[Level] = []
+    rising = np.empty(0, np.int64), np.empty((0, width)), np.empty((0, width))
+    for here in range(int(depth.max(initial=0)), 0, -1):
+        at = np.flatnonzero(depth == here) if len(out) == 0 or (depth == here).any() else np.empty(0, np.int64)
+        keys = np.union1d(rows[at], rising[0])
+        point, inclusive, function = (np.zeros((len(keys), width)) for _ in range(3))
+        point[np.searchsorted(keys, rows[at])] = own[at]
+        inclusive[:] = function[:] = point
+        up = np.searchsorted(keys, rising[0])
+        with np.errstate(invalid="ignore", over="ignore"):
+            inclusive[up] += rising[1]
+            function[up] += rising[2]
+        level = Level(keys // n_contexts, keys % n_contexts, point, function, inclusive)
+        out.append(level)
+        rising = _risen(plan, level, n_contexts)
+    return quantities, out
+
+
+def _risen(plan: Plan, level: Level, n_contexts: int) -> tuple[Ints, Floats, Floats]:
+    """Sums over the children of each parent: keys, inclusive, function."""
+    key = level.file * n_contexts + plan.above[level.context]
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.empty(0, np.int64)
+    if not len(starts):
+        return key, level.inclusive, level.function
+    lexical = np.where(plan.lexical[level.context][:, None], level.function, 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return key[starts], np.add.reduceat(level.inclusive, starts), np.add.reduceat(lexical, starts)
+
+
+def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
+    """All values, in the ids of the experiment; `profiles` are those of the files."""
+    quantities, found = propagated(plan, points)
+    parts: list[SparseBlock] = []
+    for level in found:
+        by_scope = {
+            Scope.POINT: level.point,
+            Scope.FUNCTION: level.function,
+            Scope.LEXICAL: level.function,
+            Scope.INCLUSIVE: level.inclusive,
+        }
+        for scope in SCOPES:
+            metric = plan.metrics.rows[scope][quantities]
+            row, column = np.nonzero((by_scope[scope] != 0) & (metric >= 0))
+            parts.append(
+                SparseBlock(
+                    profiles[level.file[row]].astype(np.int32),
+                    plan.final[level.context[row]],
+                    metric[column],
+                    by_scope[scope][row, column],
+                )
+            )
+    return SparseBlock.joined(parts)

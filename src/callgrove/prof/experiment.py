@@ -1,0 +1,221 @@
+"""A survey as an experiment: contexts, metrics, profiles, and values and samples that are read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from callgrove.errors import CallgroveError
+from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind, Relation
+from callgrove.model.experiment import Experiment, Severity, Sources
+from callgrove.model.metrics import Scope
+from callgrove.model.traces import Samples, Window
+from callgrove.model.values import Block, SparseBlock
+from callgrove.prof.contexts import Contexts, contexts_of
+from callgrove.prof.costs import block_of, nodes_of_files, points_of
+from callgrove.prof.inputs import Inputs, bounded
+from callgrove.prof.metric_rows import add_rows
+from callgrove.prof.nodes import Flavour
+from callgrove.prof.plan import MetricPlan, Plan
+from callgrove.prof.profiles import add_profiles
+from callgrove.prof.quantities import Quantities, quantities_of
+from callgrove.prof.raw_tree import RawTree
+from callgrove.prof.resolution import Resolver, resolved
+from callgrove.prof.samples_of_gpu import with_paths
+from callgrove.prof.scopes import ScopeTable
+from callgrove.prof.structures import Structures, structure_files
+from callgrove.prof.survey import Survey, SurveyedFile
+from callgrove.prof.timelines import samples_of
+
+__all__ = ["Attribution", "Prepared", "prepared"]
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What names come from, and what is shown."""
+
+    structure_files: tuple[Path, ...] = ()
+    uses_structures: bool = True
+    copies_sources: bool = True
+    title: str = ""
+    views: tuple[str, ...] = ("sum",)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An experiment, and what a second pass over its files needs."""
+
+    experiment: Experiment
+    plan: Plan
+    files: tuple[SurveyedFile, ...]
+
+
+def prepared(survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour) -> Prepared:
+    """The experiment of a survey that found files."""
+    return _Preparation(survey, inputs, attribution, flavour).prepared()
+
+
+class _Preparation:
+    def __init__(self, survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour) -> None:
+        assert survey.tree is not None
+        self.survey, self.inputs, self.attribution, self.flavour = survey, inputs, attribution, flavour
+        self.tree: RawTree = survey.tree
+        self.files = tuple(sorted(survey.files, key=lambda file: file.order))
+        version = ", ".join(sorted({file.version for file in self.files}))
+        title = attribution.title or self.files[0].program or inputs.folders[0].name
+        self.builder = ExperimentBuilder("hpcrun", version, title, str(inputs.paths[0]))
+
+    def prepared(self) -> Prepared:
+        self._say_what_is_missing()
+        structures = self._structures()
+        described = {path: found for path in self.tree.modules if (found := structures[path]) is not None}
+        by_number = {n: described[path] for n, path in enumerate(self.tree.modules) if path in described}
+        tree, paths = with_paths(self.tree, by_number)
+        scopes = ScopeTable(self.builder)
+        resolver = Resolver(scopes, described, self.inputs.locate)
+        contexts = contexts_of(tree, *resolved(tree, resolver))
+        quantities = quantities_of((file.path, file.metrics) for file in self.files)
+        rows = add_rows(self.builder, quantities, self.attribution.views)
+        self._note([*structures.notes, *resolver.notes, *quantities.notes])
+        final, sampled = self._add_contexts(contexts, scopes)
+        self._add_sources()
+        add_profiles(self.builder, self.files)
+        plan = Plan(
+            self.flavour,
+            tree.modules,
+            _metric_plan(quantities, rows),
+            paths.templates(contexts),
+            tree.place,
+            tree.offset,
+            tree.parent,
+            tree.region,
+            contexts.first,
+            contexts.full,
+            contexts.parent,
+            contexts.depth,
+            contexts.relation == Relation.LEXICAL,
+            final,
+            sampled,
+        )
+        self.builder.set_values(ProfValues(plan, self.files))
+        self._add_traces(plan)
+        return Prepared(self.builder.build(), plan, self.files)
+
+    def _note(self, texts: Sequence[str], severity: Severity = Severity.NOTE) -> None:
+        for text in texts:
+            self.builder.warn(severity, text)
+
+    def _say_what_is_missing(self) -> None:
+        self._note([text for _, text in self.survey.skipped], Severity.DAMAGE)
+        self._note(self.survey.notes, Severity.DAMAGE)
+        if self.survey.n_others:
+            self._note([f"{self.survey.n_others} measurements of other programs are left out"])
+        programs = list(dict.fromkeys(file.program for file in self.files if file.program))
+        if len(programs) > 1:
+            self._note([f"measurements of {len(programs)} programs are put together: {', '.join(programs)}"])
+
+    def _structures(self) -> Structures:
+        used = {self.tree.modules[place // 2 - 1] for place in np.unique(self.tree.place).tolist() if place}
+        names = {path: self.inputs.candidates(path) for path in sorted(used)}
+        uses = self.attribution.uses_structures
+        files = structure_files(self.inputs.folders) if uses else []
+        if uses and not files and not self.attribution.structure_files:
+            text = "there are no structure files (structs/): functions, loops and lines are not known"
+            self._note([f"{self.inputs.folders[0]}: {text}"], Severity.MISSING)
+        return Structures(files, self.attribution.structure_files, names)
+
+    def _add_contexts(self, contexts: Contexts, scopes: ScopeTable) -> tuple[Ids, Ids]:
+        """Contexts of the model; gives their ids, and those that samples have."""
+        elided = contexts.is_elided(scopes.kind)
+        region = scopes.region[contexts.scope]
+        kind = np.where(contexts.relation == Relation.INLINED, ContextKind.INLINED, scopes.kind[contexts.scope])
+        kind = np.where(elided, ContextKind.ELIDED, kind)
+        listed_parent = np.where(elided[contexts.parent], contexts.parent[contexts.parent], contexts.parent)
+        self.builder.add_contexts(
+            parent=np.where(elided[1:], ABSENT, listed_parent[1:] - 1),
+            kind=kind[1:],
+            relation=contexts.relation[1:],
+            region=np.where(elided[1:], ABSENT, region[1:]),
+        )
+        final = np.append(np.int32(ABSENT), self.builder.order())
+        return final, final[np.where(elided, contexts.parent, np.arange(len(contexts)))]
+
+    def _add_sources(self) -> None:
+        """Source files that are here go with the experiment."""
+        if not self.attribution.copies_sources:
+            return
+        copies = {}
+        for path in list(self.builder.files):
+            where = self.inputs.locate(path) if path and not path.startswith("[") else None
+            if where is not None and path.startswith("/"):
+                copies[path] = str(PurePosixPath(where.resolve()).relative_to("/"))
+        for path, place in copies.items():
+            self.builder.file(path, place)
+        self.builder.sources = Sources(Path("/"))
+
+    def _add_traces(self, plan: Plan) -> None:
+        rows = [(p, file) for p, file in enumerate(self.files) if file.trace is not None and file.trace.n_samples]
+        if rows:
+            ranges = [file.trace.time_range for _, file in rows if file.trace is not None and file.trace.time_range]
+            low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+            self.builder.set_traces(ProfSamples(plan, rows), time_range=(low, high))
+
+
+def _metric_plan(quantities: Quantities, rows: dict[Scope, Ids]) -> MetricPlan:
+    is_derived = np.array([quantity.is_derived for quantity in quantities.all], np.bool_)
+    names = (quantities.named(name) for name in ("GINS", "GKER:COUNT", "GKER:SAMPLED_COUNT"))
+    return MetricPlan(quantities.of_table, rows, is_derived, *names)
+
+
+class ProfValues:
+    """Values of all profiles, computed from their files when asked for, a batch of files at a time."""
+
+    def __init__(self, plan: Plan, files: Sequence[SurveyedFile]) -> None:
+        self._plan, self._files = plan, files
+        self.problems: list[CallgroveError] = []
+
+    def n_stored(self) -> int | None:
+        return None
+
+    def summarises(self, metric: int) -> bool:
+        return False
+
+    def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
+        return self._of(np.array([profile])).of_metrics(metrics)
+
+    def context(self, context: int) -> SparseBlock:
+        found = [block.triples() for block in self.blocks()]
+        return SparseBlock.joined([block.take(block.context == context) for block in found])
+
+    def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        chosen = np.arange(len(self._files)) if profiles is None else profiles
+        for first, last in bounded([self._files[p].n_values * 16 for p in chosen.tolist()]):
+            block = self._of(chosen[first:last]).of_metrics(metrics)
+            if len(block):
+                yield block
+
+    def _of(self, profiles: Ints) -> SparseBlock:
+        paths = [Path(self._files[p].path) for p in profiles.tolist()]
+        files = nodes_of_files(self._plan, self._plan.tree, paths)
+        return block_of(self._plan, points_of(self._plan, files), profiles)
+
+
+class ProfSamples:
+    """Sample lines, computed from their files when asked for. `count` is that of the records in the file: idle samples
+    in a row become one."""
+
+    def __init__(self, plan: Plan, rows: Sequence[tuple[int, SurveyedFile]]) -> None:
+        self._plan, self._paths = plan, [Path(file.path) for _, file in rows]
+        self.profile = np.array([profile for profile, _ in rows], np.int32)
+        self.metric = np.full(len(rows), ABSENT, np.int32)
+        self.count = np.array([file.trace.n_samples if file.trace else 0 for _, file in rows], np.int64)
+        self.problems: list[CallgroveError] = []
+
+    def line(self, line: int, window: Window | None = None) -> Samples:
+        [file] = nodes_of_files(self._plan, self._plan.tree, [self._paths[line]])
+        return samples_of(self._plan, file)[0].within(window)

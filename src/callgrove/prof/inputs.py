@@ -1,0 +1,160 @@
+"""Which files were named, and where the files that they mention lie here.
+
+A measurement directory contributes its own measurement files, nothing below it. Relative paths in it begin at the
+directory. GPU binaries may be known by where the directory lay when it was made: the file `original-path` in it says
+where that was.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from callgrove.errors import InputError, UsageError
+from callgrove.formats.hpcrun.files import SUFFIX, measurement_files
+from callgrove.prof.nodes import Flavour
+from callgrove.prof.survey import Batch
+
+__all__ = ["Inputs", "PathRule", "default_target"]
+
+ORIGINAL_PATH = "original-path"
+LONGEST_PATH = 4096
+BATCH_FILES, BATCH_BYTES = 32, 16 << 20  # whichever is reached first
+
+
+@dataclass(frozen=True)
+class PathRule:
+    """`from=to`: paths that begin like this begin like that here. `*` is any one component."""
+
+    pattern: re.Pattern[str]
+    to: str
+
+    @classmethod
+    def parse(cls, text: str) -> PathRule:
+        parts = re.split(r"(?<!\\)=", text)
+        if len(parts) != 2 or not parts[0]:
+            raise UsageError(f"-R {text}: is not of the form FROM=TO (a '=' in a path is written '\\=')")
+        before, after = (part.replace("\\=", "=") for part in parts)
+        components = [re.escape(c).replace(r"\*", "[^/]+") for c in before.rstrip("/").split("/")]
+        return cls(re.compile("/".join(components) + r"(?=/|$)"), after.rstrip("/"))
+
+    def apply(self, path: str) -> str | None:
+        """The path here, or None where the rule does not concern it."""
+        found = self.pattern.match(path)
+        return self.to + path[found.end() :] if found else None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Measurement directories and files. `is_foreign`: nothing outside of the directories is ever opened."""
+
+    paths: tuple[Path, ...]
+    rules: tuple[PathRule, ...] = ()
+    is_foreign: bool = False
+
+    @cached_property
+    def files(self) -> list[tuple[Path, Path]]:
+        """(file, measurement directory) of all files, each once."""
+        found: dict[Path, Path] = {}
+        for path in self.paths:
+            files = self._files_of(path)
+            folder = path.resolve() if path.is_dir() else path.resolve().parent
+            for file in files:
+                found.setdefault(folder / file.name, folder)
+        return list(found.items())
+
+    def _files_of(self, path: Path) -> Sequence[Path]:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file or folder")
+        if not path.is_dir():
+            return [path]
+        files = measurement_files(path)
+        if not files:
+            raise InputError(f"{path}: there are no measurements ({SUFFIX} files) in this folder")
+        return files
+
+    @cached_property
+    def folders(self) -> list[Path]:
+        """The measurement directories."""
+        return list(dict.fromkeys(folder for _, folder in self.files))
+
+    def batches(self, flavour: Flavour, only_exe: str, wants_traces: bool) -> list[Batch]:
+        """Files in batches of bounded size."""
+        sizes = [_size(path) for path, _ in self.files]
+        return [
+            Batch(tuple((str(path), str(folder)) for path, folder in self.files[a:b]), flavour, only_exe, wants_traces)
+            for a, b in bounded(sizes)
+        ]
+
+    @cached_property
+    def _first_places(self) -> list[tuple[str, Path]]:
+        """(where a measurement directory lay first, where it lies now)."""
+        found = []
+        for folder in self.folders:
+            try:
+                text = (folder / ORIGINAL_PATH).read_text("utf-8", "surrogateescape")[:LONGEST_PATH].strip()
+            except OSError:  # most have none
+                continue
+            if text.startswith("/"):
+                found.append((text.rstrip("/"), folder))
+        return found
+
+    def candidates(self, path: str) -> list[str]:
+        """Everything that a path of a module or source file may be called: as measured, then where it may lie here."""
+        found = [path]
+        if not path.startswith("/"):
+            found += [str(folder / path) for folder in self.folders]
+            found += [f"{place}/{path}" for place, _ in self._first_places]
+            return found
+        for place, folder in self._first_places:
+            if path.startswith(place + "/"):
+                rest = path[len(place) + 1 :]
+                found += [str(folder / rest), rest]
+        found += [moved for rule in self.rules if (moved := rule.apply(path)) is not None]
+        return found
+
+    def locate(self, path: str) -> Path | None:
+        """The file that a path means here, where it may be opened."""
+        if "\0" in path:
+            return None
+        for candidate in reversed(self.candidates(path)):
+            where = Path(candidate)
+            if where.is_absolute() and self._may_open(where) and where.is_file():
+                return where
+        return None
+
+    def _may_open(self, path: Path) -> bool:
+        if not self.is_foreign:
+            return True
+        real = path.resolve()
+        return any(real.is_relative_to(folder) for folder in self.folders)
+
+
+def bounded(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Ranges of items that are together not too large; at least one item each."""
+    out: list[tuple[int, int]] = []
+    first, total = 0, 0
+    for number, size in enumerate(sizes):
+        if number > first and (number - first >= BATCH_FILES or total + size > BATCH_BYTES):
+            out.append((first, number))
+            first, total = number, 0
+        total += size
+    return [*out, (first, len(sizes))] if len(sizes) else out
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reading it will say why
+        return 0
+
+
+def default_target(folder: Path) -> Path:
+    """The database of a measurement directory, named as HPCToolkit names it."""
+    found = re.fullmatch(r"(hpctoolkit-.*)-measurements(-.*)?", folder.name)
+    name = f"{found[1]}-database{found[2] or ''}" if found else f"{folder.name}-database"
+    return Path(os.path.normpath(folder)).parent / name

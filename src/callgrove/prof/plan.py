@@ -1,0 +1,83 @@
+"""All that the second pass needs to know, as arrays: workers get it once, in a folder that they map into memory.
+
+Contexts here are those of `contexts`: level by level, with elided instructions where they belong. `final` gives the
+ids of the experiment.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.formats.hpcrun.primitives import MetricDescription
+from callgrove.model.arrays import Bools, Ids, Ints, Offsets
+from callgrove.model.metrics import Scope
+from callgrove.prof.nodes import Flavour
+from callgrove.prof.raw_tree import RawTree
+from callgrove.prof.samples_of_gpu import Templates
+
+__all__ = ["MetricPlan", "Plan", "load"]
+
+TABLES = "tables.pickle"
+
+
+@dataclass(frozen=True)
+class MetricPlan:
+    """`of_table`: the quantity of each metric of a table. `rows[scope]`: the metric row of each quantity."""
+
+    of_table: dict[tuple[MetricDescription, ...], Ids]
+    rows: dict[Scope, Ids]
+    is_derived: Bools
+    instructions: int  # quantities that GPU samples are shared by: GINS, GKER:COUNT and GKER:SAMPLED_COUNT, or -1
+    runs: int
+    sampled_runs: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The merged tree, its contexts and the metrics. `sampled` is the context of samples at each context: the one
+    around an elided instruction; -1 is idle."""
+
+    flavour: Flavour
+    modules: tuple[str, ...]
+    metrics: MetricPlan
+    templates: Templates
+    place: Ints
+    offset: Offsets
+    parent: Ids
+    region: Ids
+    first: Ids
+    full: Ids
+    above: Ids
+    depth: Ids
+    lexical: Bools
+    final: Ids
+    sampled: Ids
+
+    @property
+    def tree(self) -> RawTree:
+        return RawTree(self.modules, self.place, self.offset, self.parent, self.region)
+
+    def save(self, folder: Path) -> None:
+        """Write it for workers."""
+        rest = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                np.save(folder / f"{field.name}.npy", value)
+            else:
+                rest[field.name] = value
+        (folder / TABLES).write_bytes(pickle.dumps(rest))
+
+
+@lru_cache(maxsize=1)
+def load(folder: str) -> Plan:
+    """The plan that lies in a folder of ours; arrays are mapped, so that the workers of a node share them."""
+    place = Path(folder)
+    rest = pickle.loads((place / TABLES).read_bytes())
+    arrays = {path.stem: np.load(path, mmap_mode="r") for path in place.glob("*.npy")}
+    return Plan(**rest, **arrays)
