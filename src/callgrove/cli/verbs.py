@@ -25,6 +25,7 @@ VERBS = (
     Verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "callgrove.cli.summary"),
     Verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "callgrove.cli.export"),
     Verb("convert", "write an experiment in another format", "callgrove.cli.convert"),
+    Verb("prof", "measurement directories as a database: the job of hpcprof", "callgrove.cli.prof"),
     Verb("merge", "several experiments as one, with everything that they have", "callgrove.cli.merge"),
     Verb("mean", "the mean of several experiments", "callgrove.cli.mean"),
     Verb("cut", "a call tree with other roots, or without some calls", "callgrove.cli.cut"),

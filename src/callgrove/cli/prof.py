@@ -1,0 +1,163 @@
+"""`callgrove prof`: measurement directories as a database."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_execution
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from callgrove.prof.conversion import Request
+    from callgrove.prof.experiment import Prepared
+    from callgrove.prof.survey import Survey
+
+TARGET = "hpctoolkit-release"
+VIEWS = ("none", "sum", "normal", "extrema", "stats")
+MOST_NOTES = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="measurement directories or files, then the database to write (OUT)"
+    )
+    parser.add_argument("--to", metavar="FORMAT", default=TARGET, help=f"the format to write (default: {TARGET})")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--strict", action="store_true", help="exit code 4 where a file had to be left out")
+    parser.add_argument("--title", metavar="TEXT", default="", help="the title (default: the name of the program)")
+    parser.add_argument("--only-exe", metavar="NAME", default="", help="only measurements of the program NAME")
+    parser.add_argument("--no-traces", action="store_true", help="leave out traces")
+    parser.add_argument("--no-source", action="store_true", help="do not copy source files")
+    parser.add_argument(
+        "-M",
+        "--metric-statistics",
+        dest="views",
+        metavar="LIST",
+        type=views,
+        default=("sum",),
+        help=f"what of each metric is shown: {', '.join(VIEWS)} (default: sum)",
+    )
+    group = parser.add_argument_group("names")
+    group.add_argument(
+        "-S",
+        "--struct",
+        dest="structs",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="one more structure file; may be given several times",
+    )
+    group.add_argument("--ignore-structs", action="store_true", help="do not use the structure files in structs/")
+    group.add_argument(
+        "-R",
+        "--replace-path",
+        dest="rules",
+        metavar="FROM=TO",
+        action="append",
+        default=[],
+        help="paths that begin with FROM begin with TO here; '*' is one component",
+    )
+    group.add_argument("--foreign", action="store_true", help="open nothing outside of the measurement directories")
+    add_execution(parser)
+
+
+def views(text: str) -> tuple[str, ...]:
+    """A list of words for what is shown."""
+    words = tuple(text.split(","))
+    if unknown := [word for word in words if word not in VIEWS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(VIEWS)}")
+    return words
+
+
+def run(args: argparse.Namespace) -> int:
+    """What was left out, and why, is said on stderr."""
+    from callgrove.cli.options import engine
+    from callgrove.execute import executor
+
+    with executor(engine(args)) as workers:  # first of all: under MPI only one process goes on
+        return _convert(args, workers)
+
+
+def _convert(args: argparse.Namespace, workers: object) -> int:
+    from callgrove.cli.messages import note
+    from callgrove.cli.progress import progress
+    from callgrove.errors import IncompleteResult, UsageError
+    from callgrove.execute import Workers
+    from callgrove.formats.interface import WriteOptions, Writes
+    from callgrove.formats.registry import writer_of
+    from callgrove.prof.conversion import convert, prepare, survey_of
+
+    assert isinstance(workers, Workers)
+    request, target = _request(args)
+    format_ = writer_of(args.to)
+    if not isinstance(format_, Writes):
+        raise UsageError(f"{target}: {args.to} holds series over parameters, not an execution")
+    with progress() as report:
+        writer = format_.open_writer(target, WriteOptions("", args.force, report))
+        try:
+            survey = survey_of(request, workers, report)
+            ready = prepare(request, survey)
+        except BaseException:
+            writer.abort()
+            raise
+        done = convert(ready, writer, workers, target, report)
+    _say(ready, survey)
+    if done.n_samples:
+        note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")
+    if done.n_values:
+        note(f"left out: {done.n_values} values at the root, which belongs to no call path")
+    for loss in done.losses.losses:
+        note(f"lost: {loss}")
+    if args.strict and ready.experiment.damage:
+        raise IncompleteResult(f"{target}: was written without what is damaged in the measurements")
+    return 0
+
+
+def _request(args: argparse.Namespace) -> tuple[Request, Path]:
+    from pathlib import Path
+
+    from callgrove.errors import InputError, UsageError
+    from callgrove.prof.conversion import Request
+    from callgrove.prof.experiment import Attribution
+    from callgrove.prof.inputs import Inputs, PathRule, default_target
+    from callgrove.prof.nodes import Flavour
+
+    *paths, last = (Path(path) for path in args.paths)
+    target = last if paths else default_target(last)
+    paths = paths or [last]
+    if target.resolve() in [path.resolve() for path in paths]:
+        raise UsageError(f"{target}: is the input itself, which is never modified; name another OUT")
+    for path in map(Path, args.structs):
+        if not path.is_file():
+            raise InputError(f"{path}: there is no such structure file (-S)")
+    attribution = Attribution(
+        tuple(Path(path).resolve() for path in args.structs),
+        not args.ignore_structs,
+        not args.no_source,
+        args.title,
+        args.views,
+    )
+    is_early = args.to == "hpctoolkit-prerelease"
+    inputs = Inputs(tuple(paths), tuple(map(PathRule.parse, args.rules)), args.foreign)
+    flavour = Flavour(demotes=not is_early, has_idle=is_early)
+    return Request(inputs, attribution, flavour, args.only_exe, not args.no_traces), target
+
+
+def _say(ready: Prepared, survey: Survey) -> None:
+    """What is missing in the result, and other things worth knowing."""
+    skipped = [text for _, text in survey.skipped]
+    others = [(w.severity, w.text) for w in ready.experiment.warnings if w.text not in skipped]
+    _list("skipped", skipped)
+    for severity, word in (("damage", "damaged"), ("missing", "missing"), ("note", "note")):
+        _list(word, [text for severity_, text in others if severity_ == severity])
+
+
+def _list(word: str, texts: list[str]) -> None:
+    from callgrove.cli.messages import note
+
+    for text in texts[:MOST_NOTES]:
+        note(f"{word}: {text}")
+    if len(texts) > MOST_NOTES:
+        note(f"{word}: {len(texts) - MOST_NOTES} more")

@@ -1,0 +1,147 @@
+"""`callgrove prof`: what it says about bad input, and what its options do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from callgrove.cli.main import main
+from callgrove.model.metrics import Scope
+from tests.cli.commands import Capture, rows, run, said
+from tests.formats.hpcrun_bytes import HEADER, File04
+from tests.prof.making import measured, opened
+from tests.requirements import ROOT
+
+CORPUS = ROOT / "tests" / "corpus" / "hpcrun"
+PTH4 = CORPUS / "04.00" / "pth4.m"
+
+
+def messages(capsys: Capture, *words: object, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(PTH4, tmp_path / "pth4.m"))
+
+
+def test_a_truncated_file_among_good_ones(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    victim = sorted(folder.glob("*.hpcrun"))[2]
+    victim.write_bytes(victim.read_bytes()[:-200])
+    err = messages(capsys, "prof", folder, tmp_path / "made.d", "-j", "1")
+    assert err.startswith(f"callgrove: skipped: {victim}: footer")
+    assert len(opened(tmp_path / "made.d").profiles.measured) == 4
+    err = messages(capsys, "prof", folder, tmp_path / "strict.d", "-j", "1", "--strict", code=4)
+    assert "strict.d: was written without what is damaged" in err
+    assert (tmp_path / "strict.d" / "meta.db").is_file()
+
+
+def test_folders_without_measurements(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "empty.m").mkdir()
+    target = tmp_path / "made.d"
+    assert "no measurements" in said(capsys, "prof", tmp_path / "empty.m", target, code=3)
+    assert "no such file or folder" in said(capsys, "prof", tmp_path / "none", target, code=3)
+    (tmp_path / "empty.m" / "a-0-0-0-0-0.hpcrun").write_bytes(b"no profile")
+    assert "no measurement file can be read" in said(capsys, "prof", tmp_path / "empty.m", target, code=3)
+    both = said(capsys, "prof", PTH4, tmp_path / "empty.m", target, code=3)
+    assert both.startswith(f"{tmp_path / 'empty.m'}: none of its measurement files can be read")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty.m"]
+
+
+def test_what_is_there_is_kept(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "made.d"
+    run(capsys, "prof", folder, target, "-j", "1")
+    assert "exists already" in said(capsys, "prof", folder, target, "-j", "1", code=2)
+    run(capsys, "prof", folder, target, "-j", "1", "--force", "--title", "again")
+    assert opened(target).title == "again"
+    assert "is the input itself" in said(capsys, "prof", folder, folder, "--force", code=2)
+
+
+def test_programs(tmp_path: Path, capsys: Capture) -> None:
+    folder, target = tmp_path / "two.m", tmp_path / "made.d"
+    for rank, name in enumerate(("driver", "worker")):
+        header = (*(pair for pair in HEADER if pair[0] != "program-name"), ("program-name", name))
+        measured(folder, File04(header=(*header, ("program-path", f"/bin/{name}"))), rank)
+    err = messages(capsys, "prof", folder, target, "-j", "1")
+    assert "note: measurements of 2 programs are put together: driver, worker" in err
+    err = messages(capsys, "prof", folder, target, "-j", "1", "--force", "--only-exe", "worker")
+    assert "1 measurements of other programs are left out" in err
+    assert opened(target).title == "worker"
+    assert "no measurement of the program 'none'" in said(
+        capsys, "prof", folder, tmp_path / "x", "--only-exe", "none", "-j", "1", code=3
+    )
+
+
+def test_single_files_and_the_default_name(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    file = sorted(folder.glob("*.hpcrun"))[1]
+    run(capsys, "prof", file, tmp_path / "one.d", "-j", "1")
+    assert len(opened(tmp_path / "one.d").profiles.measured) == 1
+    run(capsys, "prof", folder, "-j", "1", "--no-traces")
+    made = opened(tmp_path / "pth4.m-database")
+    assert (len(made.profiles.measured), made.traces.n_samples) == (5, 0)
+    assert not (tmp_path / "pth4.m-database" / "trace.db").exists()
+
+
+@pytest.mark.parametrize("to", ["hpctoolkit-prerelease", "cube"])
+def test_other_targets(to: str, folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / ("made.cubex" if to == "cube" else "made.d")
+    run(capsys, "prof", folder, target, "--to", to, "-j", "1")
+    metric = json.loads(run(capsys, "export", target, "--table", "metrics", "--format", "jsonl").splitlines()[0])[
+        "name"
+    ]
+    total = sum(row["exclusive"] for row in rows(capsys, "top", target, "-m", metric, "--limit", "all"))
+    released = tmp_path / "released.d"
+    run(capsys, "prof", folder, released, "-j", "1")
+    wanted = sum(row["exclusive"] for row in rows(capsys, "top", released, "--limit", "all"))
+    assert total == pytest.approx(wanted)
+    assert wanted > 0
+
+
+@pytest.mark.parametrize("vintage", ["2016.12", "2018.09"])
+def test_old_measurements(vintage: str, tmp_path: Path, capsys: Capture) -> None:
+    """The cost in the database is what the files hold."""
+    source, target = CORPUS / vintage / "pth4.m", tmp_path / "made.d"
+    run(capsys, "prof", source, target, "-j", "1")
+    made = rows(capsys, "tree", target, "--limit", "all")
+    stored = rows(capsys, "top", source, "--limit", "all", "--by", "context")
+    assert sum(r["inclusive"] for r in made if r["depth"] == 0) == pytest.approx(sum(r["exclusive"] for r in stored))
+    assert {r["name"] for r in made if r["depth"] == 0} <= {"main thread", "application thread", "unknown entry"}
+    assert run(capsys, "check", target)
+
+
+def test_wrong_options(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "made.d"
+    assert "no such structure file" in said(capsys, "prof", folder, target, "-S", tmp_path / "no", code=3)
+    assert "FROM=TO" in said(capsys, "prof", folder, target, "-R", "x", code=2)
+    assert "can be read, but not written" in said(capsys, "prof", folder, target, "--to", "hpcstruct", code=2)
+    assert [p.name for p in tmp_path.iterdir()] == ["pth4.m"]
+
+
+def test_statistics(tmp_path: Path, capsys: Capture) -> None:
+    """Of three ranks with 1, 2 and 6 seconds."""
+    for rank, seconds in enumerate((1.0, 2.0, 6.0)):
+        measured(tmp_path / "m", File04(values=((21, ((0, seconds),)),)), rank)
+    run(capsys, "prof", tmp_path / "m", tmp_path / "made.d", "-M", "normal,extrema", "-j", "1")
+    made = opened(tmp_path / "made.d")
+    [summary] = made.profiles.summaries.tolist()
+    block = made.values.profile(summary)
+    row = int(np.flatnonzero(made.contexts.column("offset") == 0x30)[0])
+    found = {
+        made.metrics[m].statistic or "sum": value
+        for c, m, value in zip(block.context.tolist(), block.metric.tolist(), block.value.tolist(), strict=True)
+        if c == row and made.metrics[m].scope == Scope.INCLUSIVE
+    }
+    assert found == {"count": 3, "sum": 9, "sum of squares": 1 + 4 + 36, "min": 1, "max": 6}
+    words = {column.statistic for column in made.metrics.columns}
+    assert words == {"Sum", "Mean", "StdDev", "CfVar", "Min", "Max"}
+    run(capsys, "prof", tmp_path / "m", tmp_path / "none.d", "-M", "none", "-j", "1")
+    assert "visible by default: false" in (tmp_path / "none.d" / "metrics" / "default.yaml").read_text()
+    assert "is none of none, sum" in said(capsys, "prof", tmp_path / "m", tmp_path / "x", "-M", "most", code=2)
