@@ -15,7 +15,7 @@ import pytest
 
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
-from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, values
+from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -169,6 +169,16 @@ def test_measurements_are_read_every_way(conditions: Conditions, monkeypatch: py
     for name, size in (("N_NODES", 400), ("N_METRICS", 3), ("N_FILES", 8), ("N_NODES_OF_MANY", 20)):
         monkeypatch.setattr(hpcrun, name, size)
     assert [f.bench for f in hpcrun.run(conditions)] == ["hpcrun"] * 4
+
+
+def test_measurements_become_databases(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("N_FILES", 12), ("N_SAMPLES", 50), ("N_DEEP_NODES", 300)):
+        monkeypatch.setattr(prof, name, size)
+    findings = list(prof.run(conditions))
+    assert [f.bench for f in findings] == ["prof"] * 6
+    many, few = (opened(conditions.folder / name) for name in ("prof-12.d", "deep-300.d"))
+    assert (len(many.profiles.measured), many.traces.n_samples) == (12, 600)
+    assert len(few.contexts) == 1 + 4 * 298  # an entry, and what is below it
 
 
 def test_generated_cubes_hold_what_the_generator_says(tmp_path: Path) -> None:
