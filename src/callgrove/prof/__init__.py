@@ -6,6 +6,9 @@ raw_tree.py       trees of (module, address) nodes, merged
 survey.py         the first pass: what a batch of files holds, and their merged tree
 structures.py     structure files, by the modules that were measured
 symbols.py        kernel symbols and logical files
+binaries.py       symbols of binaries, and where their debugging information lies
+dwarf.py          functions, inlined functions and lines from it
+demangling.py     C++ names as people write them
 scopes.py         what contexts execute, each kept once
 resolution.py     from (module, address) to the scopes around it
 call_graphs.py    who calls whom in GPU code, and the call paths that this allows

@@ -3,6 +3,7 @@
     logical files    names of files that begin with HPCLOGICAL
     kernel symbols   modules in kernel_symbols/
     structure files  also where an address lies in none of their ranges
+    the binary       where it is here: debugging information, symbols
     nothing          the instruction alone
 
 hpcrun-and-prof.md 6.2.
@@ -15,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, MissingExtra
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.model.arrays import ABSENT, Ids, Offsets
 from callgrove.model.contexts import Relation
@@ -37,6 +38,7 @@ class Resolver:
     def __init__(self, scopes: ScopeTable, described: Mapping[str, Described], locate: Locate) -> None:
         self.scopes, self._described, self._locate = scopes, described, locate
         self.notes: list[str] = []
+        self._lacks_parser = False
 
     def chains(self, path: str, offsets: Offsets) -> tuple[int, ScopeChains]:
         """The module's number in the model, and the scopes around addresses in it."""
@@ -55,7 +57,21 @@ class Resolver:
             return kernel_chains(file, offsets, self.scopes, module)
         if path in self._described:
             return self._described[path].chains(offsets, self.scopes, module)
-        return ScopeChains.none(len(offsets))
+        return self._of_binary(path, offsets, module) or ScopeChains.none(len(offsets))
+
+    def _of_binary(self, path: str, offsets: Offsets, module: int) -> ScopeChains | None:
+        """What the module's own file says, where it is here."""
+        file = self._locate(path)
+        if file is None or self._lacks_parser:
+            return None
+        from callgrove.prof.binaries import binary_chains
+
+        try:
+            return binary_chains(file, offsets, self.scopes, module)
+        except MissingExtra as error:
+            self._lacks_parser = True  # said once
+            self.notes.append(str(error))
+            return None
 
 
 def resolved(tree: RawTree, resolver: Resolver) -> tuple[ScopeChains, Ids]:
