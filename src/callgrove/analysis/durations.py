@@ -20,7 +20,7 @@ __all__ = ["Durations", "Statistics"]
 
 SHORT = 1 << 16  # nanoseconds that are counted in bins instead of sorted
 Counted = tuple[Ints, Ints, Ints]  # group, duration, how often
-COMPACT_ROWS = 1 << 21  # rows that wait before equal ones are put together
+COMPACT_ROWS = 1 << 17  # rows that wait before equal ones are put together
 
 
 @dataclass(frozen=True)
