@@ -125,7 +125,7 @@ class _Preparation:
         uses = self.attribution.uses_structures
         files = structure_files(self.inputs.folders) if uses else []
         if uses and not files and not self.attribution.structure_files:
-            text = "there are no structure files (structs/): loops are not known, names come from binaries that are here"
+            text = "there are no structure files (structs/): loops are not known, names come from binaries"
             self._note([f"{self.inputs.folders[0]}: {text}"], Severity.MISSING)
         return Structures(files, self.attribution.structure_files, names)
 
