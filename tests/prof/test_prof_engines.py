@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -21,13 +20,13 @@ from callgrove.formats.registry import writer_of
 from callgrove.prof import conversion, inputs
 from callgrove.prof.conversion import Request, convert, prepare, survey_of
 from callgrove.prof.inputs import Inputs
-from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun
+from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes, structure
 from tests.prof.test_prof_rules import APP
-from tests.requirements import ROOT, need
+from tests.requirements import ROOT
 
-__all__ = ["mpirun"]
+__all__ = ["mpirun", "scheduler"]
 
 CORPUS = ROOT / "tests" / "corpus" / "hpcrun" / "04.00" / "pth4.m"
 N_FILES = 11
@@ -101,14 +100,9 @@ def test_mpi(n_processes: int, mpirun: str, measurements: Path, alone: Path, tmp
     nothing_beside(tmp_path / "made.d")
 
 
-def test_dask(measurements: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if importlib.util.find_spec("distributed") is None:
-        need("dask", "Dask is not installed")
+def test_dask(scheduler: str, measurements: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "BATCH_FILES", 4)
-    cluster = importlib.import_module("distributed").LocalCluster
-    with cluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as running:
-        words = [str(measurements), str(tmp_path / "made.d"), "--foreign", "--dask", running.scheduler_address]
-        assert main(["prof", *words]) == 0
+    assert main(["prof", str(measurements), str(tmp_path / "made.d"), "--foreign", "--dask", scheduler]) == 0
     same(alone, tmp_path / "made.d")
     nothing_beside(tmp_path / "made.d")
 

@@ -32,7 +32,7 @@ from callgrove.prof.plan import Plan, load
 from callgrove.prof.survey import Survey, SurveyedFile, combined, surveyed
 from callgrove.prof.timelines import samples_of
 
-__all__ = ["Converted", "Request", "convert", "survey_of"]
+__all__ = ["Converted", "Request", "convert", "prepare", "survey_of"]
 
 
 @dataclass(frozen=True)

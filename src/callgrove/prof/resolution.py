@@ -20,7 +20,6 @@ from callgrove.errors import CallgroveError, MissingExtra
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.model.arrays import ABSENT, Ids, Offsets
 from callgrove.model.contexts import Relation
-from callgrove.prof.nodes import IDLE
 from callgrove.prof.raw_tree import BARE, CODE, RawTree
 from callgrove.prof.scopes import ENTRY_NAMES, ScopeChains, ScopeTable, concatenated
 from callgrove.prof.structures import Described
@@ -97,9 +96,3 @@ def resolved(tree: RawTree, resolver: Resolver) -> tuple[ScopeChains, Ids]:
             last[rows] = scopes.instructions(module, offsets)
             relation[rows] = np.where(np.diff(chains.bounds) > 0, Relation.LEXICAL, Relation.CALL)
     return concatenated(parts, last, relation), entry
-
-
-def is_idle(tree: RawTree) -> Ids:
-    """Nodes that stand for idle time."""
-    region = tree.region
-    return np.flatnonzero((tree.place[region] == CODE) & (tree.offset[region] == np.uint64(IDLE))).astype(np.int32)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.arrays import ABSENT, Ids
 from callgrove.prof.call_graphs import CallGraph
 from callgrove.prof.contexts import Contexts
 from callgrove.prof.nodes import UNKNOWN
@@ -41,10 +40,6 @@ class Templates:
     """The templates of each node of GPU samples."""
 
     of_node: Mapping[int, tuple[Template, ...]]
-
-    @cached_property
-    def nodes(self) -> Ints:
-        return np.array(sorted(self.of_node), np.int64)
 
 
 class PathFinder:

@@ -19,7 +19,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, ContextKind
 from callgrove.prof.nodes import IDLE, MAIN, PARTIAL, THREAD, UNKNOWN
 
-__all__ = ["ENTRY_NAMES", "NO_SCOPES", "ScopeChains", "ScopeTable"]
+__all__ = ["ENTRY_NAMES", "ScopeChains", "ScopeTable"]
 
 ENTRY_NAMES = {PARTIAL: "unknown entry", MAIN: "main thread", THREAD: "application thread"}
 UNKNOWN_FUNCTION = "<unknown function>"
@@ -37,9 +37,6 @@ class ScopeChains(NamedTuple):
         """Nothing is known about n addresses."""
         empty = np.empty(0, np.int32)
         return cls(np.zeros(n + 1, np.int64), empty, empty)
-
-
-NO_SCOPES = ScopeChains.none(0)
 
 
 class ScopeTable:
