@@ -240,10 +240,11 @@ def test_random_experiments_survive(
 ) -> None:
     target = tmp_path / "new.d"
     shutil.rmtree(target, ignore_errors=True)
+    parts = list(chunks(experiment, size, order))  # drawn before anything is open
     writer = load(PRERELEASE).open_writer(target, WriteOptions())  # type: ignore[attr-defined]
     with small_buffers(monkeypatch, rows):
         writer.define(experiment)
-        for chunk in chunks(experiment, size, order):
+        for chunk in parts:
             writer.write(chunk)
         writer.close()
     check_layout(target, genuine_nesting=False)

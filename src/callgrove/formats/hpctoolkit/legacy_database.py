@@ -28,6 +28,7 @@ __all__ = ["LegacyDatabase"]
 
 Files = Callable[[str], list[Path]]  # the files of the folder that fit a glob
 FIRST_STREAM = 500  # threads from this number on are streams of a GPU
+NO_ID = 2**62  # no value names a metric by such a number
 
 
 @dataclass
@@ -90,7 +91,7 @@ class LegacyDatabase:
 
     def _block(self, context: Ints, metric: Ints, value: Floats, rows: dict[int, int]) -> SparseBlock:
         """The inline values of some metric ids, in the builder's context numbers; each once, and none zero."""
-        ids = np.array(sorted(rows), np.int64)
+        ids = np.array(sorted(id_ for id_ in rows if abs(id_) < NO_ID), np.int64)
         table = np.array([rows[id_] for id_ in ids.tolist()], np.int32)
         kept = np.isin(metric, ids) & (context >= 0) & (value != 0)
         row: Ids = table[np.searchsorted(ids, metric[kept])] if len(ids) else np.empty(0, np.int32)
