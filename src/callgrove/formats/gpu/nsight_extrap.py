@@ -18,7 +18,6 @@ The same folder without the option is folded as any other runs are, without them
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -30,6 +29,7 @@ from callgrove.formats.gpu.nsight_extrap_series import INCOMPLETE, ExtraPSeries
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.experiment import Severity
+from callgrove.model.run_names import as_extra_p_reads
 from callgrove.model.study import Study
 from callgrove.model.study_builder import StudyBuilder
 
@@ -90,14 +90,8 @@ def _points(folder: Path, files: Sequence[Path]) -> tuple[list[str], list[Run]]:
 
 
 def _parameters(file: Path) -> list[tuple[str, float]]:
-    """Extra-P's rule: without what stands before the first dot and after `.r`, names and numbers take turns."""
-    name = file.parent.name
-    end = name.find(".r")
-    words = re.split(r"([0-9.,]+)", name[name.find(".") + 1 : end if end >= 0 else None])
-    try:
-        pairs = [(words[k], float(words[k + 1].replace(",", ".").rstrip("."))) for k in range(0, len(words) - 1, 2)]
-    except ValueError:
-        pairs = []
+    """Those in the name of a run's folder, as Extra-P finds them."""
+    pairs = as_extra_p_reads(file.parent.name)
     if not pairs:
         raise InputError(f"{file.parent}: Extra-P finds no parameter in this name; name runs like app.p4.r1")
     return pairs
