@@ -53,7 +53,7 @@ def rows(found: Summary, *sections: str) -> list[Row]:
 
 def spans(experiment: Experiment) -> list[Row]:
     """All spans as plain rows, with what tells them apart."""
-    ranks = experiment.profiles.identity_list("rank")
+    ranks, agents = (experiment.profiles.identity_list(name) for name in ("rank", "gpu_device"))
     out = []
     for chunk in experiment.traces.spans(("profile", "kind", "label", "start_ns", "end_ns", "correlation")):
         strings = experiment.traces.spans_backend.strings  # type: ignore[union-attr]
@@ -63,6 +63,7 @@ def spans(experiment: Experiment) -> list[Row]:
             out.append(
                 {
                     "rank": ranks[profile],
+                    "agent": agents[profile],
                     "kind": SpanKind(kind),
                     "name": strings[name],
                     "profile": profile,
@@ -168,6 +169,21 @@ def test_latency_and_gaps(experiment: Experiment) -> None:
     assert found["call and delay"]["count"] == len(operations)
     gaps = sum(row["total_ns"] for row in rows(summarise(experiment), "gaps"))
     assert gaps == sum(row["total_ns"] for row in rows(summarise(experiment), "overlap") if row["name"] == "idle")
+
+
+def test_the_longest_gaps_are_listed(experiment: Experiment) -> None:
+    wanted = []
+    for rank, agent in {(s["rank"], s["agent"]) for s in spans(experiment) if s["kind"] in DEVICE_KINDS}:
+        own = [s for s in spans(experiment) if s["kind"] in DEVICE_KINDS and (s["rank"], s["agent"]) == (rank, agent)]
+        times = sorted((s["start"], s["end"]) for s in own if s["end"] > s["start"])
+        reached = times[0][1]
+        for start, end in times:
+            if start > reached:
+                wanted.append((reached - start, rank, agent, reached))
+            reached = max(reached, end)
+    found = rows(summarise(experiment), "longest-gaps")
+    assert [(-g["total_ns"], g["rank"], g["agent"], g["start_ns"]) for g in found] == sorted(wanted)[:10]
+    assert len(found) > 1
 
 
 def test_ranks_are_chosen(experiment: Experiment) -> None:

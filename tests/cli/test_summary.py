@@ -61,12 +61,21 @@ def test_ranks_and_processes(capsys: Capture, folder: Path) -> None:
 
 def test_tables_for_people_have_units_and_limits(capsys: Capture, folder: Path) -> None:
     text = run(capsys, "summary", folder, "--section", "kernels", "--section", "copies", "--limit", 1)
-    lines = text.splitlines()
-    assert lines[0].split()[:5] == ["section", "name", "count", "total", "percent"]
-    assert [line.split()[0] for line in lines[2:4]] == ["kernels", "copies"]
-    assert " us " in lines[2]
-    assert "GB/s" in lines[3]
-    assert "more" in lines[4]
+    kernels, copies = (block.splitlines() for block in text.split("\n\n"))
+    assert kernels[0].split()[:4] == ["kernels", "count", "total", "percent"]
+    assert "bytes" not in kernels[0]
+    assert " us " in kernels[2]
+    assert "more" in kernels[3]
+    assert copies[0].split()[0] == "copies"
+    assert "GB/s" in copies[2]
+
+
+def test_people_see_the_first_rows_and_programs_all(capsys: Capture, folder: Path) -> None:
+    divided = ("summary", folder, "--section", "kernels", "--by", "stream", "--by", "rank")
+    n_rows = len(rows(capsys, *divided))
+    assert n_rows > 20
+    assert len(run(capsys, *divided).splitlines()) == 2 + 20 + 1
+    assert len(run(capsys, *divided, "--limit", "all").splitlines()) == 2 + n_rows
 
 
 def test_much_that_is_flagged_is_said(capsys: Capture, tmp_path: Path) -> None:

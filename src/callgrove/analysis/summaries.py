@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -14,7 +15,7 @@ from callgrove.model.grouping import distinct
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SpanKind
 
-__all__ = ["ON_DEVICE", "SECTIONS", "SECTION_OF", "By", "DeviceSums", "Places", "Summary", "WindowMode"]
+__all__ = ["ON_DEVICE", "SECTIONS", "SECTION_OF", "By", "DeviceSums", "Gap", "Places", "Summary", "WindowMode"]
 
 SECTION_OF = {
     SpanKind.KERNEL: "kernels",
@@ -27,7 +28,8 @@ SECTION_OF = {
     SpanKind.REGION: "regions",
 }
 SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions")
-SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "latency")
+SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency")
+N_LONGEST = 10  # gaps that are listed one by one
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 
 
@@ -67,6 +69,22 @@ class DeviceSums:
     going_on_ns: dict[str, int]  # by what went on at once, idle included
 
 
+@dataclass(frozen=True)
+class Gap:
+    """A time in which a device did nothing, between two of its operations."""
+
+    rank: int
+    agent: int
+    start_ns: int
+    length_ns: int
+    cause_ns: dict[str, int]  # what of it is due to what
+
+    @property
+    def place(self) -> tuple[int, int, int, int]:
+        """The longest come first; of equal ones, those of lower ranks."""
+        return -self.length_ns, self.rank, self.agent, self.start_ns
+
+
 @dataclass
 class Summary:
     """What one or several parts of a trace add up to."""
@@ -76,6 +94,7 @@ class Summary:
     durations: Durations = field(default_factory=Durations)
     sizes: dict[int, int] = field(default_factory=dict)  # key -> bytes
     devices: list[DeviceSums] = field(default_factory=list)
+    longest_gaps: list[Gap] = field(default_factory=list)  # of all devices, the longest first
     counters: dict[str, list[float]] = field(default_factory=dict)  # name -> count, sum, minimum, maximum
     n_read: int = 0
     n_shown: int = 0
@@ -86,6 +105,10 @@ class Summary:
     def key(self, section: str, name: str, values: tuple[int | str | None, ...] = ()) -> int:
         return self.keys.setdefault((section, name, values), len(self.keys))
 
+    def add_gaps(self, gaps: Iterable[Gap]) -> None:
+        """Keep those that are among the longest."""
+        self.longest_gaps = sorted((*self.longest_gaps, *gaps), key=lambda gap: gap.place)[:N_LONGEST]
+
     def merge(self, other: Summary) -> Summary:
         """Add what another part found."""
         number = np.array([self.key(*key) for key in other.keys] or [0], np.int64)
@@ -94,6 +117,7 @@ class Summary:
             own = int(number[key])
             self.sizes[own] = self.sizes.get(own, 0) + size
         self.devices += other.devices
+        self.add_gaps(other.longest_gaps)
         for name, (count, total, low, high) in other.counters.items():
             have = self.counters.setdefault(name, [0, 0.0, np.inf, -np.inf])
             self.counters[name] = [have[0] + count, have[1] + total, min(have[2], low), max(have[3], high)]

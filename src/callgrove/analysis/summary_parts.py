@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from callgrove.analysis.devices import CAUSES, CLASSES, Activity, device_use, latency
-from callgrove.analysis.summaries import ON_DEVICE, SECTION_OF, By, DeviceSums, Places, Summary, WindowMode
+from callgrove.analysis.devices import CAUSES, CLASSES, Activity, DeviceUse, device_use, latency
+from callgrove.analysis.summaries import (
+    N_LONGEST,
+    ON_DEVICE,
+    SECTION_OF,
+    By,
+    DeviceSums,
+    Gap,
+    Places,
+    Summary,
+    WindowMode,
+)
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.grouping import distinct
@@ -270,6 +280,7 @@ def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[
                 rank, agent, use.n_operations, use.busy_ns, use.span_ns, lasts[process], use.most_at_once, use.going_on
             )
         )
+        summary.add_gaps(_longest_gaps(use, rank, agent))
         delays = latency(activity)
         lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
         for name, length in lengths.items():
@@ -277,6 +288,12 @@ def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[
         for cause in CAUSES:
             length = use.cause_ns[cause][use.cause_ns[cause] > 0]
             summary.durations.add(np.full(len(length), summary.key("gaps", cause)), length)
+
+
+def _longest_gaps(use: DeviceUse, rank: int, agent: int) -> Iterator[Gap]:
+    for k in np.argsort(-use.gap_ns, kind="stable")[:N_LONGEST].tolist():
+        parts = {cause: int(use.cause_ns[cause][k]) for cause in CAUSES if use.cause_ns[cause][k]}
+        yield Gap(rank, agent, int(use.gap_start_ns[k]), int(use.gap_ns[k]), parts)
 
 
 def _process_lengths(spans: _Spans, places: Places) -> dict[int, int]:

@@ -1,4 +1,8 @@
-"""The rows of a summary: by section, the largest total first; raw numbers, or texts with units for people."""
+"""The rows of a summary: by section, the largest total first.
+
+table       all sections in one, for programs
+tables      one per section with the columns that it has, for people
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.durations import Statistics
-from callgrove.analysis.summaries import SECTIONS, DeviceSums, Summary
+from callgrove.analysis.summaries import SECTIONS, DeviceSums, Gap, Summary
 from callgrove.model.table import Table
 
-__all__ = ["table"]
+__all__ = ["table", "tables"]
 
 FIRST_COLUMNS = (
     "section",
@@ -27,7 +31,7 @@ FIRST_COLUMNS = (
     "std_ns",
 )
 LAST_COLUMNS = (
-    *("p95_ns", "bytes", "bytes_per_second", "span_ns", "process_percent", "most_at_once"),
+    *("p95_ns", "bytes", "bytes_per_second", "span_ns", "process_percent", "most_at_once", "start_ns"),
     *("value_mean", "value_min", "value_max"),
 )
 Row = dict[str, Any]
@@ -39,25 +43,40 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
     Percentages are of the section's total; of `busy` and `overlap`, of the time from a device's first operation to the
     end of its last, and `process_percent` of the same of its process.
     """
+    by_section = _by_section(summary, sections)
+    shown = [row for rows in by_section.values() for row in rows[:limit]]
+    left = sum(len(rows) for rows in by_section.values()) - len(shown)
+    return _made(summary, shown, left, ("section", "name", "count", "total_ns", "percent"))
+
+
+def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
+    """One for each section that has rows, at most `limit` of them; the section is the heading of the names."""
+    for section, rows in _by_section(summary, sections).items():
+        made = _made(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name",))
+        columns = [replace(c, name=section) if c.name == "name" else c for c in made.columns if c.name != "section"]
+        yield replace(made, columns=tuple(columns))
+
+
+def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
+    """Rows in their order."""
+    found: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
+    for row in _rows(summary):
+        if row["section"] in found:
+            found[row["section"]].append(row)
+    for section, rows in found.items():
+        if section != "busy":
+            rows.sort(key=lambda row: -(row.get("total_ns") or 0))
+    return {section: rows for section, rows in found.items() if rows}
+
+
+def _made(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
+    """The columns in use, those named in `always` in any case."""
     divided = tuple(by.value for by in summary.by)
     places = tuple(name for name in ("rank", "agent") if name not in divided)
     names = (*FIRST_COLUMNS[:2], *divided, *places, *FIRST_COLUMNS[2:], *LAST_COLUMNS)
-    rows = [row for row in _rows(summary) if row["section"] in sections]
-    order = {section: k for k, section in enumerate(SECTIONS)}
-    rows.sort(key=lambda row: (order[row["section"]], row["section"] != "busy" and -(row.get("total_ns") or 0)))
-    shown = list(_limited(rows, limit))
-    always = ("section", "name", "count", "total_ns", "percent", *divided)
-    used = [name for name in names if name in always or any(row.get(name) is not None for row in shown)]
-    made = Table.from_rows(used, [[row.get(name) for name in used] for row in shown])
-    return replace(made, left=len(rows) - len(shown))
-
-
-def _limited(rows: Sequence[Row], limit: int | None) -> Iterator[Row]:
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["section"]] = counts.get(row["section"], 0) + 1
-        if limit is None or counts[row["section"]] <= limit:
-            yield row
+    kept = {*always, *divided}
+    used = [name for name in names if name in kept or any(row.get(name) is not None for row in rows)]
+    return replace(Table.from_rows(used, [[row.get(name) for name in used] for row in rows]), left=left)
 
 
 def _rows(summary: Summary) -> Iterator[Row]:
@@ -75,6 +94,7 @@ def _rows(summary: Summary) -> Iterator[Row]:
         row |= dict(zip((by.value for by in summary.by), values, strict=False))
         yield row | _statistics(statistics, k)
     yield from _device_rows(summary.devices)
+    yield from (_gap_row(gap) for gap in summary.longest_gaps)
     for name, (count, value, low, high) in summary.counters.items():
         row = {"section": "counters", "name": name, "count": int(count)}
         yield row | {"value_mean": value / count, "value_min": low, "value_max": high}
@@ -117,6 +137,19 @@ def _device_rows(devices: Sequence[DeviceSums]) -> Iterator[Row]:
     for name, length in lengths.items():
         if length:
             yield {"section": "overlap", "name": name, "total_ns": length, "percent": _percent(length, span)}
+
+
+def _gap_row(gap: Gap) -> Row:
+    """Its name says what it is due to, the largest part first."""
+    causes = sorted(gap.cause_ns, key=lambda cause: -gap.cause_ns[cause])
+    return {
+        "section": "longest-gaps",
+        "name": ", ".join(causes),
+        "rank": gap.rank if gap.rank >= 0 else None,
+        "agent": gap.agent if gap.agent >= 0 else None,
+        "total_ns": gap.length_ns,
+        "start_ns": gap.start_ns,
+    }
 
 
 def _percent(part: int, whole: int) -> float | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TABLE_FORMATS",
+    "UNSAID",
     "IntSet",
     "add_all_metrics",
     "add_execution",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
+UNSAID = -1  # a number of rows that nobody gave
 SCALINGS = ("weak", "weak_threaded", "strong")
 
 _RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
@@ -188,15 +190,22 @@ def add_all_metrics(parser: argparse.ArgumentParser) -> None:
 
 
 def add_table_output(
-    parser: argparse.ArgumentParser, *, formats: Sequence[str] = TABLE_FORMATS, limit: int | None = None
+    parser: argparse.ArgumentParser,
+    *,
+    formats: Sequence[str] = TABLE_FORMATS,
+    limit: int | None = None,
+    per_section: int | None = None,
 ) -> None:
-    """How a table is printed; the first of `formats` is the default, and so is `limit` (None: all rows)."""
+    """How a table is printed; the first of `formats` is the default, and so is `limit` (None: all rows). Where a table
+    has sections, `per_section` is what of each is shown to people; `args.limit` is UNSAID then."""
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
     group.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
-    shown = "all" if limit is None else limit
+    shown, rows = "all" if limit is None else str(limit), "rows"
+    if per_section is not None:
+        limit, shown, rows = UNSAID, f"{per_section} in tables, else all", "rows of each section"
     group.add_argument(
-        "--limit", metavar="N", type=row_limit, default=limit, help=f"at most N rows, or 'all' (default: {shown})"
+        "--limit", metavar="N", type=row_limit, default=limit, help=f"at most N {rows}, or 'all' (default: {shown})"
     )
 
 

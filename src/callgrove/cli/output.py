@@ -16,7 +16,7 @@ from callgrove.cli.messages import note
 from callgrove.model.table import UNCOUNTED, Table
 from callgrove.render import PLAIN, Look, render
 
-__all__ = ["emit", "emit_text", "limited", "replacing", "stdout_look"]
+__all__ = ["emit", "emit_each", "emit_text", "limited", "replacing", "stdout_look"]
 
 _SHOWS_WHAT_IS_LEFT = ("table", "markdown")
 
@@ -33,6 +33,19 @@ def emit(tables: Table | Iterable[Table], args: argparse.Namespace, n_rows: int 
     emit_text(pieces, args.output)
     if cut and args.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
         note(f"{'' if UNCOUNTED in cut else f'{sum(cut)} '}more rows were left out by --limit")
+
+
+def emit_each(tables: Iterable[Table], args: argparse.Namespace) -> None:
+    """Prints tables that have different columns one after the other, for people."""
+    look = PLAIN if args.output else stdout_look()
+    emit_text(_apart(render([table], args.format, look) for table in tables), args.output)
+
+
+def _apart(texts: Iterable[Iterable[str]]) -> Iterator[str]:
+    for number, pieces in enumerate(texts):
+        if number:
+            yield "\n"
+        yield from pieces
 
 
 def emit_text(pieces: Iterable[str], output: str | None) -> None:

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import IntSet, add_execution, add_input, add_table_output, emit, engine
+from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_table_output, engine
+from callgrove.cli.output import emit, emit_each
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary import Summary
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 
 SECTIONS = (
     *("kernels", "copies", "api", "sync", "allocations", "markers", "regions"),
-    *("counters", "busy", "overlap", "gaps", "latency"),
+    *("counters", "busy", "overlap", "gaps", "longest-gaps", "latency"),
 )
 DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
 MODES = ("inside", "touch", "clip")
 WORTH_PROCESSES = 256 << 20  # bytes of input for which starting more processes pays off
+FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
 
 
@@ -45,14 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="spans that lie inside (default), that touch it, or what of them lies inside (clip)",
     )
     add_execution(parser)
-    add_table_output(parser)
+    add_table_output(parser, per_section=FOR_PEOPLE)
     parser.set_defaults(fold=False)
 
 
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.summary import By, WindowMode, summarise
-    from callgrove.analysis.summary_table import table
+    from callgrove.analysis.summary_table import table, tables
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_experiment, said_damage, said_everything
     from callgrove.execute import executor
@@ -68,9 +70,13 @@ def run(args: argparse.Namespace) -> int:
             select(experiment, args.rank, None),
             workers,
         )
-    made = table(found, args.section or SECTIONS, args.limit)
+    sections, for_people = args.section or SECTIONS, args.format in ("table", "markdown")
+    limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
     args.limit = None  # it counts in every section
-    emit(_for_people(made) if args.format in ("table", "markdown") else made, args)
+    if for_people:
+        emit_each(map(_for_people, tables(found, sections, limit)), args)
+    else:
+        emit(table(found, sections, limit), args)
     said_damage(experiment, found.damage)
     for text in _quality(found):
         note(text)
@@ -130,6 +136,8 @@ def _for_people(made: Table) -> Table:
     from callgrove.render.units import percent, si
 
     def written(name: str, value: float) -> str:
+        if name == "start_ns":
+            return f"@{value}"  # as --start takes it
         if name.endswith("_ns"):
             return si(value / 1e9, "s")
         if name.endswith("percent"):
