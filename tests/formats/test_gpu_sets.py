@@ -80,6 +80,33 @@ def test_an_index_says_which_files_belong_together(text: str, tmp_path: Path) ->
     assert opened(package).traces.n_spans == opened(package / "index.yaml").traces.n_spans == want
 
 
+def test_an_index_is_written_and_opens_as_the_files(tmp_path: Path, capsys: Capture) -> None:
+    data = tmp_path / "moved" / "data"
+    data.mkdir(parents=True)
+    runs = folder_of(data, 3)
+    index = tmp_path / "moved" / "run.rpdb"
+    assert "names 3 databases" in said(capsys, "merge", "--index", data, index, code=0)
+    (tmp_path / "moved").rename(tmp_path / "there")
+    assert opened(tmp_path / "there" / "run.rpdb").traces.n_spans == sum(len(own.events) for own in runs)
+    assert sorted(p.name for p in (tmp_path / "there" / "run.rpdb").iterdir()) == ["index.yaml"]
+
+
+def test_what_no_index_can_hold_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    (first,) = folder_of(tmp_path, 1)
+    (file,) = tmp_path.glob("*.db")
+    hostile = file.rename(tmp_path / "a#b.db")
+    target = tmp_path / "run.rpdb"
+    assert "cannot hold this name" in said(capsys, "merge", "--index", hostile, target, code=2)
+    file = hostile.rename(tmp_path / "a.db")
+    (tmp_path / "b.db").write_bytes(bytes(4096))
+    assert "b.db" in said(capsys, "merge", "--index", file, tmp_path / "b.db", target, code=3)
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    assert "other things" in said(capsys, "merge", "--index", "--force", file, target, code=2)
+    assert not (target / "index.yaml").exists()
+    assert len(first.events)
+
+
 def test_a_bad_file_is_said_and_the_others_are_read(tmp_path: Path, capsys: Capture) -> None:
     runs = folder_of(tmp_path, 2)
     (tmp_path / "broken.db").write_bytes(bytes(4096))

@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="whose value counts where several inputs have one in the same place (default: error, if they differ)",
     )
+    parser.add_argument(
+        "--index", action="store_true", help="of databases that are one run, write a list to OUT instead of a copy"
+    )
     add_matching(parser)
     add_target(parser)
 
@@ -29,12 +32,32 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.algebra.operations import merge
 
     paths, target = split_target(args, 1)
+    if args.index:
+        return _write_index(args, paths, target)
     if (whole := _as_one(args, paths)) is not None:
         return write_result(whole, [whole], target, args)
     paths, target = split_target(args, 2)
     inputs = open_all(args, paths)
     made = merge(*inputs, conflict=args.conflict, ignore=args.ignore, by=args.by, system=args.system)
     return write_result(made, inputs, target, args)
+
+
+def _write_index(args: argparse.Namespace, paths: list[str], target: str) -> int:
+    from pathlib import Path
+
+    from callgrove.binary.sources import Source
+    from callgrove.cli.messages import note
+    from callgrove.errors import UsageError
+    from callgrove.formats.interface import Indexes, WriteOptions
+    from callgrove.formats.registry import detect, load
+
+    source = Source.of_all(paths)
+    format_ = load(args.from_format) if args.from_format else detect(source)[0]
+    if not isinstance(format_, Indexes):
+        raise UsageError(f"{source.path}: --index is for databases of which many are one run, not for {format_.name}")
+    n_files = format_.write_index(source, Path(target), WriteOptions(overwrite=args.force))
+    note(f"{target}: names {n_files} databases, which open as one; keep them where they are")
+    return 0
 
 
 def _as_one(args: argparse.Namespace, paths: list[str]) -> Experiment | None:

@@ -28,6 +28,7 @@ __all__ = [
     "Field",
     "Format",
     "Grade",
+    "Indexes",
     "LossReport",
     "Match",
     "Problem",
@@ -222,6 +223,14 @@ class Writes(Protocol):
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A writer for a target that does not exist yet, or may be replaced."""
+
+
+@runtime_checkable
+class Indexes(Protocol):
+    """A format of which many files are one run, and a list of them opens like the files themselves."""
+
+    def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
+        """A list of the files behind a source; how many it names. Nothing is copied."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from callgrove.formats.gpu.draft_writer import DraftWriter
 from callgrove.formats.gpu.dumping import fields
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases
+from callgrove.formats.gpu.index_file import write_index
 from callgrove.formats.gpu.nsight_extrap import extra_p_study
 from callgrove.formats.gpu.rocpd_writer import RocpdWriter
 from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem, is_unfinished
@@ -122,6 +123,14 @@ class GpuFormat:
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Reads everything; what opening says, and what is strange about events."""
         return problems(self._experiment(source, options))
+
+    def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
+        """Every file has to be one of ours."""
+        files = databases(source.paths)
+        for path in files:
+            self._open(path)
+        write_index(files, target, options.overwrite)
+        return len(files)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every table with its columns and first rows."""
