@@ -124,6 +124,52 @@ def test_a_folder_of_other_things_is_not_claimed(tmp_path: Path, capsys: Capture
     assert "one.rpd" not in said(capsys, "info", tmp_path, code=3)
 
 
+# -- clocks ----------------------------------------------------------------------------------------------------------
+
+
+def first_times(experiment: Experiment) -> dict[str, int]:
+    """Of every host, the start of its first span."""
+    out: dict[str, int] = {}
+    for chunk in experiment.traces.spans(("profile", "start_ns")):
+        for profile, start in zip(chunk["profile"].tolist(), chunk["start_ns"].tolist(), strict=True):
+            path = experiment.system.path(int(experiment.profiles.system[profile]))
+            host = experiment.system.name[path[-1]]
+            out[host] = min(out.get(host, start), start)
+    return out
+
+
+def aligned(folder: Path, how: str) -> Experiment:
+    found = open_path(folder, "", ReadOptions(align=how))
+    assert isinstance(found, Experiment)
+    return found
+
+
+def test_clocks_are_brought_together_as_the_user_says(tmp_path: Path) -> None:
+    data, table = tmp_path / "data", tmp_path / "offsets.csv"
+    data.mkdir()
+    runs = folder_of(data, 3)
+    stored = first_times(opened(data))
+    begins = {own.host: own.start for own in runs}
+    assert first_times(aligned(data, "none")) == stored
+    assert first_times(aligned(data, "start")) == {host: time - begins[host] for host, time in stored.items()}
+    table.write_text("# host, ns\nnode0000, 1000\nnode0001 -5\n")
+    moved = aligned(data, str(table))
+    assert first_times(moved) == {**stored, "node0000": stored["node0000"] + 1000, "node0001": stored["node0001"] - 5}
+    assert any("says nothing about node0002" in warning.text for warning in moved.warnings)
+    assert ranks(aligned(data, "start")) == ranks(opened(data))
+    assert gpu_time(aligned(data, "start")) == expected_gpu_time(*runs)
+
+
+@pytest.mark.parametrize(("text", "says"), [("node0000\n", "line 1"), ("a,b\n", "line 1"), (None, "neither")])
+def test_a_table_of_offsets_that_is_none(text: str | None, says: str, tmp_path: Path, capsys: Capture) -> None:
+    data, table = tmp_path / "data", tmp_path / "offsets.csv"
+    data.mkdir()
+    folder_of(data, 2)
+    if text is not None:
+        table.write_text(text)
+    assert says in said(capsys, "info", data, "--align", table, code=2)
+
+
 # -- ranks -----------------------------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             getattr(args, "points_file", ""),
             fold=getattr(args, "fold", True),
             rank_env=getattr(args, "rank_env", ""),
+            align=getattr(args, "align", ""),
             extrap_compat=getattr(args, "extrap_compat", False),
             workers=getattr(args, "workers", IN_PROCESS),
         )

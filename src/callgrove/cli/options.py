@@ -113,6 +113,12 @@ def add_input(parser: argparse.ArgumentParser, *, many: bool = False, optional: 
     group.add_argument(
         "--rank-env", metavar="NAME", default="", help="of recorded environments, the variable that holds the rank"
     )
+    group.add_argument(
+        "--align",
+        metavar="HOW",
+        default="",
+        help="clocks of several machines: none (default), start (every process begins at 0), or a file of host,ns",
+    )
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)

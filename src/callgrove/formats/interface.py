@@ -71,6 +71,7 @@ class ReadOptions:
     format belongs to would refuse. `folder_pattern` and `points_file` say which parameters the runs of a folder have,
     where names do not. `fold`: of events, make a calling-context profile as well; who only wants the events leaves it
     out. `rank_env` names the variable of a recorded environment that tells a process's rank.
+    `align` says how the clocks of several machines are brought together: not at all, `start`, or a table of offsets.
     `extrap_compat`: of Nsight exports, make the series that Extra-P makes, with its defects. `workers` open the files
     of an input that has many."""
 
@@ -81,6 +82,7 @@ class ReadOptions:
     points_file: str = ""
     fold: bool = True
     rank_env: str = ""
+    align: str = ""
     extrap_compat: bool = False
     workers: Workers = IN_PROCESS
 

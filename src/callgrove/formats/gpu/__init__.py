@@ -5,6 +5,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     sqlite_file.py   a database that is safe to read: header checked, read-only, columns by name, any type in any cell
     files.py         what a user names (files, folders, index.yaml) -> databases, each once
     index_file.py    writes such an index
+    aligning.py      clocks of several machines brought together, where the user says how
     dataset.py       what a family's reader gives: processes, lanes, devices, and events in chunks
     tables.py        event tables as events, for the readers of all families
     ranks.py         which rank a process is

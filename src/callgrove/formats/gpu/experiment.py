@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.formats.gpu.aligning import aligned
 from callgrove.formats.gpu.dataset import DataSet, Process
 from callgrove.formats.gpu.places import add_places, process_and_device
 from callgrove.formats.gpu.spans import DataSetSpans
@@ -32,10 +33,11 @@ def experiment_of(
 ) -> Experiment:
     """All data sets as one experiment; events stay in their files until asked for."""
     builder = ExperimentBuilder(format_name, ", ".join(sorted({d.version for d in datasets})), path=str(path))
+    profiles = add_places(builder, datasets, options.rank_env)  # ranks may depend on the clocks as they are
+    datasets, notes = aligned(datasets, options.align)
     processes = [process for dataset in datasets for process in dataset.processes]
     builder.title = _title(processes) or path.name
-    profiles = add_places(builder, datasets, options.rank_env)
-    builder.warnings += skipped
+    builder.warnings += [*skipped, *notes]
     spans = DataSetSpans(datasets, profiles)
     samples = None
     if options.fold:
