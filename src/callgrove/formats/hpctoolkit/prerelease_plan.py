@@ -117,14 +117,17 @@ class TagTree:
     @cached_property
     def around(self) -> Ids:
         """Call sites belong to the line that they lie beside; others to what they are nested in."""
-        own = np.append(self.contexts.within, np.full(len(self) - len(self.contexts), ABSENT, np.int32))
-        own = np.where(self._moved & (self.relation == Relation.LEXICAL), self.parent, own)
-        out = np.where(self._beside, self.line, own)
+        lexical = (self.relation == Relation.LEXICAL) & (self.parent >= 0)
+        out = np.where(self._beside, self.line, np.where(lexical, self.parent, NOWHERE))
         return np.where((out >= 0) & self.listed, out, NOWHERE).astype(np.int32)
 
-    @property
+    @cached_property
     def contained_in(self) -> Ids | None:
-        return None
+        n = len(self.contexts)
+        within = np.where(self.contexts.within < 0, NOWHERE, self.contexts.within).astype(np.int32)
+        if not (self.listed[:n] & (within != self.around[:n])).any():
+            return None
+        return np.append(within, np.full(len(self) - n, NOWHERE, np.int32)).astype(np.int32)
 
     @property
     def _moved(self) -> Bools:
