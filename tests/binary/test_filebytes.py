@@ -20,11 +20,15 @@ CONTENT = bytes(range(64))
 PAIR = np.dtype([("a", "<u2"), ("b", "<u4")])
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> FileBytes:
+@pytest.fixture(params=["read", "mapped"])
+def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileBytes:
+    """Small files are read at once, others mapped."""
     path = tmp_path / "numbers.db"
     path.write_bytes(CONTENT)
-    return FileBytes(path)
+    monkeypatch.setattr(filebytes, "SMALL", filebytes.SMALL if request.param == "read" else 0)
+    made = FileBytes(path)
+    assert made.is_mapped == (request.param == "mapped")
+    return made
 
 
 def test_what_lies_inside_is_given(file: FileBytes) -> None:

@@ -1,4 +1,6 @@
-"""One read-only, memory-mapped file whose every access is checked against its size.
+"""One read-only file whose every access is checked against its size.
+
+Files are mapped into memory; small ones are read at once, which is faster where there are thousands.
 
 A count or an offset that a file announces is compared with the size of the file before anything is allocated,
 so a damaged or hostile file costs an error and not memory. Numbers read from a file may come as NumPy's, which wrap
@@ -8,6 +10,7 @@ around: they are made plain before anything is computed with them. `bytes_viewed
 from __future__ import annotations
 
 import mmap
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,8 @@ from callgrove.errors import CorruptFile, InputError
 __all__ = ["FileBytes", "Record"]
 
 LONGEST_STRING = 1 << 20
+OPENING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its writer
+SMALL = 1 << 16  # bytes; mapping such a file costs more than reading it
 Record = np.void
 Buffer = bytes | mmap.mmap
 
@@ -116,6 +121,11 @@ class FileBytes:
         return bytes(self._buffer[max(0, self.size - size) :])
 
     @property
+    def is_mapped(self) -> bool:
+        """Does it hold the file open? What was read at once is in memory, whatever becomes of the file."""
+        return isinstance(self._buffer, mmap.mmap)
+
+    @property
     def buffer(self) -> Buffer:
         """The whole file, for parsers that unpack by themselves. Check before you read."""
         return self._buffer
@@ -123,13 +133,16 @@ class FileBytes:
 
 def _open(path: Path) -> Buffer:
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise ValueError("not a regular file")  # opening a pipe would wait for its writer
-        with path.open("rb") as file:
-            if not file.seek(0, 2):
-                return b""
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        file = os.open(path, OPENING)
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError("Is a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file")
+            if found.st_size <= SMALL:
+                return os.read(file, found.st_size)
+            return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(file)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{path}: cannot be read: {reason}") from error
