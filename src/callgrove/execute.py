@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.forkserver import ensure_running
 from typing import Any, Generic, TypeVar
 
 from callgrove._version import __version__
@@ -81,9 +82,10 @@ class Engine:
 
 
 @contextmanager
-def executor(engine: Engine) -> Iterator[Workers]:
+def executor(engine: Engine, preload: Sequence[str] = ()) -> Iterator[Workers]:
     """Workers of an engine, for as long as the context is open. In the worker processes of MPI it raises SystemExit
-    when the work is over."""
+    when the work is over. `preload` are modules that a pool of processes will need: they are imported once for all,
+    while this process goes on."""
     if engine.mpi:
         with _mpi() as workers:
             yield workers
@@ -93,7 +95,7 @@ def executor(engine: Engine) -> Iterator[Workers]:
     elif (engine.jobs or usable_cores()) == 1:
         yield Workers(None, 1)
     else:
-        with _processes(engine.jobs or usable_cores()) as workers:
+        with _processes(engine.jobs or usable_cores(), preload) as workers:
             yield workers
 
 
@@ -260,10 +262,11 @@ DIED = "a worker process died before its work was done; if memory ran out, use f
 
 
 @contextmanager
-def _processes(n: int) -> Iterator[Workers]:
-    """Fresh processes, which inherit no threads, locks or open files. After an error they are ended at once: they may
-    be in the middle of something long. (Tasks are not cancelled before: the pool would stumble over them.)"""
-    pool = ProcessPoolExecutor(n, multiprocessing.get_context("spawn"), initializer=_die_when_interrupted)
+def _processes(n: int, preload: Sequence[str]) -> Iterator[Workers]:
+    """Fresh processes, which inherit no threads, locks or open files of this one. After an error they are ended at
+    once: they may be in the middle of something long. (Tasks are not cancelled before: the pool would stumble over
+    them.)"""
+    pool = ProcessPoolExecutor(n, _start_of_processes(preload), initializer=_die_when_interrupted)
     try:
         yield Workers(pool, n)
     except BaseException:
@@ -272,6 +275,17 @@ def _processes(n: int) -> Iterator[Workers]:
         pool.shutdown(wait=True)
         raise
     pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_of_processes(preload: Sequence[str]) -> Any:
+    """A server that has imported what is needed, and from which processes are forked; where there is none, each
+    process imports everything by itself."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["numpy", *preload])
+    ensure_running()
+    return context
 
 
 def _die_when_interrupted() -> None:

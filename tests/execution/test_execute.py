@@ -243,3 +243,29 @@ def test_a_missing_package_is_named(engine: Engine, module: str, extra: str, mon
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=rf"callgrove\[{extra}\]"), executor(engine):
         pass
+
+
+PRELOADED = """
+import sys
+from callgrove.execute import Engine, executor
+from tests.execution.work import is_loaded
+
+if __name__ == "__main__":
+    with executor(Engine(2), preload=["wave"]) as workers:
+        print(list(workers.map(is_loaded, ["wave", "aifc"])), "wave" in sys.modules)
+"""
+
+
+def test_modules_are_imported_before_processes_begin(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PRELOADED)
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("[True, False] False\n", "")

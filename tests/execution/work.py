@@ -40,6 +40,10 @@ def length(text: str) -> int:
     return len(text)
 
 
+def is_loaded(module: str) -> bool:
+    return module in sys.modules
+
+
 def broken(number: int) -> int:
     if number == 3:
         raise CorruptFile("b.hpcrun", "footer", offset=1024, expected="a magic", found="zeros")
