@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from callgrove.model.metrics import Scope
 from callgrove.prof.costs import Cells, propagated
 from callgrove.prof.nodes import Flavour
-from callgrove.prof.plan import MetricPlan, Plan, load
+from callgrove.prof.plan import MetricPlan, Plan, load, plain_layout
 from callgrove.prof.raw_tree import CODE, RawTree, place_of
 from callgrove.prof.samples_of_gpu import Templates
 
@@ -100,6 +100,7 @@ def plan_of(parent: list[int], lexical: list[bool]) -> Plan:
         np.array(lexical, np.bool_),
         ids,
         ids,
+        plain_layout(len(parent)),
     )
 
 
@@ -138,8 +139,8 @@ def test_scopes_are_sums_over_children(data: st.DataObject) -> None:
 
 def test_a_plan_survives_its_folder(tmp_path: Path) -> None:
     plan = plan_of([-1, 0, 0, 1], [False, True, False, True])
-    plan.save(tmp_path)
-    again = load(str(tmp_path))
+    plan.save(tmp_path / "plan")
+    again = load(str(tmp_path / "plan"))
     assert again.above.tolist() == [-1, 0, 0, 1]
     assert again.metrics.rows == {}
     assert again.flavour == Flavour()

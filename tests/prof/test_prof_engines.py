@@ -8,18 +8,23 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from callgrove.cli.main import main
 from callgrove.errors import CallgroveError
-from callgrove.execute import Engine, executor
+from callgrove.execute import Engine, Workers, executor
 from callgrove.formats.interface import WriteOptions, Writes
 from callgrove.formats.registry import writer_of
-from callgrove.prof import conversion, inputs
-from callgrove.prof.conversion import Request, convert, prepare, survey_of
+from callgrove.prof import conversion, inputs, spool, survey
+from callgrove.prof.conversion import Request, Task, converted, prepare
+from callgrove.prof.experiment import Prepared
 from callgrove.prof.inputs import Inputs
+from callgrove.prof.spool import Done, Meeting
+from callgrove.prof.survey import Batch, Survey
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes, structure
@@ -112,28 +117,92 @@ def die(task: object) -> None:
     os._exit(9)
 
 
-def converted(folder: Path, target: Path, engine: Engine, meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Both passes; something may happen between them."""
-    request = Request(Inputs((folder,), is_foreign=True))
+def die_late(done: object, meeting: Meeting, number: int) -> None:
+    """One that has begun to write."""
+    (Path(meeting.folder) / f"{number}.spool").write_bytes(bytes(1000))
+    os._exit(9)
+
+
+def work_off_and_die(task: Task) -> Done:
+    setattr(conversion, "spooled", die_late)  # noqa: B010
+    return conversion.work_off(task)
+
+
+def never_seen(batch: Batch) -> Survey:
+    """A worker on a node that does not see where the target is made."""
+    setattr(spool.Meeting, "is_seen", lambda self: False)  # noqa: B010
+    return survey.surveyed(batch)
+
+
+def made(folder: Path, target: Path, engine: Engine) -> None:
+    """Both passes."""
     writes = writer_of("hpctoolkit-release")
     assert isinstance(writes, Writes)
     with executor(engine) as workers:
-        ready = prepare(request, survey_of(request, workers))
-        meanwhile()
-        convert(ready, writes.open_writer(target, WriteOptions()), workers, target)
+        writer = writes.open_writer(target, WriteOptions())
+        converted(Request(Inputs((folder,), is_foreign=True)), writer, workers, target)
 
 
-@pytest.mark.parametrize("stage", ["surveyed", "work_off"])
-def test_a_worker_that_dies(stage: str, measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, stage, die)
+@pytest.mark.parametrize(("stage", "how"), [("surveyed", die), ("work_off", die), ("work_off", work_off_and_die)])
+def test_a_worker_that_dies(
+    stage: str, how: Callable[..., object], measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, stage, how)
     with pytest.raises(CallgroveError, match="a worker process died"):
-        converted(measurements, tmp_path / "made.d", Engine(2))
+        made(measurements, tmp_path / "made.d", Engine(2))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_vanishes_between_the_passes(measurements: Path, tmp_path: Path) -> None:
+def test_workers_that_do_not_see_the_target(
+    measurements: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They send what they make."""
+    monkeypatch.setattr(conversion, "surveyed", never_seen)
+    monkeypatch.setattr(inputs, "BATCH_FILES", 3)
+    made(measurements, tmp_path / "made.d", Engine(2))
+    same(alone, tmp_path / "made.d")
+    nothing_beside(tmp_path / "made.d")
+
+
+def test_meetings(tmp_path: Path) -> None:
+    """A folder of the same name elsewhere is not the same folder."""
+    pool = Workers(ThreadPoolExecutor(1), 1)
+    with spool.meeting(tmp_path / "made.d", pool) as place:
+        assert place is not None
+        assert place.is_seen()
+        assert not Meeting(place.folder, "another word").is_seen()
+        assert not Meeting(str(tmp_path / "elsewhere"), place.word).is_seen()
+        task = Task(replace(place, word="another"), 0, (), ())
+        with pytest.raises(CallgroveError, match="a worker does not see this folder"):
+            conversion.work_off(task)
+        (Path(place.folder) / "7.spool").write_bytes(b"what a worker left")
+    assert list(tmp_path.iterdir()) == []
+    with spool.meeting(tmp_path / "made.d", Workers(None, 1)) as place:
+        assert place is None
+
+
+@pytest.mark.parametrize("kept_bytes", [0, conversion.KEPT_BYTES])
+def test_a_trace_that_vanishes_between_the_passes(
+    kept_bytes: int, measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(shutil.copytree(measurements, tmp_path / "m"))
-    victim = next(folder.glob("*.hpcrun"))
+
+    def vanish(request: Request, survey: Survey) -> Prepared:
+        for victim in folder.glob("*.hpctrace" if kept_bytes else "*.hpcrun"):
+            victim.unlink()
+        return prepare(request, survey)
+
+    monkeypatch.setattr(conversion, "prepare", vanish)
+    monkeypatch.setattr(conversion, "KEPT_BYTES", kept_bytes)
     with pytest.raises(CallgroveError, match="cannot be read"):
-        converted(folder, tmp_path / "made.d", Engine(1), victim.unlink)
+        made(folder, tmp_path / "made.d", Engine(1))
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_what_is_kept_between_the_passes_does_not_matter(
+    measurements: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kept_bytes in (0, 100_000):
+        monkeypatch.setattr(conversion, "KEPT_BYTES", kept_bytes)
+        made(measurements, tmp_path / f"{kept_bytes}.d", Engine(1))
+        same(alone, tmp_path / f"{kept_bytes}.d")

@@ -76,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.cli.options import engine
     from callgrove.execute import executor
 
-    with executor(engine(args)) as workers:  # first of all: under MPI only one process goes on
+    with executor(
+        engine(args), preload=["callgrove.prof.conversion"]
+    ) as workers:  # first of all: under MPI only one process goes on
         return _convert(args, workers)
 
 
@@ -87,7 +89,7 @@ def _convert(args: argparse.Namespace, workers: object) -> int:
     from callgrove.execute import Workers
     from callgrove.formats.interface import WriteOptions, Writes
     from callgrove.formats.registry import writer_of
-    from callgrove.prof.conversion import convert, prepare, survey_of
+    from callgrove.prof.conversion import converted
 
     assert isinstance(workers, Workers)
     request, target = _request(args)
@@ -96,13 +98,7 @@ def _convert(args: argparse.Namespace, workers: object) -> int:
         raise UsageError(f"{target}: {args.to} holds series over parameters, not an execution")
     with progress() as report:
         writer = format_.open_writer(target, WriteOptions("", args.force, report))
-        try:
-            survey = survey_of(request, workers, report)
-            ready = prepare(request, survey)
-        except BaseException:
-            writer.abort()
-            raise
-        done = convert(ready, writer, workers, target, report)
+        survey, ready, done = converted(request, writer, workers, target, report)
     _say(ready, survey)
     if done.n_samples:
         note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")

@@ -10,13 +10,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
+from callgrove.binary.filepart import FilePart
 from callgrove.binary.sources import Source
 from callgrove.execute import IN_PROCESS, Workers
+from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
-from callgrove.model.traces import Samples, SpanChunk
+from callgrove.model.traces import Samples, SpanChunk, Window
 from callgrove.model.values import Block
 
 __all__ = [
@@ -31,10 +35,13 @@ __all__ = [
     "Indexes",
     "LossReport",
     "Match",
+    "PackedSamples",
     "Problem",
     "Progress",
     "ReadOptions",
     "SampleChunk",
+    "SampleLayout",
+    "TakesPackedSamples",
     "WriteOptions",
     "Writer",
     "Writes",
@@ -195,6 +202,28 @@ class SampleChunk:
 Chunk = Block | SampleChunk | SpanChunk
 
 
+@dataclass(frozen=True)
+class SampleLayout:
+    """How a target stores samples: records with the fields `time` and `ctx`; `ids` are its numbers of contexts, the
+    last one that of idle. It can be pickled: workers pack what they read."""
+
+    record: np.dtype[Any]
+    ids: Ints
+
+
+@dataclass(frozen=True)
+class PackedSamples:
+    """All samples of one profile in a target's layout, in the order of time, in memory or in a file. `ends` are the
+    first and the last time, nothing where there are no samples; `contexts` are those that occur. `measured` is from
+    when to when there was anything, also samples that are not among these."""
+
+    profile: int
+    records: Array | FilePart
+    ends: Window | None
+    contexts: Ids
+    measured: Window | None = None
+
+
 class Writer(Protocol):
     """A streaming writer: memory does not grow with the data. The target appears when `close` succeeds.
 
@@ -217,6 +246,17 @@ class Writer(Protocol):
 
     def abort(self) -> None:
         """Leave no trace of the target."""
+
+
+@runtime_checkable
+class TakesPackedSamples(Protocol):
+    """A writer to which samples may also come as the bytes that it would make of them."""
+
+    def sample_layout(self) -> SampleLayout:
+        """The layout; known once the tables are defined."""
+
+    def write_packed(self, samples: PackedSamples) -> None:
+        """Instead of a `SampleChunk`."""
 
 
 @runtime_checkable

@@ -19,7 +19,8 @@ metric_rows.py    quantities as metric rows, and the columns to show
 profiles.py       files as profiles
 plan.py           all that the second pass needs, as arrays
 costs.py          the second pass: values of a batch of files, in every scope
-timelines.py      the second pass: samples
+timelines.py      the second pass: samples, packed as the target stores them
+spool.py          what workers hand to the process that writes, through a folder beside the target
 experiment.py     all of it as an experiment whose values and samples are read when asked for
 conversion.py     both passes on workers, into a writer
 

@@ -10,29 +10,34 @@ any order.
 
 from __future__ import annotations
 
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from callgrove.errors import InputError
+from callgrove.errors import CallgroveError, InputError
 from callgrove.execute import Workers
-from callgrove.formats.interface import LossReport, Progress, SampleChunk, Writer, silent
-from callgrove.model.traces import Samples
-from callgrove.model.values import SparseBlock
+from callgrove.formats.interface import (
+    LossReport,
+    Progress,
+    SampleChunk,
+    TakesPackedSamples,
+    Writer,
+    silent,
+)
 from callgrove.prof.costs import block_of, nodes_of_files, points_of
 from callgrove.prof.experiment import Attribution, Prepared, prepared
 from callgrove.prof.inputs import Inputs, bounded
 from callgrove.prof.nodes import Flavour
-from callgrove.prof.plan import Plan, load
-from callgrove.prof.survey import Survey, SurveyedFile, combined, surveyed
-from callgrove.prof.timelines import samples_of
+from callgrove.prof.plan import PLAIN, Plan, load, plain_samples
+from callgrove.prof.spool import Done, Meeting, meeting, spooled
+from callgrove.prof.survey import FileTables, Survey, SurveyedFile, combined, surveyed
+from callgrove.prof.timelines import packed_samples
 
-__all__ = ["Converted", "Request", "convert", "prepare", "survey_of"]
+__all__ = ["Converted", "Request", "convert", "converted", "prepare", "survey_of"]
+
+KEPT_BYTES = 32 << 20  # of the tables of small files, between the passes of one process
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,10 @@ class Converted:
     losses: LossReport
 
 
-def survey_of(request: Request, workers: Workers, progress: Progress = silent) -> Survey:
+def survey_of(request: Request, workers: Workers, progress: Progress = silent, place: Meeting | None = None) -> Survey:
     """The first pass. A directory without any file that can be read is an error."""
-    batches = request.inputs.batches(request.flavour, request.only_exe, request.wants_traces)
+    keeps = 0 if workers.are_elsewhere else KEPT_BYTES
+    batches = request.inputs.batches(request.flavour, request.only_exe, request.wants_traces, keeps, place)
     survey = workers.reduce(surveyed, combined, batches, label="reading profiles", progress=progress)
     if survey is None or not survey.files:
         raise _nothing(request, survey)
@@ -82,70 +88,72 @@ def prepare(request: Request, survey: Survey) -> Prepared:
     return prepared(survey, request.inputs, request.attribution, request.flavour)
 
 
-def convert(ready: Prepared, writer: Writer, workers: Workers, beside: Path, progress: Progress = silent) -> Converted:
-    """The second pass, into a writer, which is closed. What workers need is kept in a folder next to `beside`, where
-    all of them can read it."""
+def converted(
+    request: Request, writer: Writer, workers: Workers, target: Path, progress: Progress = silent
+) -> tuple[Survey, Prepared, Converted]:
+    """Both passes, into a writer for the target, which is closed; after an error it is given up."""
     try:
-        writer.define(ready.experiment)
-        n_samples = n_values = 0
-        with _shared(ready.plan, beside, workers) as plan:
-            tasks = _tasks(plan, ready.files)
-            for done in workers.map(work_off, tasks, label="attributing costs", progress=progress):
-                if len(done.values):
-                    writer.write(done.values)
-                for profile, samples in done.lines:
-                    writer.write(SampleChunk(profile, -1, samples))
-                n_samples += done.n_samples_left_out
-                n_values += done.n_values_left_out
-        report = writer.close()
+        with meeting(target, workers) as place:
+            survey = survey_of(request, workers, progress, place)
+            ready = prepare(request, survey)
+            done = convert(ready, writer, workers, progress, place if survey.all_meet else None)
     except BaseException:
         writer.abort()
         raise
-    return Converted(n_samples, n_values, report)
+    return survey, ready, done
 
 
-@contextmanager
-def _shared(plan: Plan, beside: Path, workers: Workers) -> Iterator[Plan | str]:
-    """The plan, or the folder from which workers load it."""
-    if not workers.are_elsewhere:
-        yield plan
-        return
-    folder = beside.parent.resolve() / f".{beside.name}.{secrets.token_hex(4)}.plan"
-    folder.mkdir()
-    try:
-        plan.save(folder)
-        yield str(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def convert(
+    ready: Prepared, writer: Writer, workers: Workers, progress: Progress = silent, place: Meeting | None = None
+) -> Converted:
+    """The second pass. Without a place to meet, workers get the plan with every task and send what they make."""
+    writer.define(ready.experiment)
+    plan, n_samples, n_values = ready.plan, 0, 0
+    if isinstance(writer, TakesPackedSamples):
+        plan = replace(plan, layout=writer.sample_layout())
+    if place is not None:
+        plan.save(place.plan)
+    tasks = _tasks(plan if place is None else place, ready.files)
+    work = sent if place is None and workers.are_elsewhere else work_off
+    for done in workers.map(work, tasks, label="attributing costs", progress=progress):
+        n_samples += _write(done, writer)
+        n_values += done.n_left_out
+    return Converted(n_samples, n_values, writer.close())
+
+
+def _write(done: Done, writer: Writer) -> int:
+    """Gives how many samples were left out."""
+    n_left_out, block = 0, done.block
+    if len(block):
+        writer.write(block)
+    for packed, left_out in done.lines:
+        n_left_out += left_out
+        if isinstance(writer, TakesPackedSamples):
+            writer.write_packed(packed)
+        else:
+            records = packed.records if isinstance(packed.records, np.ndarray) else packed.records.array(PLAIN)
+            writer.write(SampleChunk(packed.profile, -1, plain_samples(records)))
+    done.forget()
+    return n_left_out
 
 
 @dataclass(frozen=True)
 class Task:
-    """Files of consecutive profiles; `plan` is where it lies, or itself."""
+    """Files of consecutive profiles, by what was kept of them or where they lie; the plan, or where it is."""
 
-    plan: Plan | str
+    plan: Plan | Meeting
     first: int
-    paths: tuple[str, ...]
+    files: tuple[FileTables | str, ...]
     has_trace: tuple[bool, ...]
 
 
-@dataclass(frozen=True)
-class Done:
-    """Values of the profiles of a task, and their samples."""
-
-    values: SparseBlock
-    lines: list[tuple[int, Samples]]
-    n_samples_left_out: int
-    n_values_left_out: int
-
-
-def _tasks(plan: Plan | str, files: Sequence[SurveyedFile]) -> list[Task]:
+def _tasks(plan: Plan | Meeting, files: Sequence[SurveyedFile]) -> list[Task]:
     sizes = [16 * file.n_values + 12 * (file.trace.n_samples if file.trace else 0) for file in files]
     return [
         Task(
             plan,
             first,
-            tuple(file.path for file in files[first:last]),
+            tuple(file.tables or file.path for file in files[first:last]),
             tuple(file.trace is not None and file.trace.n_samples > 0 for file in files[first:last]),
         )
         for first, last in bounded(sizes)
@@ -154,15 +162,22 @@ def _tasks(plan: Plan | str, files: Sequence[SurveyedFile]) -> list[Task]:
 
 def work_off(task: Task) -> Done:
     """The second pass over the files of a task."""
-    plan = load(task.plan) if isinstance(task.plan, str) else task.plan
-    files = nodes_of_files(plan, plan.tree, [Path(path) for path in task.paths])
-    profiles = np.arange(task.first, task.first + len(files))
+    if isinstance(task.plan, Plan):
+        return _made(task.plan, task)
+    if not task.plan.is_seen():
+        text = "a worker does not see this folder, though others do; put OUT where all nodes see it"
+        raise CallgroveError(f"{task.plan.folder}: {text}")
+    return spooled(_made(load(str(task.plan.plan)), task), task.plan, task.first)
+
+
+def sent(task: Task) -> Done:
+    """The same for workers that have to send it."""
+    return work_off(task).kept()
+
+
+def _made(plan: Plan, task: Task) -> Done:
+    files = nodes_of_files(plan, task.files)
     points = points_of(plan, files)
-    values = block_of(plan, points, profiles)
-    lines, n_left_out = [], 0
-    for profile, file, has_trace in zip(profiles.tolist(), files, task.has_trace, strict=True):
-        if has_trace:
-            samples, left_out = samples_of(plan, file)
-            lines.append((profile, samples))
-            n_left_out += left_out
-    return Done(values, lines, n_left_out, int(np.count_nonzero(points.context == 0)))
+    values = block_of(plan, points, np.arange(task.first, task.first + len(files)))
+    traced = [(task.first + k, file) for k, file in enumerate(files) if task.has_trace[k]]
+    return Done(values, packed_samples(plan, traced), int(np.count_nonzero(points.context == 0)))

@@ -13,7 +13,7 @@ of one parent are neighbours, so a level is added up without sorting.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +27,9 @@ from callgrove.model.metrics import Scope
 from callgrove.model.values import SparseBlock
 from callgrove.prof.metric_rows import SCOPES
 from callgrove.prof.plan import Plan
-from callgrove.prof.raw_tree import RawTree
+from callgrove.prof.raw_tree import place_table, translated
 from callgrove.prof.samples_of_gpu import shares
-from callgrove.prof.survey import trees_of
+from callgrove.prof.survey import FileTables, file_tables
 
 __all__ = ["Cells", "FileNodes", "block_of", "nodes_of_files", "points_of", "propagated"]
 
@@ -43,19 +43,41 @@ class FileNodes:
     nodes: tuple[Ids, ...]
 
 
-def nodes_of_files(plan: Plan, tree: RawTree, paths: Sequence[Path]) -> list[FileNodes]:
-    """Files with their nodes; all of them are looked up together."""
+def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNodes]:
+    """Files, by their tables or where they lie, with their nodes; all of them are looked up together."""
     numbers = {path: number for number, path in enumerate(plan.modules)}
-    opened = [(file, read_tables(file)) for file in map(FileBytes, paths)]
-    trees = [trees_of(m, file.path, numbers, plan.flavour) for file, m in opened]
-    sizes = [len(above) for epochs in trees for above, _, _ in epochs]
+    read = [file if isinstance(file, FileTables) else _read(file, numbers, plan) for file in files]
+    places = _Places(plan.modules)
+    trees = [(above, places(place, tables.modules), offset) for tables in read for above, place, offset in tables.trees]
+    sizes = [len(above) for above, _, _ in trees]
     starts = np.append(0, np.cumsum(sizes))
-    above, place, offset = (
-        np.concatenate(column) for column in zip(*(t for epochs in trees for t in epochs), strict=True)
-    )
+    above, place, offset = (np.concatenate(column) for column in zip(*trees, strict=True))
     above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)
-    found = iter(np.split(tree.find(above, place, offset), starts[1:-1]))
-    return [FileNodes(file, m, tuple(next(found)[: len(epoch.nodes)] for epoch in m.epochs)) for file, m in opened]
+    found = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
+    return [
+        FileNodes(one.file, m, tuple(next(found)[: len(epoch.nodes)] for epoch in m.epochs))
+        for one in read
+        for m in (one.measurement,)
+    ]
+
+
+def _read(path: str, numbers: dict[str, int], plan: Plan) -> FileTables:
+    file = FileBytes(Path(path))
+    return file_tables(file, read_tables(file), numbers, plan.flavour)
+
+
+class _Places:
+    """Places in the numbers of the plan; the files of a batch share their numbers of modules."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = modules
+        self._tables: dict[int, tuple[Mapping[str, int], Ints]] = {}
+
+    def __call__(self, place: Ints, modules: Mapping[str, int]) -> Ints:
+        key = id(modules)  # they stay alive here
+        if key not in self._tables:
+            self._tables[key] = modules, place_table(modules, self._modules)
+        return translated(place, self._tables[key][1])
 
 
 @dataclass(frozen=True)

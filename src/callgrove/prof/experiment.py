@@ -21,7 +21,7 @@ from callgrove.prof.costs import block_of, nodes_of_files, points_of
 from callgrove.prof.inputs import Inputs, bounded
 from callgrove.prof.metric_rows import add_rows
 from callgrove.prof.nodes import Flavour
-from callgrove.prof.plan import MetricPlan, Plan
+from callgrove.prof.plan import MetricPlan, Plan, plain_layout, plain_samples
 from callgrove.prof.profiles import add_profiles
 from callgrove.prof.quantities import Quantities, quantities_of
 from callgrove.prof.raw_tree import RawTree
@@ -30,7 +30,7 @@ from callgrove.prof.samples_of_gpu import with_paths
 from callgrove.prof.scopes import ScopeTable
 from callgrove.prof.structures import Structures, structure_files
 from callgrove.prof.survey import Survey, SurveyedFile
-from callgrove.prof.timelines import samples_of
+from callgrove.prof.timelines import packed_samples
 
 __all__ = ["Attribution", "Prepared", "prepared"]
 
@@ -101,6 +101,7 @@ class _Preparation:
             contexts.relation == Relation.LEXICAL,
             final,
             sampled,
+            plain_layout(len(contexts)),
         )
         self.builder.set_values(ProfValues(plan, self.files))
         self._add_traces(plan)
@@ -200,8 +201,8 @@ class ProfValues:
                 yield block
 
     def _of(self, profiles: Ints) -> SparseBlock:
-        paths = [Path(self._files[p].path) for p in profiles.tolist()]
-        files = nodes_of_files(self._plan, self._plan.tree, paths)
+        chosen = [self._files[p] for p in profiles.tolist()]
+        files = nodes_of_files(self._plan, [file.tables or file.path for file in chosen])
         return block_of(self._plan, points_of(self._plan, files), profiles)
 
 
@@ -210,12 +211,15 @@ class ProfSamples:
     in a row become one."""
 
     def __init__(self, plan: Plan, rows: Sequence[tuple[int, SurveyedFile]]) -> None:
-        self._plan, self._paths = plan, [Path(file.path) for _, file in rows]
+        self._plan, self._files = plan, [file for _, file in rows]
         self.profile = np.array([profile for profile, _ in rows], np.int32)
         self.metric = np.full(len(rows), ABSENT, np.int32)
         self.count = np.array([file.trace.n_samples if file.trace else 0 for _, file in rows], np.int64)
         self.problems: list[CallgroveError] = []
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        [file] = nodes_of_files(self._plan, self._plan.tree, [self._paths[line]])
-        return samples_of(self._plan, file)[0].within(window)
+        chosen = self._files[line]
+        [file] = nodes_of_files(self._plan, [chosen.tables or chosen.path])
+        [(packed, _)] = packed_samples(self._plan, [(int(self.profile[line]), file)])
+        assert isinstance(packed.records, np.ndarray)
+        return plain_samples(packed.records).within(window)

@@ -17,6 +17,7 @@ from pathlib import Path
 from callgrove.errors import InputError, UsageError
 from callgrove.formats.hpcrun.files import SUFFIX, measurement_files
 from callgrove.prof.nodes import Flavour
+from callgrove.prof.spool import Meeting
 from callgrove.prof.survey import Batch
 
 __all__ = ["Inputs", "PathRule", "default_target"]
@@ -82,13 +83,14 @@ class Inputs:
         """The measurement directories."""
         return list(dict.fromkeys(folder for _, folder in self.files))
 
-    def batches(self, flavour: Flavour, only_exe: str, wants_traces: bool) -> list[Batch]:
-        """Files in batches of bounded size."""
-        sizes = [_size(path) for path, _ in self.files]
-        return [
-            Batch(tuple((str(path), str(folder)) for path, folder in self.files[a:b]), flavour, only_exe, wants_traces)
-            for a, b in bounded(sizes)
-        ]
+    def batches(
+        self, flavour: Flavour, only_exe: str, wants_traces: bool, keeps: int = 0, meeting: Meeting | None = None
+    ) -> list[Batch]:
+        """Files in batches of bounded size. All together they may keep so many bytes of their tables."""
+        bounds = bounded([_size(path) for path, _ in self.files])
+        files = [(str(path), str(folder)) for path, folder in self.files]
+        each = keeps // max(1, len(bounds))
+        return [Batch(tuple(files[a:b]), flavour, only_exe, wants_traces, each, meeting) for a, b in bounds]
 
     @cached_property
     def _first_places(self) -> list[tuple[str, Path]]:

@@ -12,6 +12,7 @@ about outlined ranges of GPU code (modules 65531 to 65533) are the unknown entry
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,14 +52,14 @@ class Flavour:
 
 
 def normal_nodes(
-    measurement: Measurement, epoch: Epoch, modules: dict[str, int], flavour: Flavour, path: Path
+    measurement: Measurement, epoch: Epoch, modules: Mapping[str, int], flavour: Flavour, path: Path
 ) -> tuple[Ids, Ints, Offsets]:
     """Parent, place and offset of every node of a file, in its order; entries that were added come last."""
     return _Nodes(measurement, epoch, modules, path).normal(flavour)
 
 
 class _Nodes:
-    def __init__(self, measurement: Measurement, epoch: Epoch, modules: dict[str, int], path: Path) -> None:
+    def __init__(self, measurement: Measurement, epoch: Epoch, modules: Mapping[str, int], path: Path) -> None:
         self.path, self.measurement, self.nodes = path, measurement, epoch.nodes
         place, offset = places_of(epoch, modules, measurement.is_old)
         unknown = place == UNKNOWN_MODULE
@@ -109,6 +110,8 @@ class _Nodes:
         flags = self.nodes.flags
         if flags is not None:
             bare = (flags & rec.UNWOUND == 0) & ~self.is_code
+            if not bare.any():
+                return
             inner = np.flatnonzero(bare & self.nodes.has_children)
             if len(inner):
                 raise self._wrong(int(inner[0]), "no calls below a node that was not unwound", "some")

@@ -1,28 +1,41 @@
 """All that the second pass needs to know, as arrays: workers get it once, in a folder that they map into memory.
 
 Contexts here are those of `contexts`: level by level, with elided instructions where they belong. `final` gives the
-ids of the experiment.
+ids of the experiment, `layout` says how samples are to be packed: as the target stores them, or in these ids.
 """
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from callgrove.formats.hpcrun.primitives import MetricDescription
-from callgrove.model.arrays import Bools, Ids, Ints, Offsets
+from callgrove.formats.interface import SampleLayout
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints, Offsets
 from callgrove.model.metrics import Scope
+from callgrove.model.traces import Samples
 from callgrove.prof.nodes import Flavour
 from callgrove.prof.raw_tree import RawTree
 from callgrove.prof.samples_of_gpu import Templates
 
-__all__ = ["MetricPlan", "Plan", "load"]
+__all__ = ["MetricPlan", "Plan", "load", "plain_layout", "plain_samples"]
 
 TABLES = "tables.pickle"
+PLAIN = np.dtype([("time", np.int64), ("ctx", np.int32)])
+
+
+def plain_layout(n_contexts: int) -> SampleLayout:
+    """Samples in the ids of the experiment."""
+    return SampleLayout(PLAIN, np.append(np.arange(n_contexts, dtype=np.int32), np.int32(ABSENT)))
+
+
+def plain_samples(records: Array) -> Samples:
+    """Samples that were packed in the plain layout."""
+    return Samples(records["time"].copy(), records["ctx"].copy())
 
 
 @dataclass(frozen=True)
@@ -57,13 +70,15 @@ class Plan:
     lexical: Bools
     final: Ids
     sampled: Ids
+    layout: SampleLayout
 
-    @property
+    @cached_property
     def tree(self) -> RawTree:
         return RawTree(self.modules, self.place, self.offset, self.parent, self.region)
 
     def save(self, folder: Path) -> None:
-        """Write it for workers."""
+        """Write it for workers, into a folder that is made for it."""
+        folder.mkdir()
         rest = {}
         for field in fields(self):
             value = getattr(self, field.name)

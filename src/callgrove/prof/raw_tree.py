@@ -21,7 +21,7 @@ from callgrove.formats.hpcrun.regions import Regions
 from callgrove.model.arrays import ABSENT, Ids, Ints, Offsets
 from callgrove.model.orders import depths, levels
 
-__all__ = ["BARE", "CODE", "RawTree", "place_of", "renumbered"]
+__all__ = ["BARE", "CODE", "RawTree", "place_of", "place_table", "translated"]
 
 CODE = 0  # the place of placeholders
 BARE = 1  # added to the place of addresses whose callers are not known
@@ -32,11 +32,16 @@ def place_of(module: int, is_bare: bool = False) -> int:
     return 2 * (module + 1) + is_bare
 
 
-def renumbered(place: Ints, modules: Iterable[str], others: Sequence[str]) -> Ints:
-    """The same places where modules are numbered otherwise."""
+def place_table(modules: Iterable[str], others: Sequence[str]) -> Ints:
+    """From places where modules are numbered in one order to those where they are numbered in another."""
     number = {path: k for k, path in enumerate(others)}
-    to = np.array([CODE, *(place_of(number[path]) for path in modules)], np.int64)
-    return to[place // 2] + place % 2
+    return np.array([CODE, *(place_of(number[path]) for path in modules)], np.int64)
+
+
+def translated(place: Ints, table: Ints) -> Ints:
+    """The same places where modules are numbered otherwise."""
+    moved: Ints = table[place >> 1] + (place & 1)
+    return moved
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class RawTree:
         modules = tuple(sorted({*self.modules, *other.modules}))
         trees = []
         for tree in (self, other):
-            place = renumbered(tree.place, tree.modules, modules)
+            place = translated(tree.place, place_table(tree.modules, modules))
             trees.append((tree.parent, place[tree.region], tree.offset[tree.region]))
         return RawTree.of(modules, trees)
 

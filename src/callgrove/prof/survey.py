@@ -1,11 +1,13 @@
 """The first pass over measurement files: what each says of itself, and one tree of all.
 
 A batch of files is read and merged at a time; surveys of two batches are combined on the workers. Files that cannot be
-read are left out, and the survey says why.
+read are left out, and the survey says why. The second pass needs the same tables: in one process, those of small files
+are kept for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +24,36 @@ from callgrove.formats.hpcrun.regions import OUTLINED, readable
 from callgrove.model.arrays import Ids, Ints, Offsets
 from callgrove.model.profiles import Identifier
 from callgrove.prof.nodes import Flavour, normal_nodes
-from callgrove.prof.raw_tree import RawTree, renumbered
+from callgrove.prof.raw_tree import RawTree, place_table, translated
+from callgrove.prof.spool import Meeting
 
-__all__ = ["Batch", "Survey", "SurveyedFile", "TraceInfo", "combined", "surveyed", "trees_of"]
+__all__ = ["Batch", "FileTables", "Survey", "SurveyedFile", "TraceInfo", "combined", "file_tables", "surveyed"]
 
 MetricTables = tuple[tuple[MetricDescription, ...], ...]  # one for each epoch
+Tree = tuple[Ids, Ints, Offsets]  # parent, place and offset of each node
+NODE_BYTES = 100  # that a node takes in memory, roughly
+
+
+@dataclass(frozen=True)
+class FileTables:
+    """A file that was read, and the nodes of each epoch by the rules that all files share; `modules` are the numbers
+    that they know modules by."""
+
+    file: FileBytes
+    measurement: Measurement
+    trees: tuple[Tree, ...]
+    modules: Mapping[str, int]
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes to keep it; it must not hold the file open."""
+        return self.file.size + NODE_BYTES * sum(len(above) for above, _, _ in self.trees)
+
+
+def file_tables(file: FileBytes, measurement: Measurement, modules: Mapping[str, int], flavour: Flavour) -> FileTables:
+    """The tables of a file whose modules all have a number."""
+    trees = tuple(normal_nodes(measurement, epoch, modules, flavour, file.path) for epoch in measurement.epochs)
+    return FileTables(file, measurement, trees, modules)
 
 
 @dataclass(frozen=True)
@@ -40,7 +67,7 @@ class TraceInfo:
 
 @dataclass(frozen=True)
 class SurveyedFile:
-    """What is known of a file once it was read; its nodes and values stay there."""
+    """What is known of a file once it was read; its nodes and values stay there, unless they were kept."""
 
     path: str
     folder: str  # the measurement directory that it was found in
@@ -53,6 +80,7 @@ class SurveyedFile:
     metrics: MetricTables
     n_values: int
     trace: TraceInfo | None
+    tables: FileTables | None = None
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -62,23 +90,28 @@ class SurveyedFile:
 
 @dataclass(frozen=True)
 class Batch:
-    """Files that are surveyed together: (path, measurement directory)."""
+    """Files that are surveyed together: (path, measurement directory). `keeps` is how many bytes of their tables may
+    be kept; workers say whether they see the `meeting`."""
 
     files: tuple[tuple[str, str], ...]
     flavour: Flavour
     only_exe: str = ""
     wants_traces: bool = True
+    keeps: int = 0
+    meeting: Meeting | None = None
 
 
 @dataclass(frozen=True)
 class Survey:
-    """`skipped` are files that could not be read, `notes` what else is wrong, `others` how many were not wanted."""
+    """`skipped` are files that could not be read, `notes` what else is wrong, `others` how many were not wanted.
+    `all_meet`: did all who took part see the meeting?"""
 
     tree: RawTree | None
     files: tuple[SurveyedFile, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     n_others: int = 0
+    all_meet: bool = True
 
 
 def combined(left: Survey, right: Survey) -> Survey:
@@ -86,7 +119,7 @@ def combined(left: Survey, right: Survey) -> Survey:
     trees = [survey.tree for survey in (left, right) if survey.tree is not None]
     tree = trees[0].merged(trees[1]) if len(trees) == 2 else trees[0] if trees else None
     lists = (left.files + right.files, left.skipped + right.skipped, left.notes + right.notes)
-    return Survey(tree, *lists, left.n_others + right.n_others)
+    return Survey(tree, *lists, left.n_others + right.n_others, left.all_meet and right.all_meet)
 
 
 def surveyed(batch: Batch) -> Survey:
@@ -107,7 +140,8 @@ class _Surveying:
         self.skipped: list[tuple[str, str]] = []
         self.notes: list[str] = []
         self.modules: dict[str, int] = {}  # numbered as they come
-        self.trees: list[tuple[Ids, Ints, Offsets]] = []
+        self.trees: list[Tree] = []
+        self.keeps = batch.keeps
         self.tables: dict[MetricTables, MetricTables] = {}
         self.n_others = 0
 
@@ -121,11 +155,11 @@ class _Surveying:
         n_values = sum(_checked_values(epoch, file) for epoch in measurement.epochs)
         for module in (m for epoch in measurement.epochs for m in epoch.modules if m.path):
             self.modules.setdefault(module.path, len(self.modules))
-        trees = trees_of(measurement, path, self.modules, self.batch.flavour)
+        tables = file_tables(file, measurement, self.modules, self.batch.flavour)
         metrics = tuple(epoch.metrics for epoch in measurement.epochs)
         trace = self._trace(path, measurement) if self.batch.wants_traces else None
         self.notes += _doubts(path, measurement)
-        self.trees += trees
+        self.trees += tables.trees
         self.files.append(
             SurveyedFile(
                 str(path),
@@ -139,8 +173,15 @@ class _Surveying:
                 self.tables.setdefault(metrics, metrics),
                 n_values,
                 trace,
+                self._kept(tables),
             )
         )
+
+    def _kept(self, tables: FileTables) -> FileTables | None:
+        if tables.file.is_mapped or tables.n_bytes > self.keeps:
+            return None
+        self.keeps -= tables.n_bytes
+        return tables
 
     def _trace(self, path: Path, measurement: Measurement) -> TraceInfo | None:
         """The trace beside a file; one that cannot be used is said."""
@@ -152,23 +193,19 @@ class _Surveying:
             if trace.data_centric:
                 raise CorruptFile(where, "flags", expected="samples of contexts", found="samples of metrics")
             self.notes += map(str, trace.problems)
-            return TraceInfo(trace.n_records, _time_range(trace, measurement), bool(trace.flags & CALL_TRACE))
+            time_range = trace.time_range(in_order=measurement.value("trace-disorder") in ("", "0"))
+            return TraceInfo(trace.n_records, time_range, bool(trace.flags & CALL_TRACE))
         except CallgroveError as error:
             self.notes.append(f"{error}; the trace is left out")
             return None
 
     def survey(self) -> Survey:
         modules = tuple(sorted(self.modules))
-        trees = [(above, renumbered(place, self.modules, modules), offset) for above, place, offset in self.trees]
+        table = place_table(self.modules, modules)
+        trees = [(above, translated(place, table), offset) for above, place, offset in self.trees]
         tree = RawTree.of(modules, trees) if trees else None
-        return Survey(tree, tuple(self.files), tuple(self.skipped), tuple(self.notes), self.n_others)
-
-
-def trees_of(
-    measurement: Measurement, path: Path, modules: dict[str, int], flavour: Flavour
-) -> list[tuple[Ids, Ints, Offsets]]:
-    """The nodes of each epoch, by the rules that all files share."""
-    return [normal_nodes(measurement, epoch, modules, flavour, path) for epoch in measurement.epochs]
+        meets = self.batch.meeting is None or self.batch.meeting.is_seen()
+        return Survey(tree, tuple(self.files), tuple(self.skipped), tuple(self.notes), self.n_others, meets)
 
 
 def _checked_values(epoch: Epoch, file: FileBytes) -> int:
@@ -184,20 +221,13 @@ def _checked_values(epoch: Epoch, file: FileBytes) -> int:
     return place.n_values
 
 
-def _time_range(trace: TraceFile, measurement: Measurement) -> tuple[int, int] | None:
-    n = trace.n_records
-    if not n:
-        return None
-    in_order = measurement.value("trace-disorder") in ("", "0")
-    times = [trace.arrays(0, 1)[0], trace.arrays(n - 1, 1)[0]] if in_order else [trace.arrays()[0]]
-    time = np.concatenate(times)
-    return int(time.min()), int(time.max())
-
-
 def _doubts(path: Path, measurement: Measurement) -> list[str]:
     found = []
     for epoch in measurement.epochs:
-        unknown = set(np.unique(epoch.nodes.lm).tolist()) - {0, *(module.id for module in epoch.modules)}
+        known = {0, *(module.id for module in epoch.modules)}
+        if int(epoch.nodes.lm.max(initial=0)) < len(known) == max(known) + 1:  # the usual case: all are there
+            continue
+        unknown = set(np.unique(epoch.nodes.lm).tolist()) - known
         outlined = unknown.intersection(OUTLINED)
         if unknown != outlined:
             first = min(unknown - outlined)

@@ -1,55 +1,120 @@
-"""The second pass: the trace of a file as samples of contexts (hpcrun-and-prof.md 9).
+"""The second pass: the trace of a file as samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
 
 Samples on nodes that the file does not have, or whose callers are not known, are left out. Of several idle samples one
 after the other the first is kept, unless the target has a context for them.
+
+A trace has far more samples than its file has nodes: what can be decided by node is decided there. Samples go through
+in pieces that stay in the processor's cache; only the records are there as a whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from callgrove.formats.hpcrun.files import TRACE_SUFFIX
 from callgrove.formats.hpcrun.hpctrace_records import CALL_TRACE, TraceFile
-from callgrove.model.arrays import ABSENT, Ids
-from callgrove.model.traces import Samples
+from callgrove.formats.interface import PackedSamples
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.traces import Window
 from callgrove.prof.costs import FileNodes
 from callgrove.prof.plan import Plan
+from callgrove.prof.spool import Line
 
-__all__ = ["samples_of"]
+__all__ = ["packed_samples"]
 
 LEFT_OUT = ABSENT - 1  # -1 is idle
+PIECE = 1 << 15  # samples
+Piece = tuple[Ints, Array]  # times and node ids
 
 
-def samples_of(plan: Plan, file: FileNodes) -> tuple[Samples, int]:
-    """The samples of a file, in the ids of the experiment, and how many were left out."""
-    path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
-    trace = TraceFile.open(path, 1000 if file.measurement.is_old else 1)
+def packed_samples(plan: Plan, files: Iterable[tuple[int, FileNodes]]) -> Iterator[Line]:
+    """The samples of profiles and their files in the layout of the plan, and how many were left out. The records of
+    all of them use the same memory: a line is good until the next one is asked for."""
+    records = np.empty(0, plan.layout.record)
+    for profile, file in files:
+        path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
+        trace = TraceFile.open(path, 1000 if file.measurement.is_old else 1)
+        if trace.n_records > len(records):
+            records = np.empty(trace.n_records + trace.n_records // 4, plan.layout.record)
+        packing = _Packing(plan, file, trace, records)
+        if not packing.add(_in_pieces(trace)):
+            packing = _Packing(plan, file, trace, records)
+            packing.add([_in_order(trace)])
+        yield packing.line(profile)
+
+
+def _in_pieces(trace: TraceFile) -> Iterator[Piece]:
+    for first in range(0, trace.n_records, PIECE):
+        time, node, _ = trace.arrays(first, PIECE)
+        yield time, node
+
+
+def _in_order(trace: TraceFile) -> Piece:
     time, node, _ = trace.arrays()
-    context = _contexts(plan, file, node, bool(trace.flags & CALL_TRACE))
-    known = context != LEFT_OUT
-    n_left_out = len(known) - int(np.count_nonzero(known))
-    if n_left_out:
-        time, context = time[known], context[known]
-    if (time[1:] < time[:-1]).any():
-        order = np.argsort(time, kind="stable")
-        time, context = time[order], context[order]
-    if not plan.flavour.has_idle:
-        idle = context == ABSENT
-        again = np.flatnonzero(idle[1:] & idle[:-1]) + 1
-        if len(again):
-            time, context = np.delete(time, again), np.delete(context, again)
-    return Samples(time, context), n_left_out
+    order = np.argsort(time, kind="stable")
+    return time[order], node[order]
 
 
-def _contexts(plan: Plan, file: FileNodes, node: Ids, is_call_trace: bool) -> Ids:
-    """The context of each node id, LEFT_OUT where it has none. Ids mean the last epoch that has them."""
-    which = plan.first if is_call_trace else plan.full
-    out: Ids | None = None
-    for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True):
-        own = which[nodes]
-        table = np.append(np.where(own >= 0, plan.sampled[own], LEFT_OUT), LEFT_OUT).astype(np.int32)
-        found: Ids = table[epoch.nodes.positions[node]]  # -1 picks the last
-        out = found if out is None else np.where(found == LEFT_OUT, out, found)
-    return np.full(len(node), LEFT_OUT, np.int32) if out is None else out
+class _Packing:
+    """Positions are those of the nodes of all epochs of a file; the last one stands for nodes that it does not have.
+    `context` is what samples at each position are of, `n_at` how many there were."""
+
+    def __init__(self, plan: Plan, file: FileNodes, trace: TraceFile, records: Array) -> None:
+        self.file = file
+        which = plan.first if trace.flags & CALL_TRACE else plan.full
+        own = which[np.concatenate([np.empty(0, np.int32), *file.nodes])]
+        self.context: Ids = np.append(np.where(own >= 0, plan.sampled[own], LEFT_OUT), LEFT_OUT).astype(np.int32)
+        self.n_at = np.zeros(len(self.context), np.int64)
+        self.left_out: Bools = self.context == LEFT_OUT
+        self.idle: Bools = (self.context == ABSENT) & (not plan.flavour.has_idle)
+        self.gaps = np.flatnonzero(self.left_out | self.idle)
+        self.ids = plan.layout.ids[np.maximum(self.context, ABSENT)].astype(plan.layout.record["ctx"])
+        self.records = records[: trace.n_records]
+        self.n, self.ends_idle = 0, False
+        self.measured: Window | None = None
+
+    def add(self, pieces: Iterable[Piece]) -> bool:
+        """False where a sample is earlier than the one before it."""
+        times, ids, last = self.records["time"], self.records["ctx"], ABSENT
+        for time, node in pieces:
+            if time[0] < last or (time[1:] < time[:-1]).any():
+                return False
+            last, at = int(time[-1]), self._positions(node)
+            self.measured = (self.measured or (int(time[0]), last))[0], last
+            self.n_at += np.bincount(at, minlength=len(self.n_at))
+            if self.n_at[self.gaps].any():
+                kept = self._kept(at)
+                time, at = time[kept], at[kept]
+            part = slice(self.n, self.n + len(time))
+            times[part], ids[part] = time, self.ids.take(at)
+            self.n = part.stop
+        return True
+
+    def _positions(self, node: Array) -> Ids:
+        """Node ids mean the last epoch that has them."""
+        at, start = np.full(len(node), ABSENT, np.int32), 0
+        for epoch in self.file.measurement.epochs:
+            found = epoch.nodes.positions[node]
+            at = np.where(found >= 0, found + start, at) if start else found
+            start += len(epoch.nodes)
+        return np.where(at < 0, start, at) if at.min(initial=0) < 0 else at
+
+    def _kept(self, at: Ids) -> Bools:
+        """Which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
+        kept: Bools = ~self.left_out[at]
+        placed = np.flatnonzero(kept)
+        idle = self.idle[at[placed]]
+        again = idle & np.append(self.ends_idle, idle[:-1])
+        kept[placed[again]] = False
+        self.ends_idle = bool(idle[-1]) if len(idle) else self.ends_idle
+        return kept
+
+    def line(self, profile: int) -> Line:
+        records = self.records[: self.n]
+        ends = (int(records["time"][0]), int(records["time"][-1])) if self.n else None
+        contexts = np.unique(self.context[(self.n_at > 0) & ~self.left_out])
+        packed = PackedSamples(profile, records, ends, contexts, self.measured)
+        return Line(packed, int(self.n_at[self.left_out].sum()))

@@ -120,6 +120,14 @@ class TraceFile:
         metric = records["metric"].astype(np.uint32) if self.data_centric else None
         return self._nanoseconds(records["time"]), records["node"].astype(np.uint32), metric
 
+    def time_range(self, in_order: bool) -> tuple[int, int] | None:
+        """The earliest and the latest time; where records are known to be in order, only two of them are looked at."""
+        if not self.n_records:
+            return None
+        stored = self.records()["time"]
+        times = self._nanoseconds(stored[[0, -1]] if in_order else stored).tolist()
+        return min(times), max(times)
+
     def _nanoseconds(self, stored: Array) -> Ints:
         time = stored.astype(np.uint64)
         if self.flags & LCA_RECORDED:

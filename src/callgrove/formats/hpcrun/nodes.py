@@ -46,7 +46,7 @@ class Positions:
         if self._table is not None:
             last = len(self._table) - 1
             if not len(ids) or int(ids.max()) <= last:
-                inside: Ids = self._table[ids]
+                inside: Ids = self._table.take(ids)  # twice as fast as [ids]
                 return inside
             return np.where(ids <= last, self._table[np.minimum(ids, last)], np.int32(-1))
         at = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)

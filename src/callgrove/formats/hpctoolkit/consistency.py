@@ -170,7 +170,8 @@ def _unequal(experiment: Experiment, quantity: str, roots: Floats, other: Floats
 
 
 def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
-    """Samples in time order, on known contexts, within the announced times."""
+    """Samples in time order, on known contexts, within the announced times, which may be longer: they are those of
+    the measurement, of whose idle samples not all are stored."""
     samples = experiment.traces.samples
     if not isinstance(samples, DatabaseSamples):
         return
@@ -187,6 +188,6 @@ def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
         text = f"{samples.unknown} samples are on contexts that nothing names; they count as idle"
         yield Problem(Severity.NOTE, experiment.path, "traces", text)
     announced = experiment.traces.time_range
-    if first and announced is not None and announced != (min(first), max(last)):
+    if first and announced is not None and not (announced[0] <= min(first) and max(last) <= announced[1]):
         text = f"samples run from {min(first)} to {max(last)}, announced is {announced[0]} to {announced[1]}"
         yield Problem(Severity.DAMAGE, experiment.path, "traces", text)

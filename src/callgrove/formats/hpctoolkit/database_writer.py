@@ -34,7 +34,7 @@ from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
 from callgrove.formats.hpctoolkit.rows import PlacedTree, RowMaker
 from callgrove.formats.hpctoolkit.trace_writer import TracesFile, TraceWriter
-from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.interface import Chunk, LossReport, PackedSamples, SampleChunk, SampleLayout, WriteOptions
 from callgrove.formats.targets import PendingFolder
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
@@ -87,8 +87,12 @@ class Generation(Protocol):
     def traces_file(self) -> TracesFile:
         """What trace.db has beside its lines."""
 
+    @property
+    def ids_of_samples(self) -> Ints:
+        """The id of every context that a sample may be on, and last that of idle samples."""
+
     def sample_ids(self, contexts: Ids) -> Ints:
-        """The ids of contexts that samples are on."""
+        """The ids of contexts that samples are on; -1 is idle. The tables will have them."""
 
     def write_tables(self, folder: Path, written: Written) -> Iterator[str]:
         """All that is not values and samples; gives the losses that only they show."""
@@ -211,6 +215,20 @@ class DatabaseWriter:
         records = np.empty(len(time), generation.sample)
         records["time"], records["ctx"] = time, generation.sample_ids(chunk.samples.context)
         self._traces().store(profile, records)
+
+    def sample_layout(self) -> SampleLayout:
+        generation = self._defined().generation
+        return SampleLayout(generation.sample, generation.ids_of_samples)
+
+    def write_packed(self, samples: PackedSamples) -> None:
+        with self._or_nothing():
+            opened = self._defined()
+            profile = int(opened.numbers[samples.profile])
+            opened.generation.sample_ids(samples.contexts)
+            if samples.ends is not None:
+                self._traces().append(profile, samples.records, samples.ends)
+            if samples.measured is not None:
+                self._traces().widen(samples.measured)
 
     def _traces(self) -> TraceWriter:
         opened = self._defined()

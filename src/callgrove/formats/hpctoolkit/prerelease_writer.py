@@ -7,6 +7,7 @@ makes of contexts, metrics and tables. experiment.xml is written last: it says w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -60,9 +61,14 @@ class Prerelease:
     def traces_file(self) -> PrereleaseTraces:
         return PrereleaseTraces(self._dialect, len(self._tables.profiles.measured))
 
+    @cached_property
+    def ids_of_samples(self) -> Ints:
+        return np.append(self.tree.id[: len(self._tables.contexts)], self.tree.no_activity)
+
     def sample_ids(self, contexts: Ids) -> Ints:
         self._adds_idle |= self.tree.idle_is_added and bool((contexts < 0).any())
-        return np.where(contexts >= 0, self.tree.id[contexts], self.tree.no_activity)
+        ids: Ints = self.ids_of_samples[contexts]
+        return ids
 
     def write_tables(self, folder: Path, written: Written) -> Iterator[str]:
         columns, lost = view_columns(self.plan, self._tables.metrics, tells_statistics=True)

@@ -54,6 +54,10 @@ class Released:
     def traces_file(self) -> ReleasedTraces:
         return ReleasedTraces(len(self._tables.profiles.measured))
 
+    @property
+    def ids_of_samples(self) -> Ints:
+        return self.tree.sample_ids
+
     def sample_ids(self, contexts: Ids) -> Ints:
         ids: Ints = self.tree.sample_ids[contexts]
         self._sampled[ids] = True

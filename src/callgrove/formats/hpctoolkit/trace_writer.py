@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.filepart import FilePart
 from callgrove.formats.hpctoolkit.block_writer import aligned
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.traces import Window
@@ -61,17 +62,29 @@ class TraceWriter:
         if (time[1:] < time[:-1]).any():
             self.disordered = True
             samples = samples[np.argsort(time, kind="stable")]
-        first, last = int(samples["time"][0]), int(samples["time"][-1])
+        self.append(profile, samples, (int(samples["time"][0]), int(samples["time"][-1])))
+
+    def append(self, profile: int, samples: Array | FilePart, ends: Window) -> None:
+        """The same for samples that are in order; `ends` are the first and the last of their times."""
+        first, last = ends
         if self._parts and self._parts[-1][0] == profile and first >= self._last_time:
             start = self._parts.pop()[1]
         else:
             start = self._align()
-        self._file.write(samples.data)
-        self._at += samples.nbytes
+        if isinstance(samples, FilePart):
+            samples.append_to(self._file)
+            self._at += samples.size
+        else:
+            self._file.write(samples.data)
+            self._at += samples.nbytes
         self._parts.append((profile, start, self._at))
         self._last_time = last
-        low, high = self.time_range or (first, last)
-        self.time_range = min(low, first), max(high, last)
+        self.widen(ends)
+
+    def widen(self, measured: Window) -> None:
+        """The times that the file announces contain these."""
+        low, high = self.time_range or measured
+        self.time_range = min(low, measured[0]), max(high, measured[1])
 
     def _align(self) -> int:
         """Go to where a line may begin."""

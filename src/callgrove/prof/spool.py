@@ -1,0 +1,142 @@
+"""What workers and the process that writes hand each other through a folder beside the target.
+
+    .NAME.TOKEN.work/
+      beacon            a word that only this run knows: who reads it sees the same folder
+      plan/             what the second pass needs to know of the merged tree; workers map it into memory
+      17.spool          what one task made: values, then samples as the target stores them
+
+Samples are most of what there is. Through the folder they get from a worker's file into the target's by a copy that the
+kernel makes; through the pipes of a pool every byte would pass the one process that writes, several times. Workers that
+do not see the folder (the target lies on a disk of one node) get the plan with each task, and send what they made.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from callgrove.binary.filepart import FilePart
+from callgrove.execute import Workers
+from callgrove.formats.interface import PackedSamples
+from callgrove.model.arrays import Array
+from callgrove.model.values import SparseBlock
+
+__all__ = ["Done", "Line", "Meeting", "SpooledValues", "meeting", "spooled"]
+
+BEACON, PLAN = "beacon", "plan"
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A folder that workers may see; `word` is what its beacon says."""
+
+    folder: str
+    word: str
+
+    def is_seen(self) -> bool:
+        """Asked on a worker: is it the same folder there?"""
+        try:
+            return (Path(self.folder) / BEACON).read_text() == self.word
+        except (OSError, ValueError):
+            return False
+
+    @property
+    def plan(self) -> Path:
+        return Path(self.folder) / PLAN
+
+
+@contextmanager
+def meeting(target: Path, workers: Workers) -> Iterator[Meeting | None]:
+    """A folder beside the target, for as long as the context is open; None where the work is done here."""
+    if not workers.are_elsewhere:
+        yield None
+        return
+    word = secrets.token_hex(16)
+    folder = target.parent.resolve() / f".{target.name}.{word[:8]}.work"
+    folder.mkdir()
+    try:
+        (folder / BEACON).write_text(word)
+        yield Meeting(str(folder), word)
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Under another name first: a worker that is still busy cannot put anything there any more."""
+    doomed = folder.with_suffix(".gone")
+    with suppress(OSError):
+        folder.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class SpooledValues:
+    """The columns of a block of values in a file."""
+
+    parts: tuple[tuple[str, FilePart], ...]  # the type of each column, and where it lies
+
+    def block(self) -> SparseBlock:
+        profile, context, metric, value = (part.array(np.dtype(kind)) for kind, part in self.parts)
+        return SparseBlock(profile, context, metric, value)
+
+
+class Line(NamedTuple):
+    """The samples of one profile, and how many were left out."""
+
+    samples: PackedSamples
+    n_left_out: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was made of the files of a task: values and lines of samples, here or in a file; lines may still be made
+    when they are asked for, which is once, and each is good until the next. `n_left_out` are values."""
+
+    values: SparseBlock | SpooledValues
+    lines: Iterable[Line]
+    n_left_out: int
+    file: str = ""
+
+    @property
+    def block(self) -> SparseBlock:
+        return self.values.block() if isinstance(self.values, SpooledValues) else self.values
+
+    def kept(self) -> Done:
+        """The same with all lines made."""
+        lines = (Line(replace(one, records=_records(one).copy()), n_left_out) for one, n_left_out in self.lines)
+        return replace(self, lines=tuple(lines))
+
+    def forget(self) -> None:
+        """It has been written."""
+        if self.file:
+            Path(self.file).unlink(missing_ok=True)
+
+
+def spooled(done: Done, meeting: Meeting, number: int) -> Done:
+    """The same with values and samples in a file of the folder."""
+    path = Path(meeting.folder) / f"{number}.spool"
+    assert isinstance(done.values, SparseBlock)
+    block = done.values
+    with path.open("wb") as file:
+        columns = (block.profile, block.context, block.metric, block.value)
+        values = SpooledValues(tuple((column.dtype.str, _put(column, file, path)) for column in columns))
+        lines = tuple(Line(replace(one, records=_put(_records(one), file, path)), n) for one, n in done.lines)
+    return replace(done, values=values, lines=lines, file=str(path))
+
+
+def _records(samples: PackedSamples) -> Array:
+    assert isinstance(samples.records, np.ndarray)
+    return samples.records
+
+
+def _put(column: Array, file: BinaryIO, path: Path) -> FilePart:
+    at = file.tell()
+    file.write(np.ascontiguousarray(column).data)
+    return FilePart(str(path), at, column.nbytes)
