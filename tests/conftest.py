@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from tests.requirements import SHARED, need
 settings.register_profile("callgrove", deadline=None)
 settings.register_profile("callgrove-ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("callgrove-ci" if os.environ.get("CI") else "callgrove")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names of binaries are kept here, not in the home of who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("CALLGROVE_CACHE", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

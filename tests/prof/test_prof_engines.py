@@ -17,7 +17,7 @@ import pytest
 from callgrove.cli.main import main
 from callgrove.errors import CallgroveError
 from callgrove.execute import Engine, Workers, executor
-from callgrove.formats.interface import WriteOptions, Writes
+from callgrove.formats.interface import Progress, WriteOptions, Writes
 from callgrove.formats.registry import writer_of
 from callgrove.prof import conversion, inputs, spool, survey
 from callgrove.prof.conversion import Request, Task, converted, prepare
@@ -187,7 +187,7 @@ def test_a_trace_that_vanishes_between_the_passes(
 ) -> None:
     folder = Path(shutil.copytree(measurements, tmp_path / "m"))
 
-    def vanish(request: Request, survey: Survey) -> Prepared:
+    def vanish(request: Request, survey: Survey, progress: Progress) -> Prepared:
         for victim in folder.glob("*.hpctrace" if kept_bytes else "*.hpcrun"):
             victim.unlink()
         return prepare(request, survey)

@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="paths that begin with FROM begin with TO here; '*' is one component",
     )
     group.add_argument("--foreign", action="store_true", help="open nothing outside of the measurement directories")
+    group.add_argument("--no-cache", action="store_true", help="neither use nor keep names found in binaries before")
     add_execution(parser)
 
 
@@ -118,6 +119,7 @@ def _request(args: argparse.Namespace) -> tuple[Request, Path]:
     from callgrove.prof.conversion import Request
     from callgrove.prof.experiment import Attribution
     from callgrove.prof.inputs import Inputs, PathRule, default_target
+    from callgrove.prof.name_cache import default_folder
     from callgrove.prof.nodes import Flavour
 
     *paths, last = (Path(path) for path in args.paths)
@@ -134,6 +136,7 @@ def _request(args: argparse.Namespace) -> tuple[Request, Path]:
         not args.no_source,
         args.title,
         args.views,
+        None if args.no_cache or args.foreign else default_folder(),
     )
     is_early = args.to == "hpctoolkit-prerelease"
     inputs = Inputs(tuple(paths), tuple(map(PathRule.parse, args.rules)), args.foreign)

@@ -7,6 +7,8 @@ survey.py         the first pass: what a batch of files holds, and their merged 
 structures.py     structure files, by the modules that were measured
 symbols.py        kernel symbols and logical files
 binaries.py       symbols of binaries, and where their debugging information lies
+binary_names.py   what a binary says about some addresses, and scopes made of it
+name_cache.py     the same, kept on disk
 dwarf.py          functions, inlined functions and lines from it
 demangling.py     C++ names as people write them
 scopes.py         what contexts execute, each kept once

@@ -4,14 +4,18 @@
     .symtab, else .dynsym           functions
 
 Debugging information is the binary's own, or that of /usr/lib/debug by build id or by the name in .gnu_debuglink. Only
-units of it that have an address in question are read. A symbol covers [value, value + size - 1): its last byte does not
-count, except for the first. What is no ELF file, or is large and has debugging information, is left alone.
+units of it that have an address in question are read; a cache may keep what they say. A symbol covers
+[value, value + size - 1): its last byte does not count, except for the first. What is no ELF file, or is large and has
+debugging information, is left alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +23,11 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, CorruptFile, MissingExtra
 from callgrove.formats.hpcrun.regions import readable
-from callgrove.model.arrays import ABSENT, Ids, Offsets
-from callgrove.model.contexts import Relation
+from callgrove.model.arrays import ABSENT, Offsets
+from callgrove.prof.binary_names import BinaryNames, Symbol, chains
 from callgrove.prof.demangling import demangled
-from callgrove.prof.dwarf import Units
+from callgrove.prof.dwarf import units_of
+from callgrove.prof.name_cache import NameCache
 from callgrove.prof.scopes import ScopeChains, ScopeTable
 
 __all__ = ["binary_chains"]
@@ -32,17 +37,23 @@ MAGIC = b"\x7fELF"
 DEBUG_ROOT = Path("/usr/lib/debug")
 
 
-def binary_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains | None:
+def binary_chains(
+    path: Path, offsets: Offsets, scopes: ScopeTable, module: int, cache: NameCache | None = None
+) -> ScopeChains | None:
     """The scopes around addresses; None where the file says nothing about them."""
     try:
         with ExitStack() as files:
             elf = files.enter_context(_elf(path))
-            return None if elf is None else _chains(elf, path, offsets, scopes, module, files)
+            found = None if elf is None else _debugging_information(elf, path)
+            if found is None:
+                return None
+            names = _names(elf, path, found, offsets, cache, files)
+        return chains(names, offsets, scopes, module)
     except (CallgroveError, MemoryError):
         raise
     except Exception as error:  # the parser's own errors are of many kinds, and tell what it stumbled over
-        found = f"{type(error).__name__}: {error}"
-        raise CorruptFile(path, "ELF", expected="symbols and debugging information", found=found) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise CorruptFile(path, "ELF", expected="symbols and debugging information", found=reason) from error
 
 
 @contextmanager
@@ -64,35 +75,70 @@ def _elf(path: Path) -> Iterator[Any]:
         yield ELFFile(file)
 
 
-def _chains(
-    elf: Any, path: Path, offsets: Offsets, scopes: ScopeTable, module: int, files: ExitStack
-) -> ScopeChains | None:
-    with_debug = elf if elf.get_section_by_name(".debug_info") is not None else None
-    if with_debug is not None and path.stat().st_size >= LARGEST:
-        return None
-    if with_debug is None:
-        where = _debug_file(elf, path)
-        with_debug = files.enter_context(_elf(where)) if where is not None else None
-    bounds, scope, relation = [0], list[int](), list[int]()
-    units = Units(with_debug.get_dwarf_info(), scopes, module) if with_debug is not None else None
-    found = units.chains(offsets) if units is not None else [()] * len(offsets)
-    symbols = _symbols(elf, offsets, scopes, module)
-    for chain, symbol in zip(found, symbols.tolist(), strict=True):
-        steps = chain or (((symbol, int(Relation.CALL)),) if symbol >= 0 else ())
-        scope += [one for one, _ in steps]
-        relation += [one for _, one in steps]
-        bounds.append(len(scope))
-    return ScopeChains(np.array(bounds, np.int64), np.array(scope, np.int32), np.array(relation, np.int32))
+@dataclass(frozen=True)
+class _Debug:
+    """Where debugging information is: in the binary itself, or in a file of its own, or nowhere."""
+
+    is_own: bool
+    path: Path | None
+
+    @property
+    def word(self) -> str:
+        if self.path is None:
+            return "own" if self.is_own else "none"
+        about = self.path.stat()
+        return f"{self.path} {about.st_size} {about.st_mtime_ns}"
+
+
+def _debugging_information(elf: Any, path: Path) -> _Debug | None:
+    if elf.get_section_by_name(".debug_info") is not None:
+        return _Debug(True, None) if path.stat().st_size < LARGEST else None
+    return _Debug(False, _debug_file(elf, path))
+
+
+def _names(
+    elf: Any, path: Path, debug: _Debug, offsets: Offsets, cache: NameCache | None, files: ExitStack
+) -> BinaryNames:
+    """What is known about addresses: from the cache, and about others from the binary."""
+    key = _key(elf, path, debug) if cache is not None else {}
+    names = cache.load(key) if cache is not None else BinaryNames()
+    missing = names.missing(offsets)
+    if len(missing):
+        with_debug = elf if debug.is_own else None
+        if debug.path is not None:
+            with_debug = files.enter_context(_elf(debug.path))
+        units = units_of(with_debug.get_dwarf_info(), missing) if with_debug is not None else {}
+        names.add(BinaryNames(set(missing.tolist()), _symbols(elf, missing), units))
+        if cache is not None:
+            cache.store(key, names)
+    return names
+
+
+def _key(elf: Any, path: Path, debug: _Debug) -> dict[str, str]:
+    """What a binary is known by, and all that names depend on."""
+    about = path.stat()
+    key = {"build id": _build_id(elf), "size": str(about.st_size), "debugging information": debug.word}
+    if not key["build id"]:
+        content = path.open("rb") if about.st_size < LARGEST else None
+        if content is None:
+            key["file"] = f"{path.resolve()} {about.st_mtime_ns}"
+        else:
+            with content:
+                key["content"] = hashlib.file_digest(content, "sha256").hexdigest()
+    return {**key, "parser": version("pyelftools"), "demangles": str(demangled("_Z1fv") != "_Z1fv")}
+
+
+def _build_id(elf: Any) -> str:
+    note = elf.get_section_by_name(".note.gnu.build-id")
+    notes = note.iter_notes() if note is not None else ()
+    return next((str(one["n_desc"]) for one in notes if one["n_type"] == "NT_GNU_BUILD_ID"), "")
 
 
 def _debug_file(elf: Any, path: Path) -> Path | None:
     """Where the debugging information of a stripped binary lies."""
     candidates: list[Path] = []
-    if (note := elf.get_section_by_name(".note.gnu.build-id")) is not None:
-        for one in note.iter_notes():
-            if one["n_type"] == "NT_GNU_BUILD_ID":
-                id_ = str(one["n_desc"])
-                candidates.append(DEBUG_ROOT / ".build-id" / id_[:2] / f"{id_[2:]}.debug")
+    if id_ := _build_id(elf):
+        candidates.append(DEBUG_ROOT / ".build-id" / id_[:2] / f"{id_[2:]}.debug")
     if (link := elf.get_section_by_name(".gnu_debuglink")) is not None:
         name = Path(link.data().split(b"\0")[0].decode("utf-8", "replace")).name
         folder = path.resolve().parent
@@ -103,10 +149,10 @@ def _debug_file(elf: Any, path: Path) -> Path | None:
 # -- symbols -----------------------------------------------------------------------------------------------------------
 
 
-def _symbols(elf: Any, offsets: Offsets, scopes: ScopeTable, module: int) -> Ids:
-    """The function that each address lies in, by the symbol table; -1 where there is none."""
+def _symbols(elf: Any, offsets: Offsets) -> dict[int, Symbol]:
+    """The function that addresses lie in, by the symbol table."""
     table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
-    out = np.full(len(offsets), ABSENT, np.int32)
+    out: dict[int, Symbol] = {}
     if table is None:
         return out
     value, size, name = _symbol_columns(elf, table)
@@ -114,12 +160,11 @@ def _symbols(elf: Any, offsets: Offsets, scopes: ScopeTable, module: int) -> Ids
     order = sized[np.argsort(value[sized], kind="stable")]
     starts = value[order]
     reach = np.maximum.accumulate(starts + size[order]) if len(order) else starts
-    for row, address in enumerate(offsets.tolist()):
+    for address in offsets.tolist():
         symbol = _covering(address, starts, reach, order, value, size)
         if symbol >= 0:
             text = table.stringtable.get_string(int(name[symbol]))
-            identity = ("symbol", module, symbol)
-            out[row] = scopes.function(identity, demangled(readable(text)), ABSENT, ABSENT, module, int(value[symbol]))
+            out[address] = Symbol(symbol, demangled(readable(text)), int(value[symbol]))
     return out
 
 

@@ -83,9 +83,9 @@ def _nothing(request: Request, survey: Survey | None) -> InputError:
     return InputError(f"{where}: no measurement file can be read{reason}")
 
 
-def prepare(request: Request, survey: Survey) -> Prepared:
+def prepare(request: Request, survey: Survey, progress: Progress = silent) -> Prepared:
     """The experiment of a survey."""
-    return prepared(survey, request.inputs, request.attribution, request.flavour)
+    return prepared(survey, request.inputs, request.attribution, request.flavour, progress)
 
 
 def converted(
@@ -95,7 +95,7 @@ def converted(
     try:
         with meeting(target, workers) as place:
             survey = survey_of(request, workers, progress, place)
-            ready = prepare(request, survey)
+            ready = prepare(request, survey, progress)
             done = convert(ready, writer, workers, progress, place if survey.all_meet else None)
     except BaseException:
         writer.abort()

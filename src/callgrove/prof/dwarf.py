@@ -3,8 +3,8 @@
     function -> [line of the call -> inlined function -> ...] -> line
 
 The innermost function that covers an address has it. Copies of one function (inlined or not) are one: the smallest of
-their addresses is its own. Lines come from the line table: the last row at or before the address; of several rows at
-one address, the one whose file was mentioned first, then the smallest line.
+their addresses is its own. Lines come from the line table: the last row at or before the address; several rows may have
+that address, and `binary_names` chooses among them. Only units that have an address in question are read.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 
 from callgrove.formats.hpcrun.regions import readable
-from callgrove.model.arrays import ABSENT, Offsets
-from callgrove.model.contexts import LAST_LINE, Relation
+from callgrove.model.arrays import ABSENT, Ints, Offsets
+from callgrove.model.contexts import LAST_LINE
+from callgrove.prof.binary_names import UNKNOWN_FILE, Described, Frame, Place, UnitNames
 from callgrove.prof.demangling import demangled
-from callgrove.prof.scopes import ScopeTable
 
-__all__ = ["Units"]
+__all__ = ["units_of"]
 
-Chain = tuple[tuple[int, int], ...]  # (scope, relation) of each step
 Ranges = list[tuple[int, int]]
 SUBPROGRAM, INLINED = "DW_TAG_subprogram", "DW_TAG_inlined_subroutine"
-UNKNOWN_FILE = "???"
 
 
 @dataclass
@@ -37,99 +35,92 @@ class _Function:
     above: int
     depth: int
     ranges: Ranges
-    origin: int  # where the function is described
-    is_inlined: bool
-    call_file: str
-    call_line: int
-
-
-@dataclass
-class _Described:
-    """What is said about a function."""
-
-    name: str
-    file: str
-    line: int
-    offset: int
+    frame: Frame
 
 
 @dataclass
 class _Rows:
-    """Rows of line tables; `rank` is that of the file. The end of a sequence has line -1."""
+    """Rows of the line table; `file` is its number in the order of mention. The end of a sequence has line -1."""
 
     address: list[int] = field(default_factory=list)
-    rank: list[int] = field(default_factory=list)
+    file: list[int] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
 
 
-class Units:
-    """The compilation units of one binary."""
+def units_of(dwarf: Any, offsets: Offsets) -> dict[int, UnitNames]:
+    """What the units that have some of the addresses say about these. One that does not say where its code is may have
+    any of them."""
+    out: dict[int, UnitNames] = {}
+    for unit in dwarf.iter_CUs():
+        ranges = list(_ranges(unit.get_top_DIE(), unit, dwarf))
+        inside = np.full(len(offsets), not ranges, np.bool_)
+        for low, high in ranges:
+            inside |= (offsets >= np.uint64(low)) & (offsets < np.uint64(high))
+        if inside.any():
+            out[int(unit.cu_offset)] = _Unit(dwarf, unit).names(offsets[inside])
+    return out
 
-    def __init__(self, dwarf: Any, scopes: ScopeTable, module: int) -> None:
-        self._dwarf, self._scopes, self._module = dwarf, scopes, module
+
+class _Unit:
+    """One compilation unit."""
+
+    def __init__(self, dwarf: Any, unit: Any) -> None:
+        self._dwarf, self._unit = dwarf, unit
         self._functions: list[_Function] = []
-        self._described: dict[int, _Described] = {}
+        self._described: dict[int, Described] = {}
         self._files: dict[str, int] = {}  # in the order in which they are mentioned
         self._rows = _Rows()
+        self._read()
 
-    def chains(self, offsets: Offsets) -> list[Chain]:
-        """The steps to each address; none where no function covers it."""
-        for unit in self._dwarf.iter_CUs():
-            top = unit.get_top_DIE()
-            ranges = list(self._ranges(top, unit))
-            if ranges and not any(_has_any(offsets, *one) for one in ranges):
-                continue
-            self._read(unit, top)
-        owner = self._owners(offsets)
-        lines = self._lines(offsets)
-        known: dict[int, Chain] = {ABSENT: ()}
-        out: list[Chain] = []
-        for number, place in zip(owner, lines, strict=True):
-            if number not in known:
-                known[number] = self._chain(number)
-            chain = known[number]
-            if chain and place is not None:
-                chain = (*chain, (self._line(*place), int(Relation.LEXICAL)))
-            out.append(chain)
-        return out
+    def names(self, offsets: Offsets) -> UnitNames:
+        """What is said about addresses."""
+        owners, lines = self._owners(offsets), self._lines(offsets)
+        frames = {number: self._frames(number) for number in set(owners)}
+        places = {
+            address: Place(frames[owner], *line)
+            for address, owner, line in zip(offsets.tolist(), owners, lines, strict=True)
+        }
+        used = {frame.origin for path in frames.values() for frame in path}
+        begin = int(self._unit.cu_offset)
+        end = begin + int(self._unit.size)
+        functions = {at: said for at, said in self._described.items() if at in used or not begin <= at < end}
+        return UnitNames(tuple(self._files), functions, places)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _read(self, unit: Any, top: Any) -> None:
-        program = self._dwarf.line_program_for_CU(unit)
-        comp_dir = _text(top, "DW_AT_comp_dir")
-        paths = _paths(program, comp_dir) if program is not None else {}
+    def _read(self) -> None:
+        top = self._unit.get_top_DIE()
+        program = self._dwarf.line_program_for_CU(self._unit)
+        paths = _paths(program, _text(top, "DW_AT_comp_dir")) if program is not None else {}
         pending = [(top, ABSENT, 0)]
         while pending:
             die, above, depth = pending.pop()
             if die.tag in (SUBPROGRAM, INLINED):
-                above, depth = self._add(die, unit, paths, above, depth)
+                above, depth = self._add(die, paths, above, depth)
             if die.has_children:
                 pending += [(child, above, depth) for child in reversed(list(die.iter_children()))]
         if program is not None:
             self._add_rows(program, paths)
 
-    def _add(self, die: Any, unit: Any, paths: dict[int, str], above: int, depth: int) -> tuple[int, int]:
+    def _add(self, die: Any, paths: dict[int, str], above: int, depth: int) -> tuple[int, int]:
         """Note a function that has code; gives what stands above its children."""
-        ranges = list(self._ranges(die, unit))
+        ranges = list(_ranges(die, self._unit, self._dwarf))
         if not ranges:
             return above, depth
-        origin = _origin(die)
-        offset = _entry(die, ranges)
-        if origin.offset in self._described:
-            known = self._described[origin.offset]
-            known.offset = min(known.offset, offset)
+        origin, entry = _origin(die), _entry(die, ranges)
+        if (known := self._described.get(origin.offset)) is not None:
+            self._described[origin.offset] = known._replace(entry=min(known.entry, entry))
         else:
-            self._described[origin.offset] = self._description(die, origin, paths, offset)
+            self._described[origin.offset] = self._description(die, origin, paths, entry)
         is_inlined = die.tag == INLINED
         call_file = paths.get(_number(die, "DW_AT_call_file"), UNKNOWN_FILE) if is_inlined else ""
         if call_file and call_file != UNKNOWN_FILE:
             self._files.setdefault(call_file, len(self._files))
-        call_line = max(_number(die, "DW_AT_call_line"), 0)
-        self._functions.append(_Function(above, depth + 1, ranges, origin.offset, is_inlined, call_file, call_line))
+        frame = Frame(int(origin.offset), is_inlined, call_file, max(_number(die, "DW_AT_call_line"), 0))
+        self._functions.append(_Function(above, depth + 1, ranges, frame))
         return len(self._functions) - 1, depth + 1
 
-    def _description(self, die: Any, origin: Any, paths: dict[int, str], offset: int) -> _Described:
+    def _description(self, die: Any, origin: Any, paths: dict[int, str], entry: int) -> Described:
         """Name and declaration, from the description itself or what it completes."""
         said = [die, origin]
         if (declared := _referred(origin, "DW_AT_specification")) is not None:
@@ -141,34 +132,7 @@ class Units:
         line = next((n for one in said if (n := _number(one, "DW_AT_decl_line")) >= 0), 0)
         if file:
             self._files.setdefault(file, len(self._files))
-        return _Described(demangled(readable(name)), file, line, offset)
-
-    def _ranges(self, die: Any, unit: Any) -> Iterator[tuple[int, int]]:
-        low = die.attributes.get("DW_AT_low_pc")
-        high = die.attributes.get("DW_AT_high_pc")
-        if low is not None and high is not None:
-            is_address = high.form.startswith("DW_FORM_addr")
-            end = high.value if is_address else low.value + high.value
-            if end > low.value:
-                yield low.value, end
-            return
-        listed = die.attributes.get("DW_AT_ranges")
-        if listed is not None:
-            yield from self._listed(listed.value, unit)
-
-    def _listed(self, offset: int, unit: Any) -> Iterator[tuple[int, int]]:
-        low = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
-        base = low.value if low is not None else 0
-        lists = self._dwarf.range_lists()
-        if lists is None:
-            return
-        for entry in lists.get_range_list_at_offset(offset, unit):
-            if hasattr(entry, "base_address"):
-                base = entry.base_address
-                continue
-            shift = 0 if getattr(entry, "is_absolute", False) else base
-            if entry.end_offset > entry.begin_offset:
-                yield shift + entry.begin_offset, shift + entry.end_offset
+        return Described(demangled(readable(name)), file, line, entry)
 
     def _add_rows(self, program: Any, paths: dict[int, str]) -> None:
         rows = self._rows
@@ -177,7 +141,7 @@ class Units:
                 continue
             rows.address.append(state.address)
             path = paths.get(state.file, UNKNOWN_FILE)
-            rows.rank.append(self._files.setdefault(path, len(self._files)))
+            rows.file.append(self._files.setdefault(path, len(self._files)))
             rows.line.append(ABSENT if state.end_sequence else min(state.line, LAST_LINE))
 
     # -- looking up --------------------------------------------------------------------------------------------
@@ -194,48 +158,59 @@ class Units:
         found: list[int] = owner.tolist()
         return found
 
-    def _lines(self, offsets: Offsets) -> list[tuple[str, int] | None]:
-        """File and line of each address."""
-        address, rank = np.array(self._rows.address, np.uint64), np.array(self._rows.rank, np.int64)
-        line = np.array(self._rows.line, np.int64)
-        # sequences that end where another begins come first, so that the last of equal addresses is the best row
-        order = np.lexsort((-line, -rank, line >= 0, address))
-        at = np.searchsorted(address[order], offsets, side="right") - 1
+    def _lines(self, offsets: Offsets) -> list[tuple[int, tuple[tuple[str, int], ...]]]:
+        """Where the last row at or before each address is, and the lines that rows there have."""
+        address, file = np.array(self._rows.address, np.uint64), np.array(self._rows.file, np.int64)
+        line: Ints = np.array(self._rows.line, np.int64)
+        order = np.lexsort((line, file, address))
+        starts = address[order]
+        ends = np.searchsorted(starts, offsets, side="right")
+        begins = np.searchsorted(starts, starts[np.maximum(ends - 1, 0)]) if len(starts) else ends
         files = list(self._files)
-        out: list[tuple[str, int] | None] = []
-        for row in at.tolist():
-            chosen = int(order[row]) if row >= 0 else ABSENT
-            out.append((files[rank[chosen]], int(line[chosen])) if chosen >= 0 and line[chosen] >= 0 else None)
+        out: list[tuple[int, tuple[tuple[str, int], ...]]] = []
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            rows = order[begin:end].tolist()
+            found = dict.fromkeys((files[file[row]], int(line[row])) for row in rows if line[row] >= 0)
+            out.append((int(address[rows[0]]) if rows else ABSENT, tuple(found)))
         return out
 
-    def _chain(self, number: int) -> Chain:
+    def _frames(self, number: int) -> tuple[Frame, ...]:
         """From the outermost function to this one."""
-        path: list[int] = []
+        path: list[Frame] = []
         while number >= 0:
-            path.append(number)
+            path.append(self._functions[number].frame)
             number = self._functions[number].above
-        steps: list[tuple[int, int]] = []
-        for one in reversed(path):
-            function = self._functions[one]
-            if function.is_inlined and steps:
-                steps.append((self._line(function.call_file, function.call_line), int(Relation.LEXICAL)))
-                steps.append((self._scope(function), int(Relation.INLINED)))
-            else:
-                steps.append((self._scope(function), int(Relation.LEXICAL if steps else Relation.CALL)))
-        return tuple(steps)
-
-    def _scope(self, function: _Function) -> int:
-        said = self._described[function.origin]
-        file = self._scopes.builder.file(said.file)
-        identity = ("dwarf", self._module, function.origin)
-        return self._scopes.function(identity, said.name, file, max(said.line, 0), self._module, said.offset)
-
-    def _line(self, file: str, line: int) -> int:
-        return self._scopes.line(self._scopes.builder.file(file), line)
+        return tuple(reversed(path))
 
 
-def _has_any(offsets: Offsets, low: int, high: int) -> bool:
-    return bool(((offsets >= np.uint64(low)) & (offsets < np.uint64(high))).any())
+def _ranges(die: Any, unit: Any, dwarf: Any) -> Iterator[tuple[int, int]]:
+    """The addresses of a description."""
+    low = die.attributes.get("DW_AT_low_pc")
+    high = die.attributes.get("DW_AT_high_pc")
+    if low is not None and high is not None:
+        is_address = high.form.startswith("DW_FORM_addr")
+        end = high.value if is_address else low.value + high.value
+        if end > low.value:
+            yield low.value, end
+        return
+    listed = die.attributes.get("DW_AT_ranges")
+    if listed is not None:
+        yield from _listed(listed.value, unit, dwarf)
+
+
+def _listed(offset: int, unit: Any, dwarf: Any) -> Iterator[tuple[int, int]]:
+    low = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+    base = low.value if low is not None else 0
+    lists = dwarf.range_lists()
+    if lists is None:
+        return
+    for entry in lists.get_range_list_at_offset(offset, unit):
+        if hasattr(entry, "base_address"):
+            base = entry.base_address
+            continue
+        shift = 0 if getattr(entry, "is_absolute", False) else base
+        if entry.end_offset > entry.begin_offset:
+            yield shift + entry.begin_offset, shift + entry.end_offset
 
 
 def _referred(die: Any, word: str) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from callgrove.errors import CallgroveError
+from callgrove.formats.interface import Progress, silent
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
@@ -20,6 +21,7 @@ from callgrove.prof.contexts import Contexts, contexts_of
 from callgrove.prof.costs import block_of, nodes_of_files, points_of
 from callgrove.prof.inputs import Inputs, bounded
 from callgrove.prof.metric_rows import add_rows
+from callgrove.prof.name_cache import NameCache
 from callgrove.prof.nodes import Flavour
 from callgrove.prof.plan import MetricPlan, Plan, plain_layout, plain_samples
 from callgrove.prof.profiles import add_profiles
@@ -37,13 +39,14 @@ __all__ = ["Attribution", "Prepared", "prepared"]
 
 @dataclass(frozen=True)
 class Attribution:
-    """What names come from, and what is shown."""
+    """What names come from, and what is shown. `cache` is the folder of names that were looked up before."""
 
     structure_files: tuple[Path, ...] = ()
     uses_structures: bool = True
     copies_sources: bool = True
     title: str = ""
     views: tuple[str, ...] = ("sum",)
+    cache: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,11 @@ class Prepared:
     files: tuple[SurveyedFile, ...]
 
 
-def prepared(survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour) -> Prepared:
+def prepared(
+    survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour, progress: Progress = silent
+) -> Prepared:
     """The experiment of a survey that found files."""
-    return _Preparation(survey, inputs, attribution, flavour).prepared()
+    return _Preparation(survey, inputs, attribution, flavour).prepared(progress)
 
 
 class _Preparation:
@@ -70,18 +75,19 @@ class _Preparation:
         title = attribution.title or self.files[0].program or inputs.folders[0].name
         self.builder = ExperimentBuilder("hpcrun", version, title, str(inputs.paths[0]))
 
-    def prepared(self) -> Prepared:
+    def prepared(self, progress: Progress) -> Prepared:
         self._say_what_is_missing()
         structures = self._structures()
         described = {path: found for path in self.tree.modules if (found := structures[path]) is not None}
         by_number = {n: described[path] for n, path in enumerate(self.tree.modules) if path in described}
         tree, paths = with_paths(self.tree, by_number)
         scopes = ScopeTable(self.builder)
-        resolver = Resolver(scopes, described, self.inputs.locate)
-        contexts = contexts_of(tree, *resolved(tree, resolver))
+        cache = NameCache(self.attribution.cache) if self.attribution.cache is not None else None
+        resolver = Resolver(scopes, described, self.inputs.locate, cache)
+        contexts = contexts_of(tree, *resolved(tree, resolver, progress))
         quantities = quantities_of((file.path, file.metrics) for file in self.files)
         rows = add_rows(self.builder, quantities, self.attribution.views)
-        self._note([*structures.notes, *resolver.notes, *quantities.notes])
+        self._note([*structures.notes, *resolver.notes, *quantities.notes, *(cache.notes if cache else ())])
         final, sampled = self._add_contexts(contexts, scopes)
         self._add_sources()
         add_profiles(self.builder, self.files)

@@ -18,8 +18,10 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, MissingExtra
 from callgrove.formats.hpcrun.regions import readable
+from callgrove.formats.interface import Progress, silent
 from callgrove.model.arrays import ABSENT, Ids, Offsets
 from callgrove.model.contexts import Relation
+from callgrove.prof.name_cache import NameCache
 from callgrove.prof.raw_tree import BARE, CODE, RawTree
 from callgrove.prof.scopes import ENTRY_NAMES, ScopeChains, ScopeTable, concatenated
 from callgrove.prof.structures import Described
@@ -31,11 +33,13 @@ Locate = Callable[[str], Path | None]
 
 
 class Resolver:
-    """What is known about modules. `locate` gives the file of a module, where it may be opened; `notes` is what went
-    wrong."""
+    """What is known about modules. `locate` gives the file of a module, where it may be opened; `cache` keeps what
+    binaries say; `notes` is what went wrong."""
 
-    def __init__(self, scopes: ScopeTable, described: Mapping[str, Described], locate: Locate) -> None:
-        self.scopes, self._described, self._locate = scopes, described, locate
+    def __init__(
+        self, scopes: ScopeTable, described: Mapping[str, Described], locate: Locate, cache: NameCache | None = None
+    ) -> None:
+        self.scopes, self._described, self._locate, self._cache = scopes, described, locate, cache
         self.notes: list[str] = []
         self._lacks_parser = False
 
@@ -66,19 +70,21 @@ class Resolver:
         from callgrove.prof.binaries import binary_chains
 
         try:
-            return binary_chains(file, offsets, self.scopes, module)
+            return binary_chains(file, offsets, self.scopes, module, self._cache)
         except MissingExtra as error:
             self._lacks_parser = True  # said once
             self.notes.append(str(error))
             return None
 
 
-def resolved(tree: RawTree, resolver: Resolver) -> tuple[ScopeChains, Ids]:
+def resolved(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> tuple[ScopeChains, Ids]:
     """The chains of all regions of a tree, and the scopes of those that are entries directly below the root."""
     scopes, parts = resolver.scopes, list[ScopeChains]()
     last, relation = (np.zeros(len(tree.place), np.int32) for _ in range(2))
     entry = np.full(len(tree.place), ABSENT, np.int32)
-    for place in np.unique(tree.place).tolist():
+    places = np.unique(tree.place).tolist()
+    for done, place in enumerate(places):
+        progress("looking up names", done, len(places))
         rows = slice(*np.searchsorted(tree.place, [place, place + 1]).tolist())
         offsets = tree.offset[rows]
         if place == CODE:
