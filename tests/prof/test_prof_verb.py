@@ -13,7 +13,7 @@ from callgrove.cli.main import main
 from callgrove.model.metrics import Scope
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.hpcrun_bytes import HEADER, File04
-from tests.prof.making import measured, opened
+from tests.prof.making import STRUCTURE, measured, opened
 from tests.requirements import ROOT
 
 CORPUS = ROOT / "tests" / "corpus" / "hpcrun"
@@ -38,6 +38,7 @@ def test_a_truncated_file_among_good_ones(folder: Path, tmp_path: Path, capsys: 
     victim.write_bytes(victim.read_bytes()[:-200])
     err = messages(capsys, "prof", folder, tmp_path / "made.d", "-j", "1")
     assert err.startswith(f"callgrove: skipped: {victim}: footer")
+    assert "skipped: 1 of 5 measurement files in all" in err
     assert len(opened(tmp_path / "made.d").profiles.measured) == 4
     err = messages(capsys, "prof", folder, tmp_path / "strict.d", "-j", "1", "--strict", code=4)
     assert "strict.d: was written without what is damaged" in err
@@ -73,9 +74,9 @@ def test_programs(tmp_path: Path, capsys: Capture) -> None:
     err = messages(capsys, "prof", folder, target, "-j", "1")
     assert "note: measurements of 2 programs are put together: driver, worker" in err
     err = messages(capsys, "prof", folder, target, "-j", "1", "--force", "--only-exe", "worker")
-    assert "1 measurements of other programs are left out" in err
+    assert "measurements of other programs are left out: 1, of driver" in err
     assert opened(target).title == "worker"
-    assert "no measurement of the program 'none'" in said(
+    assert "no measurement of the program 'none'; there are of driver, worker" in said(
         capsys, "prof", folder, tmp_path / "x", "--only-exe", "none", "-j", "1", code=3
     )
 
@@ -84,7 +85,8 @@ def test_single_files_and_the_default_name(folder: Path, tmp_path: Path, capsys:
     file = sorted(folder.glob("*.hpcrun"))[1]
     run(capsys, "prof", file, tmp_path / "one.d", "-j", "1")
     assert len(opened(tmp_path / "one.d").profiles.measured) == 1
-    run(capsys, "prof", folder, "-j", "1", "--no-traces")
+    err = messages(capsys, "prof", folder, "-j", "1", "--no-traces")
+    assert f"note: the database is {tmp_path / 'pth4.m-database'}" in err
     made = opened(tmp_path / "pth4.m-database")
     assert (len(made.profiles.measured), made.traces.n_samples) == (5, 0)
     assert not (tmp_path / "pth4.m-database" / "trace.db").exists()
@@ -120,6 +122,7 @@ def test_old_measurements(vintage: str, tmp_path: Path, capsys: Capture) -> None
 def test_wrong_options(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / "made.d"
     assert "no such structure file" in said(capsys, "prof", folder, target, "-S", tmp_path / "no", code=3)
+    assert "a folder, not a structure file" in said(capsys, "prof", folder, target, "-S", tmp_path, code=3)
     assert "FROM=TO" in said(capsys, "prof", folder, target, "-R", "x", code=2)
     assert "can be read, but not written" in said(capsys, "prof", folder, target, "--to", "hpcstruct", code=2)
     assert [p.name for p in tmp_path.iterdir()] == ["pth4.m"]
@@ -145,3 +148,67 @@ def test_statistics(tmp_path: Path, capsys: Capture) -> None:
     run(capsys, "prof", tmp_path / "m", tmp_path / "none.d", "-M", "none", "-j", "1")
     assert "visible by default: false" in (tmp_path / "none.d" / "metrics" / "default.yaml").read_text()
     assert "is none of none, sum" in said(capsys, "prof", tmp_path / "m", tmp_path / "x", "-M", "most", code=2)
+
+
+def names_in(target: Path) -> list[str]:
+    made = opened(target)
+    return [made.contexts.name(context) for context in range(made.contexts.n_listed)]
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Path:
+    """A measurement of a program that lay elsewhere, with its source; what it called is not known."""
+    measured(
+        tmp_path / "m", File04(modules=((1, "/build/17/bin/app"), (2, "/lib/libc.so")), values=((21, ((0, 1.0),)),))
+    )
+    source = tmp_path / "here" / "src" / "app.c"
+    source.parent.mkdir(parents=True)
+    source.write_text("int main() { return 0; }\n")
+    return tmp_path / "m"
+
+
+def described(path: Path, module: str, source: str) -> Path:
+    """A structure file whose function covers everything."""
+    text = STRUCTURE.format(
+        modules=f"""<LM i="2" n="{module}" has-calls="0" v="{{}}">
+<F i="3" n="{source}"><P i="4" n="everything" l="1" v="{{[0x0-0x1)}}"><S i="5" l="7" v="{{[0x0-0x10000)}}"/></P></F>
+</LM>"""
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_structure_file_from_elsewhere(moved: Path, tmp_path: Path, capsys: Capture) -> None:
+    target, other = tmp_path / "made.d", described(tmp_path / "other.hpcstruct", "/bin/other", "/o.c")
+    named = described(tmp_path / "app.hpcstruct", "/build/17/bin/app", "/build/17/src/app.c")
+    err = messages(capsys, "prof", moved, target, "-S", named, "-S", other, "-j", "1")
+    assert f"note: {other}: describes /bin/other, in which nothing was measured; it is not used" in err
+    assert "there are no structure files" not in err
+    assert {"everything", "/build/17/src/app.c:7"} <= set(names_in(target))
+    inside = described(moved / "structs" / "app.hpcstruct", "/build/17/bin/app", "/inside.c")
+    run(capsys, "prof", moved, tmp_path / "inside.d", "-j", "1")
+    assert "/inside.c:7" in names_in(tmp_path / "inside.d")
+    run(capsys, "prof", moved, tmp_path / "named.d", "-S", named, "-j", "1")  # what is named goes first
+    assert "/build/17/src/app.c:7" in names_in(tmp_path / "named.d")
+    run(capsys, "prof", moved, tmp_path / "without.d", "--ignore-structs", "-j", "1")
+    assert "everything" not in names_in(tmp_path / "without.d")
+    assert inside.is_file()
+
+
+def test_files_that_were_moved(moved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """Sources are found where -R says, and copied; a structure file may know the binary by its new place."""
+    named = described(tmp_path / "app.hpcstruct", f"{tmp_path}/here/bin/app", "/build/17/src/app.c")
+    copy = "src/build/17/src/app.c"
+    monkeypatch.chdir(tmp_path)
+    for rule, is_found in (("/build/17=here", True), (f"/build/*={tmp_path}/here", True), ("/build/1=here", False)):
+        target = tmp_path / f"{rule.count('*')}{len(rule)}.d"
+        run(capsys, "prof", moved, target, "-S", named, "-R", rule, "-j", "1")
+        assert ("everything" in names_in(target)) == is_found, rule
+        assert (target / copy).is_file() == is_found
+    with_copy = tmp_path / "without.d"
+    run(capsys, "prof", moved, with_copy, "-S", named, "-R", f"/build/*={tmp_path}/here", "--no-source", "-j", "1")
+    assert "everything" in names_in(with_copy)
+    assert not (with_copy / "src").exists()
+    run(capsys, "prof", moved, tmp_path / "f.d", "-S", named, "-R", f"/build/*={tmp_path}/here", "--foreign", "-j", "1")
+    assert not (tmp_path / "f.d" / "src").exists()  # it lies outside of the measurement

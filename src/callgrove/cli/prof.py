@@ -101,6 +101,8 @@ def _convert(args: argparse.Namespace, workers: object) -> int:
         writer = format_.open_writer(target, WriteOptions("", args.force, report))
         survey, ready, done = converted(request, writer, workers, target, report)
     _say(ready, survey)
+    if len(args.paths) == 1:
+        note(f"note: the database is {target}")
     if done.n_samples:
         note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")
     if done.n_values:
@@ -129,7 +131,8 @@ def _request(args: argparse.Namespace) -> tuple[Request, Path]:
         raise UsageError(f"{target}: is the input itself, which is never modified; name another OUT")
     for path in map(Path, args.structs):
         if not path.is_file():
-            raise InputError(f"{path}: there is no such structure file (-S)")
+            found = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
+            raise InputError(f"{path}: {found} (-S)")
     attribution = Attribution(
         tuple(Path(path).resolve() for path in args.structs),
         not args.ignore_structs,
@@ -146,9 +149,14 @@ def _request(args: argparse.Namespace) -> tuple[Request, Path]:
 
 def _say(ready: Prepared, survey: Survey) -> None:
     """What is missing in the result, and other things worth knowing."""
+    from callgrove.cli.messages import note
+
     skipped = [text for _, text in survey.skipped]
     others = [(w.severity, w.text) for w in ready.experiment.warnings if w.text not in skipped]
     _list("skipped", skipped)
+    if skipped:
+        n_files = len(skipped) + len(survey.files) + len(survey.others)
+        note(f"skipped: {len(skipped)} of {n_files} measurement files in all")
     for severity, word in (("damage", "damaged"), ("missing", "missing"), ("note", "note")):
         _list(word, [text for severity_, text in others if severity_ == severity])
 

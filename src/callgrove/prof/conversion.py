@@ -77,8 +77,9 @@ def survey_of(request: Request, workers: Workers, progress: Progress = silent, p
 
 def _nothing(request: Request, survey: Survey | None) -> InputError:
     where = request.inputs.paths[0]
-    if survey is not None and survey.n_others:
-        return InputError(f"{where}: there is no measurement of the program {request.only_exe!r}")
+    if survey is not None and survey.others:
+        there = ", ".join(sorted(set(survey.others)))
+        return InputError(f"{where}: there is no measurement of the program {request.only_exe!r}; there are of {there}")
     reason = f": {survey.skipped[0][1]}" if survey is not None and survey.skipped else ""
     return InputError(f"{where}: no measurement file can be read{reason}")
 

@@ -120,8 +120,9 @@ class _Preparation:
     def _say_what_is_missing(self) -> None:
         self._note([text for _, text in self.survey.skipped], Severity.DAMAGE)
         self._note(self.survey.notes, Severity.DAMAGE)
-        if self.survey.n_others:
-            self._note([f"{self.survey.n_others} measurements of other programs are left out"])
+        if others := self.survey.others:
+            there = ", ".join(sorted(set(others)))
+            self._note([f"measurements of other programs are left out: {len(others)}, of {there}"])
         programs = list(dict.fromkeys(file.program for file in self.files if file.program))
         if len(programs) > 1:
             self._note([f"measurements of {len(programs)} programs are put together: {', '.join(programs)}"])
@@ -132,7 +133,8 @@ class _Preparation:
         uses = self.attribution.uses_structures
         files = structure_files(self.inputs.folders) if uses else []
         if uses and not files and not self.attribution.structure_files:
-            text = "there are no structure files (structs/): loops are not known, names come from binaries"
+            instead = "and other files are not opened" if self.inputs.is_foreign else "names come from binaries"
+            text = f"there are no structure files (structs/): loops are not known, {instead}"
             self._note([f"{self.inputs.folders[0]}: {text}"], Severity.MISSING)
         return Structures(files, self.attribution.structure_files, names)
 

@@ -29,7 +29,8 @@ BATCH_FILES, BATCH_BYTES = 32, 16 << 20  # whichever is reached first
 
 @dataclass(frozen=True)
 class PathRule:
-    """`from=to`: paths that begin like this begin like that here. `*` is any one component."""
+    """`from=to`: paths that begin like this begin like that here (from the current folder, unless absolute). `*` is any
+    one component."""
 
     pattern: re.Pattern[str]
     to: str
@@ -41,7 +42,9 @@ class PathRule:
             raise UsageError(f"-R {text}: is not of the form FROM=TO (a '=' in a path is written '\\=')")
         before, after = (part.replace("\\=", "=") for part in parts)
         components = [re.escape(c).replace(r"\*", "[^/]+") for c in before.rstrip("/").split("/")]
-        return cls(re.compile("/".join(components) + r"(?=/|$)"), after.rstrip("/"))
+        return cls(
+            re.compile("/".join(components) + r"(?=/|$)"), str(Path(after).absolute()).rstrip("/") if after else ""
+        )
 
     def apply(self, path: str) -> str | None:
         """The path here, or None where the rule does not concern it."""

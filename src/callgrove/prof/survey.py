@@ -103,14 +103,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Survey:
-    """`skipped` are files that could not be read, `notes` what else is wrong, `others` how many were not wanted.
-    `all_meet`: did all who took part see the meeting?"""
+    """`skipped` are files that could not be read, `notes` what else is wrong, `others` the programs of files that were
+    not wanted. `all_meet`: did all who took part see the meeting?"""
 
     tree: RawTree | None
     files: tuple[SurveyedFile, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    n_others: int = 0
+    others: tuple[str, ...] = ()
     all_meet: bool = True
 
 
@@ -118,8 +118,14 @@ def combined(left: Survey, right: Survey) -> Survey:
     """One survey of two."""
     trees = [survey.tree for survey in (left, right) if survey.tree is not None]
     tree = trees[0].merged(trees[1]) if len(trees) == 2 else trees[0] if trees else None
-    lists = (left.files + right.files, left.skipped + right.skipped, left.notes + right.notes)
-    return Survey(tree, *lists, left.n_others + right.n_others, left.all_meet and right.all_meet)
+    return Survey(
+        tree,
+        left.files + right.files,
+        left.skipped + right.skipped,
+        left.notes + right.notes,
+        left.others + right.others,
+        left.all_meet and right.all_meet,
+    )
 
 
 def surveyed(batch: Batch) -> Survey:
@@ -143,14 +149,14 @@ class _Surveying:
         self.trees: list[Tree] = []
         self.keeps = batch.keeps
         self.tables: dict[MetricTables, MetricTables] = {}
-        self.n_others = 0
+        self.others: list[str] = []
 
     def add(self, path: Path, folder: str) -> None:
         file = FileBytes(path)
         measurement = read_tables(file)
         program_path = readable(measurement.value("program-path"))
         if self.batch.only_exe and Path(program_path).name != self.batch.only_exe:
-            self.n_others += 1
+            self.others.append(Path(program_path).name)
             return
         n_values = sum(_checked_values(epoch, file) for epoch in measurement.epochs)
         for module in (m for epoch in measurement.epochs for m in epoch.modules if m.path):
@@ -205,7 +211,8 @@ class _Surveying:
         trees = [(above, translated(place, table), offset) for above, place, offset in self.trees]
         tree = RawTree.of(modules, trees) if trees else None
         meets = self.batch.meeting is None or self.batch.meeting.is_seen()
-        return Survey(tree, tuple(self.files), tuple(self.skipped), tuple(self.notes), self.n_others, meets)
+        lists = (tuple(self.files), tuple(self.skipped), tuple(self.notes), tuple(self.others))
+        return Survey(tree, *lists, meets)
 
 
 def _checked_values(epoch: Epoch, file: FileBytes) -> int:
