@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import filecmp
 import os
 import shutil
@@ -89,6 +90,20 @@ def test_a_pool_of_processes(measurements: Path, alone: Path, tmp_path: Path, mo
     nothing_beside(tmp_path / "made.d")
 
 
+@pytest.mark.parametrize("to", ["hpctoolkit-prerelease", "hpcrun", "cube"])
+def test_other_targets(to: str, measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that have no layout of their own for samples, or do not take any."""
+    monkeypatch.setattr(inputs, "BATCH_FILES", 3)
+    for jobs in ("1", "2"):
+        target = tmp_path / jobs / ("made.cubex" if to == "cube" else "made")
+        target.parent.mkdir()
+        assert main(["prof", str(measurements), str(target), "--to", to, "--foreign", "-j", jobs]) == 0
+        nothing_beside(target)
+    names = sorted(str(p.relative_to(tmp_path / "1")) for p in (tmp_path / "1").rglob("*") if p.is_file())
+    assert names
+    assert filecmp.cmpfiles(tmp_path / "1", tmp_path / "2", names, shallow=False)[0] == names
+
+
 @pytest.mark.parametrize("n_processes", [2, 3])
 def test_mpi(n_processes: int, mpirun: str, measurements: Path, alone: Path, tmp_path: Path) -> None:
     verb = [sys.executable, "-m", "callgrove", "prof", str(measurements), str(tmp_path / "made.d"), "--foreign"]
@@ -149,6 +164,19 @@ def test_a_worker_that_dies(
 ) -> None:
     monkeypatch.setattr(conversion, stage, how)
     with pytest.raises(CallgroveError, match="a worker process died"):
+        made(measurements, tmp_path / "made.d", Engine(2))
+    assert list(tmp_path.iterdir()) == []
+
+
+def full_disk(task: Task) -> Done:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_that_is_full(measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversion, "work_off", full_disk)
+    with pytest.raises(
+        CallgroveError, match=r"made.d: cannot be written: No space left on device; nothing was changed"
+    ):
         made(measurements, tmp_path / "made.d", Engine(2))
     assert list(tmp_path.iterdir()) == []
 

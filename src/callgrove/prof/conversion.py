@@ -98,6 +98,10 @@ def converted(
             survey = survey_of(request, workers, progress, place)
             ready = prepare(request, survey, progress)
             done = convert(ready, writer, workers, progress, place if survey.all_meet else None)
+    except OSError as error:  # beside the target, here or on a worker: inputs have errors of their own
+        writer.abort()
+        reason = error.strerror or str(error)
+        raise CallgroveError(f"{target}: cannot be written: {reason}; nothing was changed") from error
     except BaseException:
         writer.abort()
         raise

@@ -92,22 +92,22 @@ class _Preparation:
         self._add_sources()
         add_profiles(self.builder, self.files)
         plan = Plan(
-            self.flavour,
-            tree.modules,
-            _metric_plan(quantities, rows),
-            paths.templates(contexts),
-            tree.place,
-            tree.offset,
-            tree.parent,
-            tree.region,
-            contexts.first,
-            contexts.full,
-            contexts.parent,
-            contexts.depth,
-            contexts.relation == Relation.LEXICAL,
-            final,
-            sampled,
-            plain_layout(len(contexts)),
+            flavour=self.flavour,
+            modules=tree.modules,
+            metrics=_metric_plan(quantities, rows),
+            templates=paths.templates(contexts),
+            place=tree.place,
+            offset=tree.offset,
+            parent=tree.parent,
+            region=tree.region,
+            first=contexts.first,
+            full=contexts.full,
+            above=contexts.parent,
+            depth=contexts.depth,
+            lexical=contexts.relation == Relation.LEXICAL,
+            final=final,
+            sampled=sampled,
+            layout=plain_layout(len(contexts)),
         )
         self.builder.set_values(ProfValues(plan, self.files))
         self._add_traces(plan)
