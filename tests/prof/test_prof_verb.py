@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from callgrove.cli.main import main
+from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
+from callgrove.formats.hpcrun.hpctrace_records import write_trace
 from callgrove.model.metrics import Scope
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.hpcrun_bytes import HEADER, File04
@@ -117,6 +120,24 @@ def test_old_measurements(vintage: str, tmp_path: Path, capsys: Capture) -> None
     assert sum(r["inclusive"] for r in made if r["depth"] == 0) == pytest.approx(sum(r["exclusive"] for r in stored))
     assert {r["name"] for r in made if r["depth"] == 0} <= {"main thread", "application thread", "unknown entry"}
     assert run(capsys, "check", target)
+
+
+@pytest.mark.parametrize("n_others", [0, 4])
+def test_old_files_without_epochs(n_others: int, tmp_path: Path, capsys: Capture) -> None:
+    """They have nothing but a header; traces beside them are on nodes that they do not have."""
+    files = sorted((CORPUS / "2018.09" / "pth4.m").glob("*.hpcrun"))
+    bare = tmp_path / "m" / files[0].name
+    bare.parent.mkdir()
+    bare.write_bytes(measurement_bytes(replace(read_measurement(files[0]), epochs=())))
+    write_trace(bare.with_suffix(".hpctrace"), 0, [1, 2, 3], [1, 2, 3])
+    for file in files[1 : 1 + n_others]:
+        shutil.copy(file, bare.parent)
+    err = messages(capsys, "prof", bare.parent, tmp_path / "made.d", "-j", "1")
+    assert "left out: 3 samples of traces" in err
+    made = opened(tmp_path / "made.d")
+    assert len(made.profiles.measured) == 1 + n_others
+    assert (len(made.contexts) > 0) == (n_others > 0)
+    assert main(["check", str(tmp_path / "made.d")]) == 0
 
 
 def test_wrong_options(folder: Path, tmp_path: Path, capsys: Capture) -> None:

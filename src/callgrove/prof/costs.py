@@ -50,6 +50,8 @@ def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNo
     places = _Places(plan.modules)
     trees = [(above, places(place, tables.modules), offset) for tables in read for above, place, offset in tables.trees]
     sizes = [len(above) for above, _, _ in trees]
+    if not trees:  # old files may have no epochs
+        return [FileNodes(one.file, one.measurement, ()) for one in read]
     starts = np.append(0, np.cumsum(sizes))
     above, place, offset = (np.concatenate(column) for column in zip(*trees, strict=True))
     above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)

@@ -64,7 +64,7 @@ class _Nodes:
         place, offset = places_of(epoch, modules, measurement.is_old)
         unknown = place == UNKNOWN_MODULE
         self.above, self.offset = epoch.nodes.above.copy(), np.where(unknown, np.uint64(UNKNOWN), offset)
-        self.place = np.where(place >= FIRST_MODULE, 2 * (place - FIRST_MODULE + 1), CODE)
+        self.place: Ints = np.where(place >= FIRST_MODULE, 2 * (place - FIRST_MODULE + 1), CODE).astype(np.int64)
         self.is_code: Bools = self.place == CODE
         self.is_outlined: Bools = (epoch.nodes.lm >= min(OUTLINED)) & (epoch.nodes.lm <= max(OUTLINED)) & unknown
         self.is_idle: Bools = self._has_code(IDLE)
@@ -89,6 +89,8 @@ class _Nodes:
             self._put(below_root & self._has_code(UNKNOWN), root, PARTIAL)
         self._go_below_entry(below_root, root, flavour)
         n = len(self.added)
+        if not n:
+            return self.above, self.place, self.offset
         return (
             np.append(self.above, np.array([above for above, _ in self.added], np.int32)),
             np.append(self.place, np.full(n, CODE)).astype(np.int64),

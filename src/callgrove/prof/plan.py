@@ -22,9 +22,10 @@ from callgrove.prof.nodes import Flavour
 from callgrove.prof.raw_tree import RawTree
 from callgrove.prof.samples_of_gpu import Templates
 
-__all__ = ["MetricPlan", "Plan", "load", "plain_layout", "plain_samples"]
+__all__ = ["LEFT_OUT", "PLAIN", "MetricPlan", "Plan", "load", "plain_layout", "plain_samples"]
 
 TABLES = "tables.pickle"
+LEFT_OUT = ABSENT - 1  # of samples; -1 is idle
 PLAIN = np.dtype([("time", np.int64), ("ctx", np.int32)])
 
 
@@ -71,6 +72,15 @@ class Plan:
     final: Ids
     sampled: Ids
     layout: SampleLayout
+
+    @cached_property
+    def contexts_at(self) -> dict[bool, Ids]:
+        """The context of samples at each node of the merged tree, LEFT_OUT where there is none: in traces of calls
+        (True) that of the function, in others (False) that of the address."""
+        return {
+            is_call_trace: np.where(last >= 0, self.sampled[last], LEFT_OUT).astype(np.int32)
+            for is_call_trace, last in ((True, self.first), (False, self.full))
+        }
 
     @cached_property
     def tree(self) -> RawTree:

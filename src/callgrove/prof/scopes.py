@@ -40,7 +40,8 @@ class ScopeChains(NamedTuple):
 
 
 class ScopeTable:
-    """All scopes that occur, with the kind and the region of each."""
+    """All scopes that occur, with the kind and the region of each; there is always a number 0, for what is above all
+    entries."""
 
     def __init__(self, builder: ExperimentBuilder) -> None:
         self.builder = builder
@@ -49,11 +50,11 @@ class ScopeTable:
 
     @property
     def kind(self) -> Ids:
-        return np.array(self._kind, np.int32)
+        return np.array(self._kind or [ContextKind.UNKNOWN], np.int32)
 
     @property
     def region(self) -> Ids:
-        return np.array(self._region, np.int32)
+        return np.array(self._region or [ABSENT], np.int32)
 
     def add(self, identity: Hashable, kind: ContextKind, region: int) -> int:
         """The scope with that identity; what is said first about it stays."""

@@ -85,7 +85,7 @@ class SurveyedFile:
     @property
     def order(self) -> tuple[object, ...]:
         """Profiles are numbered by tuple, then by name."""
-        return self.identifiers, sort_key(Path(self.path).name), self.path
+        return self.identifiers, sort_key(self.path.rpartition("/")[2]), self.path
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class _Surveying:
         modules = tuple(sorted(self.modules))
         table = place_table(self.modules, modules)
         trees = [(above, translated(place, table), offset) for above, place, offset in self.trees]
-        tree = RawTree.of(modules, trees) if trees else None
+        tree = RawTree.of(modules, trees) if self.files else None
         meets = self.batch.meeting is None or self.batch.meeting.is_seen()
         lists = (tuple(self.files), tuple(self.skipped), tuple(self.notes), tuple(self.others))
         return Survey(tree, *lists, meets)

@@ -20,12 +20,12 @@ from callgrove.formats.interface import PackedSamples
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.traces import Window
 from callgrove.prof.costs import FileNodes
-from callgrove.prof.plan import Plan
+from callgrove.prof.plan import LEFT_OUT, Plan
 from callgrove.prof.spool import Line
 
 __all__ = ["packed_samples"]
 
-LEFT_OUT = ABSENT - 1  # -1 is idle
+NOWHERE = np.array([LEFT_OUT], np.int32)
 PIECE = 1 << 15  # samples
 Piece = tuple[Ints, Array]  # times and node ids
 
@@ -64,9 +64,8 @@ class _Packing:
 
     def __init__(self, plan: Plan, file: FileNodes, trace: TraceFile, records: Array) -> None:
         self.file = file
-        which = plan.first if trace.flags & CALL_TRACE else plan.full
-        own = which[np.concatenate([np.empty(0, np.int32), *file.nodes])]
-        self.context: Ids = np.append(np.where(own >= 0, plan.sampled[own], LEFT_OUT), LEFT_OUT).astype(np.int32)
+        contexts_at = plan.contexts_at[bool(trace.flags & CALL_TRACE)]
+        self.context: Ids = np.concatenate([*(contexts_at[nodes] for nodes in file.nodes), NOWHERE])
         self.n_at = np.zeros(len(self.context), np.int64)
         self.left_out: Bools = self.context == LEFT_OUT
         self.idle: Bools = (self.context == ABSENT) & (not plan.flavour.has_idle)
@@ -95,12 +94,15 @@ class _Packing:
 
     def _positions(self, node: Array) -> Ids:
         """Node ids mean the last epoch that has them."""
-        at, start = np.full(len(node), ABSENT, np.int32), 0
+        at: Ids | None = None
+        start = 0
         for epoch in self.file.measurement.epochs:
             found = epoch.nodes.positions[node]
-            at = np.where(found >= 0, found + start, at) if start else found
+            at = found if at is None else np.where(found >= 0, found + start, at)
             start += len(epoch.nodes)
-        return np.where(at < 0, start, at) if at.min(initial=0) < 0 else at
+        if at is None:
+            return np.zeros(len(node), np.int32)
+        return np.where(at < 0, start, at) if at.min() < 0 else at
 
     def _kept(self, at: Ids) -> Bools:
         """Which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
@@ -115,6 +117,6 @@ class _Packing:
     def line(self, profile: int) -> Line:
         records = self.records[: self.n]
         ends = (int(records["time"][0]), int(records["time"][-1])) if self.n else None
-        contexts = np.unique(self.context[(self.n_at > 0) & ~self.left_out])
+        contexts = self.context[(self.n_at > 0) & ~self.left_out]
         packed = PackedSamples(profile, records, ends, contexts, self.measured)
         return Line(packed, int(self.n_at[self.left_out].sum()))

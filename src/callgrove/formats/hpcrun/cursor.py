@@ -94,6 +94,23 @@ class Cursor:
             self.seen[-1] = Seen(self.section, self.index, at, name, value)
         return value
 
+    def texts(self, count: int) -> list[str] | None:
+        """The next strings at once; None, and nothing is taken, where they are to be noted or are not all there."""
+        if self.seen is not None:
+            return None
+        buffer, at, end, size_of = self.file.buffer, self.at, self.end, FORMATS["u4"].unpack_from
+        found: list[str] = []
+        for _ in range(count):
+            start = at + TEXT_START
+            if start > end:
+                return None
+            at = start + size_of(buffer, at)[0]
+            if at > end:
+                return None
+            found.append(buffer[start:at].decode("utf-8", "surrogateescape"))
+        self.at = at
+        return found
+
     def tag(self, expected: bytes, name: str) -> None:
         """Bytes that must stand here."""
         at = self.need(len(expected), name)

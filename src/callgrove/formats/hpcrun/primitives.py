@@ -50,6 +50,8 @@ def quoted(text: str) -> str:
 def read_pairs(cursor: Cursor) -> Pairs:
     """A list of name-value pairs."""
     n, found = cursor.count("u4", "number of pairs", SMALLEST_PAIR), []
+    if (texts := cursor.texts(2 * n)) is not None:
+        return tuple(zip(texts[::2], texts[1::2], strict=True))
     for cursor.index in range(n):
         found.append((cursor.text("name"), cursor.text("value")))
     cursor.index = -1

@@ -97,7 +97,9 @@ class TraceWriter:
         self._file.flush()
 
     def finish(self) -> None:
-        """Fill in the tables and close the file."""
+        """Fill in the tables and close the file. Without a sample no times are announced."""
+        if not self._parts:
+            self.time_range = None
         if len({profile for profile, _, _ in self._parts}) < len(self._parts):
             self._merge()
         self._align()
