@@ -46,6 +46,7 @@ __all__ = [
     "Writer",
     "Writes",
     "WritesStudies",
+    "WritesTraces",
     "silent",
 ]
 
@@ -96,11 +97,23 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to write; `dialect` chooses among the variants that a format has."""
+    """How to write; `dialect` chooses among the variants that a format has.
+
+    Of traces for viewers: `annotations` (none, default, all) is how much slices say about themselves, `track_names`
+    (plain, rocpd) how tracks are called; `real_pids` writes process ids as they were, also where two processes share
+    one; `by_queue` puts operations on queues instead of streams; `keep_partial` keeps what was written before an
+    interruption, as OUT.part. `workers` encode parts that can be encoded by themselves.
+    """
 
     dialect: str = ""
     overwrite: bool = False
     progress: Progress = silent
+    annotations: str = "default"
+    track_names: str = "plain"
+    real_pids: bool = False
+    by_queue: bool = False
+    keep_partial: bool = False
+    workers: Workers = IN_PROCESS
 
 
 class Format(Protocol):
@@ -257,6 +270,14 @@ class TakesPackedSamples(Protocol):
 
     def write_packed(self, samples: PackedSamples) -> None:
         """Instead of a `SampleChunk`."""
+
+
+@runtime_checkable
+class WritesTraces(Protocol):
+    """A writer of what happened over time, and of nothing else: it reads traces itself, in the order that it needs."""
+
+    def write_traces(self, progress: Progress = silent) -> None:
+        """All samples, spans and counters of the experiment that was defined."""
 
 
 @runtime_checkable

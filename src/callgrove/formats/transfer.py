@@ -13,6 +13,7 @@ from callgrove.formats.interface import (
     Writer,
     Writes,
     WritesStudies,
+    WritesTraces,
     silent,
 )
 from callgrove.model.experiment import Experiment
@@ -42,15 +43,19 @@ def _name(format_: object) -> str:
 def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent) -> LossReport:
     """Give everything that an experiment holds to a writer and close it; whatever fails, the target is left alone.
 
-    Memory holds one chunk. Spans are given to writers that say `takes_spans`. The report also names what of a damaged
-    input could not be read, and is therefore not in the target.
+    Memory holds one chunk. Spans are given to writers that say `takes_spans`; those that write traces and nothing else
+    read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
+    in the target.
     """
     try:
         writer.define(experiment)
-        _values(experiment, writer, progress)
-        _samples(experiment, writer, progress)
-        if writer.takes_spans:
-            _spans(experiment, writer, progress)
+        if isinstance(writer, WritesTraces):
+            writer.write_traces(progress)
+        else:
+            _values(experiment, writer, progress)
+            _samples(experiment, writer, progress)
+            if writer.takes_spans:
+                _spans(experiment, writer, progress)
         report = writer.close()
     except BaseException:
         writer.abort()

@@ -9,7 +9,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import ABSENT, Ids, Ints
-from callgrove.model.traces import SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, Window
+from callgrove.model.traces import SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, Traces, Window
 
 __all__ = ["SelectedSamples", "SelectedSpans"]
 
@@ -94,9 +94,15 @@ class SelectedSpans:
         whole = self._backend.side(name, part)
         if whole is None:
             return None
-        rows = np.flatnonzero(np.isin(whole.span, self._kept))
-        columns = {
-            key: values[rows] if isinstance(values, np.ndarray) else tuple(values[k] for k in rows.tolist())
-            for key, values in whole.columns.items()
-        }
-        return SideTable(np.searchsorted(self._kept, whole.span[rows]), columns)
+        return self._renumbered(whole)
+
+    def _renumbered(self, whole: SideTable) -> SideTable:
+        part = whole.take(np.flatnonzero(np.isin(whole.span, self._kept)))
+        return SideTable(np.searchsorted(self._kept, part.span), part.columns)
+
+    def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
+        for table in Traces(spans_backend=self._backend).side_chunks(name, part):
+            yield self._renumbered(table)
+
+    def devices(self, part: int) -> Sequence[str]:
+        return Traces(spans_backend=self._backend).devices(part)

@@ -13,25 +13,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from callgrove.errors import CallgroveError, UsageError
-from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 
 __all__ = [
     "LABEL",
+    "PARENT",
     "SPAN_COLUMNS",
     "ArraySamples",
     "ArraySpans",
     "Counters",
     "SampleBackend",
     "Samples",
+    "SideChunks",
     "SideRows",
     "SideTable",
     "SpanBackend",
     "SpanKind",
+    "StreamsSides",
     "Traces",
     "Window",
 ]
@@ -39,6 +42,7 @@ __all__ = [
 Window = tuple[int, int]  # [start_ns, end_ns)
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
+PARENT = "parent_correlation"  # another one: the correlation of the call that a call was made by
 SpanChunk = Mapping[str, Array]
 
 
@@ -124,6 +128,14 @@ class SideTable:
     span: Ints
     columns: Mapping[str, Array | tuple[object, ...]]
 
+    def take(self, rows: Ints) -> SideTable:
+        """Some of the rows, in the order given."""
+        columns = {
+            name: cells[rows] if isinstance(cells, np.ndarray) else tuple(cells[k] for k in rows.tolist())
+            for name, cells in self.columns.items()
+        }
+        return SideTable(self.span[rows], columns)
+
 
 class SpanBackend(Protocol):
     """Spans and what belongs to them. `strings` holds the names and categories that spans refer to."""
@@ -144,6 +156,17 @@ class SpanBackend(Protocol):
         """The profiles of every part that can be read by itself, such as one file of many; chunks never mix parts."""
 
 
+@runtime_checkable
+class StreamsSides(Protocol):
+    """Spans whose side tables need not be read at once, and whose devices have names."""
+
+    def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
+        """A side table of one part in pieces, by rising numbers of spans."""
+
+    def devices(self, part: int) -> Sequence[str]:
+        """What people call the devices that side tables of a part number: `GPU 0`."""
+
+
 @dataclass(frozen=True)
 class ArraySpans:
     """Spans in memory."""
@@ -157,7 +180,7 @@ class ArraySpans:
         return len(self.columns["start_ns"])
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        unknown = [c for c in columns if c not in self.columns and c != LABEL]
+        unknown = [c for c in columns if c not in self.columns and c not in (LABEL, PARENT)]
         if unknown:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(self.columns)}")
         for first in range(0, self.count(), self.chunk_rows):
@@ -173,6 +196,8 @@ class ArraySpans:
                 yield {"span": rows, **{name: self._column(name)[rows] for name in columns}}
 
     def _column(self, name: str) -> Array:
+        if name == PARENT and PARENT not in self.columns:
+            return np.full(self.count(), ABSENT, np.int64)
         return self.columns["name" if name == LABEL and LABEL not in self.columns else name]
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
@@ -235,6 +260,22 @@ class Traces:
         """A side table of spans, of one part or of all."""
         return None if self.spans_backend is None else self.spans_backend.side(name, part)
 
+    def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
+        """A side table of one part in pieces, by rising numbers of spans; in one piece where it cannot be divided."""
+        if (streamed := self._streamed) is not None:
+            yield from streamed.side_chunks(name, part)
+        elif (whole := self.side(name, part)) is not None:
+            yield whole.take(np.argsort(whole.span, kind="stable"))
+
+    def devices(self, part: int) -> Sequence[str]:
+        """What people call the devices that side tables of a part number, where that is known."""
+        return () if self._streamed is None else self._streamed.devices(part)
+
+    @property
+    def _streamed(self) -> StreamsSides | None:
+        backend: object = self.spans_backend
+        return backend if isinstance(backend, StreamsSides) else None
+
     def lines(self, profiles: Ints | None = None, window: Window | None = None) -> Iterator[tuple[int, int, Samples]]:
         """(profile, metric, samples) of every line, or of those of some profiles."""
         if self.samples is None:
@@ -276,3 +317,33 @@ class SideRows:
         inside = place < len(self._span)
         found = inside & (np.append(self._span, -1)[np.where(inside, place, len(self._span))] == span)
         return self._table, np.where(found, np.append(self._order, -1)[np.where(found, place, len(self._order))], -1)
+
+
+class SideChunks:
+    """A side table beside spans that come in file order: memory holds the rows of a few chunks."""
+
+    def __init__(self, traces: Traces, name: str, part: int) -> None:
+        self._tables = traces.side_chunks(name, part)
+        self._here: list[SideTable] = []
+        self._reached = -1  # the last span whose rows were read
+
+    def of(self, spans: Ints) -> Iterator[tuple[SideTable, Ints, Ints]]:
+        """For rising numbers of spans: pieces of the table, and which of their rows belong to which of the spans.
+        Spans may only rise from call to call."""
+        if not len(spans):
+            return
+        first, last = int(spans[0]), int(spans[-1])
+        self._here = [table for table in self._here if int(table.span[-1]) >= first]
+        while self._reached < last:
+            table = next(self._tables, None)
+            if table is None:
+                self._reached = 2**63 - 1
+            elif len(table.span):
+                self._reached = int(table.span[-1])
+                self._here.append(table)
+        for table in self._here:
+            rows = np.arange(*np.searchsorted(table.span, [first, last + 1]))
+            place = np.searchsorted(spans, table.span[rows])
+            found = spans[place] == table.span[rows]
+            if found.any():
+                yield table, rows[found], place[found]

@@ -140,6 +140,9 @@ class DataSet(Protocol):
         stack     frames: names of the functions that led to a call, the outermost first
         """
 
+    def side_chunks(self, name: str) -> Iterator[SideTable]:
+        """The same in pieces, by rising numbers of events; memory holds one of them where the table allows it."""
+
     def counters(self) -> CounterRows | None:
         """Quantities over time that belong to no event."""
 

@@ -62,6 +62,14 @@ KERNEL_COLUMNS = {
     "queue": "queue_id",
     "thread": "tid",
 }
+COPY_COLUMNS = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
+ALLOCATION_COLUMNS = {
+    "bytes": "size",
+    "address": "address",
+    "device": "agent_id",
+    "level": "level",
+    "queue": "queue_id",
+}
 REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
 
 
@@ -399,27 +407,50 @@ class RocpdData(TableData):
             table = read[name]()
         return table if table is not None and len(table.span) else None
 
+    def side_chunks(self, name: str) -> Iterator[SideTable]:
+        """Tables of events may be large: some rows at a time."""
+        raw = {"kernel": "kernel_dispatch", "copy": "memory_copy", "alloc": "memory_allocate"}
+        if name not in raw:
+            yield from super().side_chunks(name)
+            return
+        columns = {"kernel": KERNEL_COLUMNS, "copy": COPY_COLUMNS, "alloc": ALLOCATION_COLUMNS}[name]
+        finish = {"kernel": self._with_registers, "copy": self._with_ends, "alloc": self._with_device}[name]
+        with self._file.reading():
+            for piece in self.side_pieces(self._table(raw[name]), columns, texts=("level",)):
+                yield finish(piece)
+
     def _kernels(self) -> SideTable | None:
         table = self.side_of(self._table("kernel_dispatch"), KERNEL_COLUMNS)
-        if table is None:
-            return None
+        return None if table is None else self._with_registers(table)
+
+    def _with_registers(self, table: SideTable) -> SideTable:
+        known, registers = self._registers
+        place = known[np.asarray(table.columns["kernel"])]
+        return SideTable(table.span, {**table.columns, **{name: column[place] for name, column in registers.items()}})
+
+    @cached_property
+    def _registers(self) -> tuple[Lookup, dict[str, Ints]]:
+        """From the id of a kernel to a row, and what these hold; the last row is for none."""
         symbols = self._small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
-        place = Lookup(symbols["id"], np.arange(len(symbols["id"])))[np.asarray(table.columns["kernel"])]
-        registers = {new: np.append(or_absent(symbols[old]), ABSENT)[place] for new, old in REGISTERS.items()}
-        return SideTable(table.span, {**table.columns, **registers})
+        columns = {new: np.append(or_absent(symbols[old]), ABSENT) for new, old in REGISTERS.items()}
+        return Lookup(symbols["id"], np.arange(len(symbols["id"]))), columns
 
     def _copies(self) -> SideTable | None:
-        columns = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
-        return self._with_devices(self.side_of(self._table("memory_copy"), columns), "source", "destination")
+        table = self.side_of(self._table("memory_copy"), COPY_COLUMNS)
+        return None if table is None else self._with_ends(table)
 
     def _allocations(self) -> SideTable | None:
-        columns = {"bytes": "size", "address": "address", "device": "agent_id", "level": "level", "queue": "queue_id"}
-        return self._with_devices(self.side_of(self._table("memory_allocate"), columns, texts=("level",)), "device")
+        table = self.side_of(self._table("memory_allocate"), ALLOCATION_COLUMNS, texts=("level",))
+        return None if table is None else self._with_device(table)
 
-    def _with_devices(self, table: SideTable | None, *names: str) -> SideTable | None:
+    def _with_ends(self, table: SideTable) -> SideTable:
+        return self._with_devices(table, "source", "destination")
+
+    def _with_device(self, table: SideTable) -> SideTable:
+        return self._with_devices(table, "device")
+
+    def _with_devices(self, table: SideTable, *names: str) -> SideTable:
         """Columns that hold ids of agents, as numbers of devices."""
-        if table is None:
-            return None
         devices = {name: self._agents[np.asarray(table.columns[name])] for name in names}
         return SideTable(table.span, {**table.columns, **devices})
 

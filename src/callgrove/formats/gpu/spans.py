@@ -20,7 +20,7 @@ from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.intervals import nesting
 from callgrove.model.texts import Names, Translation
-from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
+from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
 __all__ = ["HOST_KINDS", "DataSetSpans", "refuse_input_as"]
 
@@ -58,7 +58,7 @@ class DataSetSpans:
         return self.firsts[-1]
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL)]:
+        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL, PARENT)]:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
         for number in range(len(self._datasets)):
             if profiles is None or np.isin(self._profiles[number], profiles).any():
@@ -104,6 +104,13 @@ class DataSetSpans:
 
     def parts(self) -> Sequence[Ints]:
         return [own.astype(np.int64) for own in self._profiles]
+
+    def devices(self, part: int) -> Sequence[str]:
+        return [f"{device.kind} {device.index}" for device in self._datasets[part].devices]
+
+    def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
+        for table in self._datasets[part].side_chunks(name):
+            yield SideTable(table.span + self.firsts[part], table.columns)
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         chosen = range(len(self._datasets)) if part is None else [part]

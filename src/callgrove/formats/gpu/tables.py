@@ -205,6 +205,12 @@ class TableData(ABC):
     @abstractmethod
     def side(self, name: str) -> SideTable | None: ...
 
+    def side_chunks(self, name: str) -> Iterator[SideTable]:
+        """By rising numbers of events; families whose tables may be large read them in pieces."""
+        table = self.side(name)
+        if table is not None and len(table.span):
+            yield table.take(np.argsort(table.span, kind="stable"))
+
     def counters(self) -> CounterRows | None:
         return None
 
@@ -213,12 +219,25 @@ class TableData(ABC):
 
     def side_of(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> SideTable | None:
         """Columns of an event table as they are: new name -> raw name."""
-        if table not in self.counts or not self.counts[table]:
+        pieces = list(self.side_pieces(table, columns, texts))
+        if not pieces:
             return None
+        return SideTable(
+            np.concatenate([piece.span for piece in pieces]),
+            {name: np.concatenate([np.asarray(piece.columns[name]) for piece in pieces]) for name in columns},
+        )
+
+    def side_pieces(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> Iterator[SideTable]:
+        """The same, some rows at a time."""
+        if table not in self.counts or not self.counts[table]:
+            return
         raw = {name: Type.TEXT if name in texts else Type.INTEGER for name in ("rowid", *columns.values())}
-        cells = self._file.table(table, raw)
-        made = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
-        return SideTable(np.arange(len(cells["rowid"])) + self.first(table), made)
+        first = self.first(table)
+        for cells in self._file.chunks(table, raw):
+            made = {new: cells[old] if old in texts else or_absent(cells[old]) for new, old in columns.items()}
+            n = len(cells["rowid"])
+            yield SideTable(np.arange(first, first + n), made)
+            first += n
 
     # -- names ---------------------------------------------------------------------------------------------------------
 

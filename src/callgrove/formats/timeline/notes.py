@@ -1,0 +1,219 @@
+"""What slices say about themselves: correlation, grid, sizes, hardware counters, arguments.
+
+Specification: trace-outputs.md 2.5. `default`: corr; of operations also stream, of kernels grid, block, queue and their
+counters, of copies bytes, src and dst, of allocations bytes. `all`: everything that is known. What never ended says so
+in any case. Several values of one counter, one for each instance of the hardware, are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.formats.timeline.content import Losses, clean
+from callgrove.formats.timeline.items import Note, Value
+from callgrove.formats.timeline.places import Places
+from callgrove.formats.timeline.source import Annotations, side_of
+from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.model.grouping import distinct
+from callgrove.model.texts import Names
+from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
+
+__all__ = ["NoteMaker"]
+
+OPERATIONS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+OF_KERNELS = {
+    "queue": "queue",
+    "dispatch_id": "dispatch",
+    "kernel_id": "kernel",
+    "lds": "lds",
+    "scratch": "scratch",
+    "vgpr": "vgpr",
+    "agpr": "accum_vgpr",
+    "sgpr": "sgpr",
+}
+
+
+class NoteMaker:
+    """Notes for the spans of one part."""
+
+    def __init__(
+        self,
+        traces: Traces,
+        part: int,
+        places: Places,
+        level: Annotations,
+        wanted: Mapping[str, tuple[str, ...]],
+        losses: Losses,
+    ) -> None:
+        self._traces, self._part, self._places, self._level, self._wanted = traces, part, places, level, wanted
+        self._losses = losses
+        self._devices = traces.devices(part)
+
+    def of(self, rows: SpanChunk) -> list[Note]:
+        notes = (
+            [Note("unfinished", found, found, Value.TRUE)] if len(found := np.flatnonzero(rows["unfinished"])) else []
+        )
+        if self._level is Annotations.NONE:
+            return notes
+        made = [*self._everywhere(rows), *self._operations(rows), *self._kernels(rows), *self._sizes(rows)]
+        if self._level is Annotations.ALL:
+            made += [*self._more(rows), *self._arguments(rows)]
+        return [self._cleaned(note) for note in [*made, *notes] if len(note.rows)]
+
+    def _cleaned(self, note: Note) -> Note:
+        key, texts = clean(note.key, self._losses), [clean(text, self._losses, empty="") for text in note.texts]
+        return replace(note, key=key, texts=texts)
+
+    def _everywhere(self, rows: SpanChunk) -> Iterator[Note]:
+        yield _integers("corr", rows["correlation"])
+
+    def _operations(self, rows: SpanChunk) -> Iterator[Note]:
+        on_device = np.isin(rows["kind"], OPERATIONS)
+        if on_device.any():
+            stream = np.where(on_device, self._places.stream[rows["profile"]], ABSENT)
+            yield _integers("stream", stream)
+
+    def _kernels(self, rows: SpanChunk) -> Iterator[Note]:
+        own = rows["kind"] == SpanKind.KERNEL
+        if not own.any():
+            return
+        for key, word in (("grid", "grid"), ("block", "workgroup")):
+            columns = [side_of(SpanKind.KERNEL, f"{word}_{axis}", self._wanted) for axis in "xyz"]
+            x, y, z = (rows[column or ""] for column in columns)
+            yield _triples(key, own & (x >= 0), x, y, z)
+        for key, name in OF_KERNELS.items():
+            column = side_of(SpanKind.KERNEL, name, self._wanted)
+            if column is not None:
+                yield _integers(key, np.where(own, rows[column], ABSENT))
+        yield from self._counters(rows, own)
+
+    def _sizes(self, rows: SpanChunk) -> Iterator[Note]:
+        copies: Bools = (rows["kind"] == SpanKind.COPY) | (rows["kind"] == SpanKind.MEMSET)
+        allocations = rows["kind"] == SpanKind.ALLOC
+        size = np.full(len(copies), ABSENT, np.int64)
+        for own, kind in ((copies, SpanKind.COPY), (allocations, SpanKind.ALLOC)):
+            column = side_of(kind, "bytes", self._wanted)
+            if column is not None and own.any():
+                size = np.where(own, rows[column], size)
+        yield _integers("bytes", size)
+        if copies.any():
+            for key, name in (("src", "source"), ("dst", "destination")):
+                column = side_of(SpanKind.COPY, name, self._wanted)
+                yield self._device(key, copies, rows[column or ""])
+        if self._level is Annotations.ALL and allocations.any():
+            column = side_of(SpanKind.ALLOC, "address", self._wanted)
+            yield _texts("address", allocations, rows[column or ""], lambda a: f"{a & (2**64 - 1):#018x}")
+
+    def _device(self, key: str, own: Bools, number: Ints) -> Note:
+        return _texts(
+            key, own & (number >= 0), number, lambda n: self._devices[n] if n < len(self._devices) else f"device {n}"
+        )
+
+    def _more(self, rows: SpanChunk) -> Iterator[Note]:
+        every = np.ones(len(rows["span"]), np.bool_)
+        yield _texts("kind", every, rows["kind"], lambda kind: SpanKind(kind).word)
+        if self._traces.spans_backend is not None:
+            strings = self._traces.spans_backend.strings
+            yield _texts("category", rows["category"] >= 0, rows["category"], lambda k: strings[k])
+        yield _integers("parent_corr", rows[PARENT])
+        process = self._places.process[rows["profile"]]
+        about = self._places.processes[int(process[0])].process
+        if about.rank >= 0:
+            yield Note("rank", np.arange(len(every)), np.full(len(every), about.rank, np.int64))
+        if about.host:
+            yield _texts("host", every, process, lambda _: about.host)
+        device = self._places.device[rows["profile"]]
+        yield _texts("agent", device >= 0, device, lambda n: f"GPU {n}")
+
+    # -- counters and arguments: side tables with any number of rows for a span ----------------------------------------
+
+    @cached_property
+    def _counter_rows(self) -> tuple[Ints, Ids, Floats, Sequence[str]]:
+        """Spans, names and values of hardware counters, by span."""
+        table = self._traces.side("counter", self._part)
+        if table is None:
+            return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0), []
+        names = Names()
+        number = names.numbers([str(name) for name in table.columns["name"]])
+        order = np.argsort(table.span, kind="stable")
+        return table.span[order], number[order], np.asarray(table.columns["value"], np.float64)[order], names.all
+
+    def _counters(self, rows: SpanChunk, own: Bools) -> Iterator[Note]:
+        spans, names, values, texts = self._counter_rows
+        if not len(spans):
+            return
+        row, entry = _entries(spans, rows["span"], own)
+        for name in np.unique(names[entry]).tolist():
+            mine = names[entry] == name
+            found, where = np.unique(row[mine], return_inverse=True)
+            total = np.bincount(where.reshape(-1), values[entry[mine]], len(found))
+            yield Note(texts[name], found, total, Value.FLOAT)
+
+    @cached_property
+    def _argument_rows(self) -> tuple[Ints, Ids, Array, Sequence[str]]:
+        table = self._traces.side("argument", self._part)
+        if table is None:
+            return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.object_), []
+        names = Names()
+        number = names.numbers([str(name) for name in table.columns["name"]])
+        order = np.argsort(table.span, kind="stable")
+        return table.span[order], number[order], np.asarray(table.columns["value"], np.object_)[order], names.all
+
+    def _arguments(self, rows: SpanChunk) -> Iterator[Note]:
+        spans, names, values, texts = self._argument_rows
+        if not len(spans):
+            return
+        row, entry = _entries(spans, rows["span"], np.ones(len(rows["span"]), np.bool_))
+        for name in np.unique(names[entry]).tolist():
+            mine = names[entry] == name
+            found, first = np.unique(row[mine], return_index=True)
+            shown = ["" if text is None else str(text) for text in values[entry[mine][first]].tolist()]
+            different = list(dict.fromkeys(shown))
+            number = {text: k for k, text in enumerate(different)}
+            index = np.array([number[text] for text in shown], np.int64)
+            yield Note(f"arg.{texts[name]}", found, index, Value.TEXT, different)
+
+
+def _entries(spans: Ints, asked: Ints, own: Bools) -> tuple[Ints, Ints]:
+    """Rows of a chunk and rows of a table, sorted by span, that belong to them; rows rise."""
+    rows = np.flatnonzero(own)
+    first, last = (np.searchsorted(spans, asked[rows], side=side) for side in ("left", "right"))
+    n = last - first
+    inside = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+    return np.repeat(rows, n), np.repeat(first, n) + inside
+
+
+def _integers(key: str, values: Ints) -> Note:
+    """Where they are known: not negative."""
+    rows = np.flatnonzero(values >= 0)
+    return Note(key, rows, values[rows])
+
+
+def _in_order_of_use(number: Ints, n: int) -> tuple[Ints, Ints]:
+    """Which of n things come first, and their numbers in that order."""
+    first = np.full(n, len(number), np.int64)
+    first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
+    used = np.argsort(first, kind="stable")
+    place = np.empty(n, np.int64)
+    place[used] = np.arange(n)
+    return used, place[number]
+
+
+def _texts(key: str, own: Bools, numbers: Array, text: Callable[[int], str]) -> Note:
+    rows = np.flatnonzero(own)
+    different, number = np.unique(numbers[rows], return_inverse=True)
+    used, index = _in_order_of_use(number.reshape(-1), len(different))
+    return Note(key, rows, index, Value.TEXT, [text(int(different[k])) for k in used.tolist()])
+
+
+def _triples(key: str, own: Bools, x: Ints, y: Ints, z: Ints) -> Note:
+    rows = np.flatnonzero(own)
+    if not len(rows):
+        return Note(key, rows, rows, Value.TEXT)
+    different, number = distinct(x[rows], y[rows], z[rows])
+    used, index = _in_order_of_use(number, different.shape[1])
+    return Note(key, rows, index, Value.TEXT, [f"{a},{b},{c}" for a, b, c in different.T[used].tolist()])

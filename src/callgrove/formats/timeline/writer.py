@@ -1,0 +1,260 @@
+"""The writer of all formats of this package: what is written comes from the layer, how it is written from an encoder.
+
+    writer = PERFETTO.open_writer(Path("run.pftrace"), WriteOptions())
+    writer.define(experiment)                                  processes and tracks
+    for chunk in experiment.traces.spans(writer.columns):      in file order, part after part
+        writer.write(chunk)
+    writer.close()                                             or `transfer(experiment, writer)` instead of all this
+
+`write_traces` reads the traces itself, and encodes the parts that can be read by themselves on any number of workers:
+each writes a file beside the target, and these are joined in the order of the parts. The bytes do not depend on who did
+the work. Within a process, the order is: spans by time, then what is known only after them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
+from callgrove.formats.timeline.content import Losses
+from callgrove.formats.timeline.items import CounterPoints, Slices
+from callgrove.formats.timeline.output import Data, Output
+from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
+from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, counter_points
+from callgrove.formats.timeline.source import COLUMNS, Annotations
+from callgrove.formats.timeline.stacks import StackSlices
+from callgrove.model.arrays import Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.traces import PARENT, SpanChunk, Traces
+from callgrove.model.values import DenseBlock, SparseBlock
+
+__all__ = ["Encoder", "PartEncoder", "TimelineWriter"]
+
+
+class PartEncoder(Protocol):
+    """Encodes one part. It begins anew: nothing that other parts have said is known to the reader at its place. Tracks
+    that were made meanwhile (`ProcessTracks.undescribed`) are described before they are used."""
+
+    def slices(self, slices: Slices) -> Iterator[Data]: ...
+    def points(self, points: CounterPoints) -> Iterator[Data]: ...
+
+
+class Encoder(Protocol):
+    """Turns a timeline into the bytes of a format; it is sent to other processes, so it can be pickled."""
+
+    def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[Data]:
+        """The beginning of the file: all processes, and the tracks that they have so far."""
+
+    def part(self) -> PartEncoder: ...
+
+    def closing(self) -> Iterator[Data]: ...
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A part to encode: by itself, so that it can be sent to another process."""
+
+    encoder: Encoder
+    traces: Traces
+    part: int
+    profiles: Ints | None
+    places: Places
+    options: SliceOptions
+    target: Path | None = None
+
+    def maker(self, losses: Losses) -> SliceMaker:
+        return SliceMaker(self.traces, self.part, self.profiles, self.places, self.options, losses)
+
+
+def _encoded(task: _Task) -> tuple[Path, Counter[str]]:
+    """Encode a part into a file beside the target."""
+    losses = Losses()
+    assert task.target is not None
+    maker = task.maker(losses)
+    maker.read()
+    with task.target.open("wb") as file:
+        for data in _bytes_of(maker, task.encoder.part()):
+            file.write(data)
+    return task.target, losses.counts
+
+
+def _bytes_of(maker: SliceMaker, encoder: PartEncoder) -> Iterator[Data]:
+    for item in maker.made():
+        yield from encoder.slices(item) if isinstance(item, Slices) else encoder.points(item)
+
+
+class TimelineWriter:
+    """A trace in the making."""
+
+    takes_spans = True
+
+    def __init__(self, target: Path, options: WriteOptions, encoder: Encoder) -> None:
+        self.target, self._encoder, self._options = target, encoder, options
+        annotations = Annotations(options.annotations)
+        self._slice_options = SliceOptions(annotations, options.by_queue)
+        self.columns = (*COLUMNS, PARENT) if annotations is Annotations.ALL else COLUMNS
+        self._output = Output(target, options.overwrite, options.keep_partial)
+        self._losses = Losses()
+        self._report = LossReport()
+        self._tables: Experiment | None = None
+        self._places = Places.none()
+        self._part_of: Ints = np.empty(0, np.int64)
+        self._pushed: tuple[int, SliceMaker] | None = None  # the part that is written chunk by chunk, and its slices
+
+    def define(self, tables: Experiment) -> None:
+        with self._output.or_nothing():
+            if self._tables is not None:
+                raise UsageError(f"{self.target}: define was called twice")
+            traces = tables.traces
+            if not traces.n_spans and not traces.n_samples and traces.counters is None:
+                raise UsageError(
+                    f"{self.target}: this format holds what happened over time, and the input has no traces"
+                )
+            self._tables = tables
+            self._places = Places.of(tables, Naming(self._options.track_names), real_pids=self._options.real_pids)
+            self._stacks = StackSlices(tables.contexts, self._slice_options.annotations, self._losses)
+            self._place_parts(traces)
+            self._output.open()
+            for data in self._encoder.opening(list(self._places.processes.values())):
+                self._output.write(data)
+
+    def _place_parts(self, traces: Traces) -> None:
+        """Which part each profile's spans are in; samples of such profiles get a track of their own."""
+        self._part_of = np.full(len(self._places.process), -1, np.int64)
+        for number, profiles in enumerate(traces.parts()):
+            self._part_of[profiles] = number
+        self._sample_track = self._places.track.copy()
+        if traces.samples is not None:
+            for profile in np.unique(traces.samples.profile).tolist():
+                if self._part_of[profile] >= 0 and self._places.process[profile] >= 0:
+                    self._sample_track[profile] = self._places.samples_beside(profile)
+
+    # -- chunk by chunk ------------------------------------------------------------------------------------------------
+
+    def write(self, chunk: Chunk) -> None:
+        """Spans (`columns` of them) part after part and in file order, or samples of one line; no values."""
+        with self._output.or_nothing():
+            self._defined()
+            if isinstance(chunk, SampleChunk):
+                self._write_samples(chunk)
+            elif not isinstance(chunk, SparseBlock | DenseBlock) and len(chunk["span"]):
+                self._push(chunk)
+
+    def _push(self, chunk: SpanChunk) -> None:
+        part = int(self._part_of[chunk["profile"][0]])
+        if self._pushed is None or self._pushed[0] != part:
+            self._finish_pushed()
+            self._pushed = part, self._task(part).maker(self._losses)
+        self._pushed[1].source.add(chunk)
+
+    def _finish_pushed(self) -> None:
+        if self._pushed is not None:
+            _, maker = self._pushed
+            self._pushed = None
+            for data in _bytes_of(maker, self._encoder.part()):
+                self._output.write(data)
+
+    def _write_samples(self, chunk: SampleChunk) -> None:
+        if chunk.metric >= 0:
+            self._report.add("samples that follow a metric: only samples of contexts are written")
+            return
+        process = int(self._places.process[chunk.profile])
+        if process < 0:
+            return
+        encoder = self._encoder.part()
+        track = int(self._sample_track[chunk.profile])
+        for slices in self._stacks.of(self._places.processes[process], track, chunk.samples):
+            for data in encoder.slices(slices):
+                self._output.write(data)
+
+    # -- everything ----------------------------------------------------------------------------------------------------
+
+    def write_traces(self, progress: Progress = silent) -> None:
+        """Spans of all parts, then samples."""
+        with self._output.or_nothing():
+            tables = self._defined()
+            parts, workers = tables.traces.parts(), self._options.workers
+            if len(parts) > 1 and tables.traces.split is not None and workers.are_elsewhere and self._output.is_file:
+                self._write_parts_elsewhere(len(parts), progress)
+            else:
+                self._write_parts_here(len(parts), tables.traces.n_spans, progress)
+            done, total = 0, tables.traces.n_samples
+            for profile, metric, samples in tables.traces.lines():
+                self._write_samples(SampleChunk(profile, metric, samples))
+                done += len(samples)
+                progress("writing samples", done, total)
+
+    def _write_parts_here(self, n_parts: int, n_spans: int, progress: Progress) -> None:
+        done = 0
+
+        def count(n: int) -> None:
+            nonlocal done
+            done += n
+            progress("reading spans", done, n_spans)
+
+        for number in range(n_parts):
+            maker = self._task(number).maker(self._losses)
+            maker.read(count)
+            for data in _bytes_of(maker, self._encoder.part()):
+                self._output.write(data)
+            progress("writing parts", number + 1, n_parts)
+
+    def _write_parts_elsewhere(self, n_parts: int, progress: Progress) -> None:
+        tasks = [self._split_task(number) for number in range(n_parts)]
+        found = self._options.workers.map(_encoded, tasks, label="writing parts", progress=progress)
+        for path, counts in found:
+            self._output.append(path)
+            self._losses.merge(counts)
+
+    def _task(self, number: int) -> _Task:
+        traces, own = self._defined().traces, np.flatnonzero(self._part_of == number)
+        chosen = own if len(traces.parts()) > 1 else None
+        return _Task(self._encoder, traces, number, chosen, self._places.only(own), self._slice_options)
+
+    def _split_task(self, number: int) -> _Task:
+        traces = self._defined().traces
+        assert traces.split is not None
+        places = self._places.take(traces.parts()[number])
+        alone = traces.split(number)
+        return _Task(self._encoder, alone, 0, None, places, self._slice_options, self._output.beside(number))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _defined(self) -> Experiment:
+        if self._tables is None:
+            raise UsageError(f"{self.target}: define comes first, and nothing after close")
+        return self._tables
+
+    def flush(self) -> None:
+        """Give what was encoded so far to the system."""
+        with self._output.or_nothing():
+            self._output.flush()
+
+    def close(self) -> LossReport:
+        with self._output.or_nothing():
+            tables = self._defined()
+            self._finish_pushed()
+            elsewhere = self._places.only(np.flatnonzero(self._part_of < 0))
+            encoder = self._encoder.part()
+            for points in counter_points(tables.traces, elsewhere, self._losses):
+                for data in encoder.points(points):
+                    self._output.write(data)
+            for data in self._encoder.closing():
+                self._output.write(data)
+            self._tables = None
+            self._output.complete()
+        self._losses.report(self._report)
+        return self._report
+
+    def abort(self) -> None:
+        if self._pushed is not None:
+            self._pushed[1].source.close()
+        self._tables = self._pushed = None
+        self._output.discard()
