@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callgrove.model.lanes import Lanes
@@ -14,7 +14,9 @@ from callgrove.model.span_order import SpanOrder
 
 Span = tuple[int, int, int]  # track, start, end
 SPANS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 12)).map(lambda s: (s[0], s[1], s[1] + s[2])),
+    st.tuples(st.integers(0, 2), st.integers(0, 40) | st.integers(0, 400), st.integers(0, 12)).map(
+        lambda s: (s[0], s[1], s[1] + s[2])
+    ),
     max_size=60,
 )
 
@@ -50,6 +52,7 @@ def assigned(spans: list[Span], nests: bool, size: int) -> list[int]:
     return out
 
 
+@settings(max_examples=300)
 @given(SPANS, st.booleans(), st.integers(1, 70))
 def test_lanes_follow_the_rule_for_any_chunks(spans: list[Span], nests: bool, size: int) -> None:
     ordered = in_order(spans)
@@ -97,3 +100,9 @@ def test_chunks_are_of_one_group_each() -> None:
     for chunk in chunked([(k % 2, k, k + 1) for k in range(20)], 4):
         order.add(chunk)
     assert [len(set((chunk["profile"] % 2).tolist())) for chunk in order.chunks()] == [1, 1]
+
+
+def test_pairs_that_overlap_use_two_lanes() -> None:
+    spans = [(0, 20, 71), (0, 105, 155), (0, 268, 317), (0, 268, 279), (0, 378, 399), (0, 380, 400)]
+    assert assigned(spans, False, 6) == [0, 0, 0, 1, 0, 1]
+    assert assigned(spans, False, 3) == [0, 0, 0, 1, 0, 1]

@@ -24,6 +24,7 @@ from callgrove.model.arrays import Bools, Ids, Ints
 __all__ = ["Lanes"]
 
 ALL, NOTHING = 2**63 - 1, -1  # what fits into an empty lane, and into one that is taken
+MANY = 16  # lanes that are looked through one by one
 Stack = list[int]  # ends of what is open in a lane, the outermost first
 
 
@@ -56,37 +57,40 @@ class Lanes:
         if fresh.all():
             self._open[track] = [[int(end[-1])]]
             return out
-        edges = np.flatnonzero(fresh).tolist()
-        edges = [*([] if edges and edges[0] == 0 else [0]), *edges, len(start)]
-        looked_at = self._to_look_at(state, nests, start, end, np.array(edges))
-        for cluster in looked_at:
-            part = slice(edges[cluster], edges[cluster + 1])
-            state = [] if fresh[part.start] else state
-            out[part] = _filled(state, start[part].tolist(), end[part].tolist(), nests)
-        if not looked_at or looked_at[-1] < len(edges) - 2:  # the last cluster is all in lane 0
-            part = slice(edges[-2], edges[-1])
-            carried = [] if fresh[part.start] or not state else state[0]
+        cluster = np.cumsum(fresh, dtype=np.int64)  # 0: what hangs together with what was open before
+        apart = self._apart(state, nests, start, end, cluster)
+        if not nests:  # in clusters of two, the second one takes the second lane
+            pairs = np.flatnonzero(np.bincount(cluster, minlength=1)[cluster] == 2)
+            pairs = pairs[(cluster[pairs] > 0) & apart[pairs]]
+            out[pairs[1::2]] = 1
+            apart[pairs[cluster[pairs] < cluster[-1]]] = False  # the last cluster may still be open: it leaves a state
+        rows = np.flatnonzero(apart)
+        if len(rows) and cluster[rows[0]] > 0:
+            state = []
+        out[rows] = _filled(state, start[rows].tolist(), end[rows].tolist(), nests)
+        if not apart[-1]:  # the last cluster is all in lane 0
+            own = end[cluster == cluster[-1]]
+            carried = state[0] if state and cluster[-1] == 0 else []
             now = int(start[-1])
-            ends = end[part]
-            state = [[*(stop for stop in carried if stop > now), *ends[ends > now].tolist()]]
+            state = [[*(stop for stop in carried if stop > now), *own[own > now].tolist()]]
         self._open[track] = state
         return out
 
     @staticmethod
-    def _to_look_at(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, edges: Ints) -> list[int]:
-        """Numbers of the clusters in which some interval needs another lane than the first."""
+    def _apart(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, cluster: Ints) -> Bools:
+        """The rows of clusters in which some interval needs another lane than the first."""
         n_carried = len(state[0]) if state else 0
-        carried_on = any(state[1:])  # lanes beside the first are still open: the first cluster goes on with them
+        found = np.zeros(int(cluster[-1]) + 1, np.bool_)
         if nests:
             whole_start = np.append(np.full(n_carried, start[0]), start)
             whole_end = np.append(np.array(state[0] if state else [], np.int64), end)
-            bad = np.flatnonzero(_crosses(whole_start, whole_end)) - n_carried
-            clusters = np.searchsorted(edges, np.maximum(bad, 0), side="right") - 1
-            found = set(clusters.tolist())
+            found[cluster[np.maximum(np.flatnonzero(_crosses(whole_start, whole_end)) - n_carried, 0)]] = True
         else:
-            sizes = np.diff(edges)
-            found = set(np.flatnonzero(sizes > 1).tolist()) | ({0} if n_carried else set())
-        return sorted(found | ({0} if carried_on else set()))
+            found[np.bincount(cluster, minlength=1) > 1] = True
+            found[0] = True
+        if any(state[1:]):  # lanes beside the first are still open: the first cluster goes on with them
+            found[0] = True
+        return found[cluster]
 
 
 def _crosses(start: Ints, end: Ints) -> Bools:
@@ -107,13 +111,26 @@ def _crosses(start: Ints, end: Ints) -> Bools:
 
 def _filled(lanes: list[Stack], starts: list[int], ends: list[int], nests: bool) -> list[int]:
     """The lane of every interval, one after the other; `lanes` is changed."""
-    room = _Room(lanes, nests)
-    out = []
+    out: list[int] = []
     for start, end in zip(starts, ends, strict=True):
+        for lane, stack in enumerate(lanes):
+            while stack and stack[-1] <= start:
+                stack.pop()
+            if not stack or (nests and stack[-1] >= end):
+                stack.append(end)
+                out.append(lane)
+                break
+        else:
+            if len(lanes) >= MANY:
+                break
+            out.append(len(lanes))
+            lanes.append([end])
+    room = _Room(lanes, nests) if len(out) < len(starts) else None
+    for start, end in zip(starts[len(out) :], ends[len(out) :], strict=True):
+        assert room is not None
         room.pass_to(start)
-        lane = room.first_for(end)
-        room.put(lane, end)
-        out.append(lane)
+        out.append(room.first_for(end))
+        room.put(out[-1], end)
     return out
 
 

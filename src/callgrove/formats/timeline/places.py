@@ -180,7 +180,7 @@ class _Making:
 
     def places(self) -> Places:
         groups: dict[tuple[object, ...], list[int]] = {}
-        for profile in self._tables.profiles.measured.tolist():
+        for profile in sorted(self._tables.profiles.measured.tolist(), key=self._order):
             groups.setdefault(self._process_key(profile), []).append(profile)
         abouts = [self._about(index, own[0]) for index, own in enumerate(groups.values())]
         n = len(self._tables.profiles)
@@ -193,6 +193,15 @@ class _Making:
             out.processes[shown.index] = self._tracks(shown, own, out, real and _fit(tids, at_most_once=True))
             out.process[own] = shown.index
         return out
+
+    def _order(self, profile: int) -> tuple[int, ...]:
+        """Processes by rank, threads by number, streams by device and number; else as they come."""
+        columns = ("rank", "thread", "gpu_device", "gpu_stream")
+        return (
+            int(self._tables.profiles.run[profile]),
+            *(int(self._identity[name][profile]) for name in columns),
+            profile,
+        )
 
     def _process_key(self, profile: int) -> tuple[object, ...]:
         """The place in the system that is a process, or else what the profile's identifiers say."""

@@ -101,7 +101,8 @@ class SliceMaker:
         base = self._places.track[rows["profile"]]
         allocations = rows["kind"] == SpanKind.ALLOC
         if allocations.any():
-            base = np.where(allocations, self._memory_tracks(tracks, base), base)
+            base = base.copy()
+            base[allocations] = self._memory_tracks(tracks, base[allocations])
         if self._options.by_queue:
             base = self._queue_tracks(tracks, rows, base)
         nests = np.array([track.nests for track in tracks.tracks], np.bool_)[base]
