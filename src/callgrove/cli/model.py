@@ -133,7 +133,9 @@ def _save(models: Models, args: argparse.Namespace) -> None:
     from callgrove.modeling.stored import NAME, with_models
 
     study = with_models(models.study, models, NAME)
-    lost = write(study, writer_of(format_for_target(args.save)), Path(args.save), WriteOptions("", args.force))
+    lost = write(
+        study, writer_of(format_for_target(args.save, series=True)), Path(args.save), WriteOptions("", args.force)
+    )
     if n_lost := len(models) - sum(model.name == NAME for model in study.models):
         note(f"lost: {n_lost} series without a model, or with one in pieces over several parameters")
     for loss in lost.losses:

@@ -24,7 +24,9 @@ __all__ = [
     "Entry",
     "checked_dialect",
     "detect",
+    "entry_of",
     "format_for_target",
+    "formats_for_target",
     "load",
     "open_path",
     "open_paths",
@@ -39,6 +41,8 @@ class Entry:
 
     `dialects` are the variants that can be written, the default first; `suffixes` are the endings of target names
     that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one.
+    `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
+    nothing else, so that nobody needs to make a profile of it.
     """
 
     name: str
@@ -47,6 +51,8 @@ class Entry:
     reads: bool = True
     writes: bool = False
     sets: bool = False
+    series: bool = False
+    traces: bool = False
     dialects: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     extra: str = ""
@@ -66,6 +72,7 @@ FORMATS: tuple[Entry, ...] = (
         "HPCToolkit database since 4.0 was released (meta.db)",
         "callgrove.formats.hpctoolkit.release:FORMAT",
         writes=True,
+        suffixes=(".d",),
     ),
     Entry(
         "hpctoolkit-legacy",
@@ -106,6 +113,7 @@ FORMATS: tuple[Entry, ...] = (
         "Extra-P text file (PARAMETER, POINTS, REGION, DATA)",
         "callgrove.formats.extrap.text:FORMAT",
         writes=True,
+        series=True,
         suffixes=(".txt",),
     ),
     Entry(
@@ -113,6 +121,7 @@ FORMATS: tuple[Entry, ...] = (
         "Extra-P TaLPas file (a line per value)",
         "callgrove.formats.extrap.records:TALPAS",
         writes=True,
+        series=True,
         suffixes=(".talpas",),
     ),
     Entry(
@@ -120,6 +129,7 @@ FORMATS: tuple[Entry, ...] = (
         "Extra-P JSON file",
         "callgrove.formats.extrap.json_new:FORMAT",
         writes=True,
+        series=True,
         suffixes=(".json",),
     ),
     Entry(
@@ -127,12 +137,14 @@ FORMATS: tuple[Entry, ...] = (
         "Extra-P JSON file of the older form (ids)",
         "callgrove.formats.extrap.json_old:FORMAT",
         writes=True,
+        series=True,
     ),
     Entry(
         "extrap-jsonl",
         "Extra-P JSON Lines file",
         "callgrove.formats.extrap.records:JSON_LINES",
         writes=True,
+        series=True,
         suffixes=(".jsonl",),
     ),
     Entry(
@@ -140,6 +152,7 @@ FORMATS: tuple[Entry, ...] = (
         "Extra-P experiment with its models (.extra-p)",
         "callgrove.formats.extrap.experiment:FORMAT",
         writes=True,
+        series=True,
         suffixes=(".extra-p",),
     ),
     Entry(
@@ -168,18 +181,21 @@ FORMATS: tuple[Entry, ...] = (
     ),
     Entry("rpd", "RPD database (rocmProfileData, SQLite)", "callgrove.formats.gpu.formats:RPD", sets=True),
     Entry("nsight", "Nsight Systems export (SQLite)", "callgrove.formats.gpu.formats:NSIGHT", sets=True),
+    Entry(
+        "perfetto",
+        "Perfetto trace (protocol buffers)",
+        "callgrove.formats.timeline.perfetto.format:FORMAT",
+        reads=False,
+        writes=True,
+        traces=True,
+        suffixes=(".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz"),
+    ),
 )
 
 
 def load(name: str) -> Format:
     """The format of that name."""
-    entry = next((e for e in FORMATS if e.name == name), None)
-    if entry is None:
-        names = [e.name for e in FORMATS]
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-        raise UsageError(f"there is no format {name!r}; {hint}")
-    return _import(entry)
+    return _import(entry_of(name))
 
 
 def writer_of(name: str) -> Writes | WritesStudies:
@@ -191,13 +207,32 @@ def writer_of(name: str) -> Writes | WritesStudies:
     return format_
 
 
-def format_for_target(target: str | Path) -> str:
-    """The name of the format that the ending of a target's name chooses."""
+def formats_for_target(target: str | Path) -> list[str]:
+    """The names of the formats that the ending of a target's name may mean; there may be one for executions and
+    another one for series."""
     name = Path(target).name
-    for entry in FORMATS:
-        if entry.writes and name.endswith(entry.suffixes or ("\0",)):
-            return entry.name
+    found = [entry.name for entry in FORMATS if entry.writes and name.endswith(entry.suffixes or ("\0",))]
+    if found:
+        return found
     raise UsageError(f"{target}: its ending names no format to write; choose one with --to ('callgrove formats')")
+
+
+def format_for_target(target: str | Path, *, series: bool | None = None) -> str:
+    """The name of the format that the ending of a target's name chooses: among those for series over parameters, among
+    the others, or the first of all."""
+    found = formats_for_target(target)
+    return next((name for name in found if series is None or entry_of(name).series == series), found[0])
+
+
+def entry_of(name: str) -> Entry:
+    """The line of the registry of that name."""
+    entry = next((e for e in FORMATS if e.name == name), None)
+    if entry is None:
+        names = [e.name for e in FORMATS]
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise UsageError(f"there is no format {name!r}; {hint}")
+    return entry
 
 
 def checked_dialect(name: str, dialect: str) -> str:
@@ -220,7 +255,7 @@ def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]
     claims: list[tuple[Format, Match]] = []
     missing: list[str] = []
     for entry in FORMATS:
-        if entry.name in without or (source.more and not entry.sets):
+        if not entry.reads or entry.name in without or (source.more and not entry.sets):
             continue
         try:
             format_ = _import(entry)

@@ -1,0 +1,131 @@
+"""Thousands of messages of one shape at a time, as the rows of a matrix of bytes.
+
+A number of variable length is padded to a fixed one, which decoders accept: every byte but the last has its high bit
+set. All rows are then alike but for some columns:
+
+    0a 22 | 40 tt tt tt tt tt tt tt tt tt | 50 01 | 68 02 | 5a .. 48 01 | 58 uu uu uu uu | 50 nn | 18 c
+
+`Shape` is put together from constants and columns; `rows` fills the matrix; `interleaved` puts rows of several shapes
+into one sequence of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from callgrove.formats.timeline.perfetto.fields import varint
+from callgrove.model.arrays import Array, Ints
+
+__all__ = ["Shape", "interleaved", "width_of"]
+
+Bytes = npt.NDArray[np.uint8]
+WIDEST = 10  # bytes of a number of 64 bits
+
+
+def width_of(largest: int) -> int:
+    """Bytes that numbers up to this one need."""
+    return max(1, -(-(largest & (2**64 - 1)).bit_length() // 7))
+
+
+@dataclass
+class Shape:
+    """Bytes that all rows share, with gaps for columns: (offset, width, values); width 0: eight bytes as they are."""
+
+    constant: bytearray = field(default_factory=bytearray)
+    columns: list[tuple[int, int, Array]] = field(default_factory=list)
+
+    def same(self, data: bytes) -> Shape:
+        self.constant += data
+        return self
+
+    def number(self, values: Array, width: int) -> Shape:
+        """A padded number; values are not negative, or have the width 10."""
+        self.columns.append((len(self.constant), width, values))
+        self.constant += b"\x80" * (width - 1) + b"\0"
+        return self
+
+    def eight(self, values: Array) -> Shape:
+        """Eight bytes: a double, or a number of fixed length."""
+        self.columns.append((len(self.constant), 0, values))
+        self.constant += bytes(8)
+        return self
+
+    def inside(self, tag: bytes, inner: Shape) -> Shape:
+        """A message inside this one."""
+        self.constant += tag + varint(len(inner.constant))
+        shift = len(self.constant)
+        self.columns += [(offset + shift, width, values) for offset, width, values in inner.columns]
+        self.constant += inner.constant
+        return self
+
+    def rows(self, n: int) -> Bytes:
+        """The matrix, n rows of `len(constant)` bytes."""
+        length = len(self.constant)
+        out = np.empty((n, length), np.uint8)
+        out[:] = np.frombuffer(bytes(self.constant), np.uint8)
+        for offset, width, values in self.columns:
+            if width == 0:
+                _column(out, offset, "<u8")[:] = np.ascontiguousarray(values).view(np.uint64)
+            else:
+                _fill(out, offset, width, values.astype(np.uint64, copy=False))
+        return out
+
+
+def _column(rows: Bytes, offset: int, type_: str) -> Array:
+    """Some bytes of every row as numbers."""
+    return np.ndarray((len(rows),), type_, rows, offset, (rows.shape[1],))
+
+
+def _fill(rows: Bytes, offset: int, width: int, values: Array) -> None:
+    if width == 1:
+        rows[:, offset] = values
+        return
+    spread = _spread(values)
+    last = min(width, 8)
+    ends_here = width <= 8
+    spread |= np.uint64(sum(0x80 << 8 * k for k in range(last - 1 if ends_here else last)))
+    for size in (8, 4, 2, 1):
+        if last & size:
+            _column(rows, offset, f"<u{size}")[:] = spread
+            if size < last:
+                spread = spread >> np.uint64(8 * size)
+            offset += size
+            last -= size
+    if width == 9:
+        rows[:, offset] = values >> np.uint64(56)
+    elif width == WIDEST:
+        rows[:, offset] = (values >> np.uint64(56)) & np.uint64(0x7F) | np.uint64(0x80)
+        rows[:, offset + 1] = values >> np.uint64(63)
+
+
+def _spread(values: Array) -> Array:
+    """The lowest 56 bits, seven in each byte: first halves, then quarters, then eighths."""
+    x = values & np.uint64(0x00FFFFFFFFFFFFFF)
+    for low, high, shift in (
+        (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (0x007F007F007F007F, 0x3F803F803F803F80, 1),
+    ):
+        x = (x & np.uint64(low)) | ((x & np.uint64(high)) << np.uint64(shift))
+    return x
+
+
+def interleaved(groups: Sequence[tuple[Ints, Bytes]], n: int) -> Bytes:
+    """Rows of several shapes, (places, rows) each, in the order of their places 0 to n - 1."""
+    if len(groups) == 1:
+        return groups[0][1].reshape(-1)
+    length = np.empty(n, np.int64)
+    for places, rows in groups:
+        length[places] = rows.shape[1]
+    offset = np.cumsum(length) - length
+    out = np.empty(int(length.sum()), np.uint8)
+    for places, rows in groups:
+        size = rows.shape[1]
+        # every place where a row may begin, as one item of its length: they overlap, and only the right ones are used
+        windows = np.ndarray((len(out) - size + 1,), f"V{size}", out, 0, (1,))
+        windows[offset[places]] = rows.reshape(-1).view(f"V{size}")
+    return out

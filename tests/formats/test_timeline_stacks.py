@@ -1,0 +1,145 @@
+"""Samples of call stacks in Perfetto: at every moment the slices of a thread are the stack of its last sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.registry import open_path, writer_of
+from callgrove.formats.timeline.content import Losses
+from callgrove.formats.timeline.places import Process, ProcessTracks, Track, TrackKind
+from callgrove.formats.timeline.source import Annotations
+from callgrove.formats.timeline.stacks import StackSlices
+from callgrove.formats.transfer import write
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces import Samples
+from tests.outside import perfetto_trace
+from tests.outside.perfetto_trace import Slice, Trace
+from tests.outside.trace_processor import processed, troubles
+
+FOLDED = (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
+
+
+def stack_of(experiment: Experiment, context: int) -> list[str]:
+    """Names of functions and loops from the outside in, found one by one."""
+    tree, out = experiment.contexts, []
+    while context >= 0:
+        if tree.kind[context] not in FOLDED:
+            out.append(tree.label(context))
+        context = int(tree.parent[context])
+    return out[::-1]
+
+
+def changes(slices: list[Slice]) -> Iterator[tuple[int, list[str]]]:
+    """(time, stack from then on), from slices alone."""
+    events = sorted(
+        [(one.start, 1, k) for k, one in enumerate(slices)] + [(one.end, 0, k) for k, one in enumerate(slices)]
+    )
+    stack: list[int] = []
+    for time, opens, k in events:
+        if opens and slices[k].end > time:
+            stack.append(k)
+        elif not opens and k in stack:
+            stack.remove(k)
+        yield time, [slices[j].name for j in sorted(stack, key=lambda j: slices[j].depth)]
+
+
+def check_line(experiment: Experiment, profile: int, samples: Samples, slices: list[Slice]) -> None:
+    time, context = samples.time_ns.tolist(), samples.context.tolist()
+    expected = {t: stack_of(experiment, c) for t, c in zip(time[:-1], context[:-1], strict=True)}
+    found = dict(changes(slices))
+    last: list[str] = []
+    for moment in sorted(set(expected) | set(found)):
+        last = found.get(moment, last)
+        if moment in expected:
+            assert last == expected[moment], f"profile {profile} at {moment}"
+
+
+def track_of(trace: Trace, experiment: Experiment, profile: int) -> int:
+    """The track of a profile, by its rank and thread."""
+    ranks, threads = (experiment.profiles.identity_list(name) for name in ("rank", "thread"))
+    own = list(zip(ranks, threads, strict=True))
+    process = experiment.title if ranks[profile] is None else f"rank {ranks[profile]}"
+    again = own[:profile].count(own[profile]) - bool(own[0] == own[profile] and experiment.profiles.is_summary[0])
+    name = f"thread {threads[profile]}" + (f" ({again + 1})" if again else "")
+    return next(uuid for uuid in trace.tracks if trace.path(uuid) == (process, name))
+
+
+DATABASES = (
+    "hpctoolkit-prerelease/mpi4.d",
+    "hpctoolkit-release/pth4.d",
+    "hpctoolkit-prerelease/gxx_s.d",
+    "hpcrun-04.00/mpi4.m",
+)
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_stacks_over_time_are_those_of_the_samples(shared: Path, tmp_path: Path, name: str) -> None:
+    experiment = open_path(shared / "data" / "own" / name)
+    assert isinstance(experiment, Experiment)
+    report = write(experiment, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
+    assert report.losses == []
+    data = (tmp_path / "t.pftrace").read_bytes()
+    trace = perfetto_trace.read(data)
+    lines = {profile: samples for profile, _, samples in experiment.traces.lines() if (samples.context >= 0).any()}
+    assert lines
+    tracks = {profile: track_of(trace, experiment, profile) for profile in lines}
+    assert set(tracks.values()) == {one.track for one in trace.slices}
+    for profile, samples in lines.items():
+        check_line(experiment, profile, samples, [one for one in trace.slices if one.track == tracks[profile]])
+    if name.endswith("gxx_s.d"):
+        return
+    (rows,) = processed(data, "select ts as ts, dur as dur, name as name, depth as depth from slice")
+    assert troubles(data) == {}
+    assert sorted(rows) == sorted((one.start, one.end - one.start, one.name, one.depth) for one in trace.slices)
+
+
+def tree() -> Experiment:
+    """main -> a -> line, main -> a -> b, main -> c, other: with a line that is folded."""
+    builder = ExperimentBuilder("made up")
+    builder.add_profile(ProfileKind.THREAD)
+
+    def context(parent: int, kind: ContextKind, name: str) -> int:
+        return builder.add_context(parent, kind, builder.region(kind, name))
+
+    main = context(-1, ContextKind.FUNCTION, "main")
+    a = context(main, ContextKind.FUNCTION, "a")
+    context(a, ContextKind.LINE, "a.c:3")
+    context(a, ContextKind.FUNCTION, "b")
+    context(main, ContextKind.LOOP, "c")
+    context(-1, ContextKind.FUNCTION, "other")
+    return builder.build()
+
+
+TREE = tree()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-1, len(TREE.contexts) - 1)), max_size=40), st.integers(1, 12))
+def test_pieces_of_a_line_do_not_show(steps: list[tuple[int, int]], piece: int) -> None:
+    """Any line, cut into pieces of any size: the same slices, and every sample's stack."""
+    time = np.cumsum([dt for dt, _ in steps]).astype(np.int64)
+    samples = Samples(time, np.array([c for _, c in steps], np.int32))
+    whole, parts = (list(made(samples, size)) for size in (10**6, piece))
+    assert whole == parts
+    for k in range(len(steps) - 1):
+        if time[k] < time[k + 1]:
+            # slices come from the outside in, so those that are open make up the stack in the order given
+            assert [n for s, e, n in whole if s <= time[k] < e] == stack_of(TREE, int(samples.context[k]))
+
+
+def made(samples: Samples, piece: int) -> Iterator[tuple[int, int, str]]:
+    tracks = ProcessTracks(Process(0, "p", 1), [Track(0, TrackKind.PROCESS, "p")])
+    maker = StackSlices(TREE.contexts, Annotations.DEFAULT, Losses())
+    for slices in maker.of(tracks, 1, samples, piece):
+        columns = (slices.start_ns.tolist(), slices.end_ns.tolist(), slices.name.index.tolist())
+        for start, end, name in zip(*columns, strict=True):
+            yield start, end, slices.name.all[name]

@@ -1,0 +1,1 @@
+"""Programs and decoders of others, and small ones of our own, that read what callgrove writes."""
