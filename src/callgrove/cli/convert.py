@@ -3,42 +3,99 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_study_input
+from callgrove.cli.options import add_execution, add_study_input, engine_for
 from callgrove.cli.selecting import add_cutting, cut, is_cut
+
+if TYPE_CHECKING:
+    from callgrove.execute import Workers
+    from callgrove.formats.interface import Progress, WriteOptions
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.study import Study
+
+ANNOTATIONS = ("default", "none", "all")
+TRACK_NAMES = ("plain", "rocpd")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
-    parser.add_argument("target", metavar="OUT", help="the file or folder to write")
+    parser.add_argument("target", metavar="OUT", help="the file or folder to write; - is stdout, for traces")
     parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
     parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
     add_cutting(parser)
+    add_trace_options(parser)
+    add_execution(parser)
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    """How traces for viewers are written."""
+    group = parser.add_argument_group("traces for viewers")
+    group.add_argument(
+        "--annotations", choices=ANNOTATIONS, default=ANNOTATIONS[0], help="how much slices say about themselves"
+    )
+    group.add_argument(
+        "--track-names",
+        choices=TRACK_NAMES,
+        default=TRACK_NAMES[0],
+        help="how tracks are called: plainly, or as rocprofv3's own converter calls them",
+    )
+    group.add_argument("--group-by-queue", action="store_true", help="operations on queues instead of streams")
+    group.add_argument("--real-pids", action="store_true", help="process ids as they were, even if two are equal")
+    group.add_argument(
+        "--keep-partial", action="store_true", help="keep what was written before an interruption, as OUT.part"
+    )
+
+
+def write_options(args: argparse.Namespace, dialect: str, progress: Progress, workers: Workers) -> WriteOptions:
+    from callgrove.formats.interface import WriteOptions
+
+    return WriteOptions(
+        dialect,
+        args.force,
+        progress,
+        annotations=args.annotations,
+        track_names=args.track_names,
+        real_pids=args.real_pids,
+        by_queue=args.group_by_queue,
+        keep_partial=args.keep_partial,
+        workers=workers,
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """What the target cannot hold is said on stderr, one line each."""
-    from pathlib import Path
+    from callgrove.cli.opening import inputs
+    from callgrove.execute import executor
+    from callgrove.formats.registry import formats_for_target
 
+    names = [args.to] if args.to else formats_for_target(args.target)
+    with executor(engine_for(args, inputs(args))) as workers:
+        return convert(args, names, workers)
+
+
+def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int:
+    """Write the input of a verb in one of some formats: for series over parameters, or for executions."""
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import as_study, inputs, named, open_any
+    from callgrove.cli.opening import as_study, named
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult, UsageError
-    from callgrove.formats.interface import WriteOptions, Writes
-    from callgrove.formats.registry import checked_dialect, format_for_target, writer_of
+    from callgrove.formats.interface import Writes
+    from callgrove.formats.registry import checked_dialect, entry_of, writer_of
     from callgrove.formats.transfer import write
     from callgrove.model.experiment import Experiment
 
-    name, target = args.to or format_for_target(args.target), Path(args.target)
+    for name in names:
+        writer_of(name)
+        checked_dialect(name, args.dialect if len(names) == 1 else "")
+    refuse_input(args)
+    args.workers = workers
+    args.fold = not all(entry_of(name).traces for name in names)
+    opened = _opened(args, names)
+    name = _chosen(opened, names)
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
-    where = target.resolve()
-    for source in (Path(path).resolve() for path in inputs(args)):
-        if where.is_relative_to(source) or source.is_relative_to(where):
-            raise UsageError(
-                f"{args.target}: is the input itself or a part of it, which is never modified; name another OUT"
-            )
-    opened = open_any(args)
     if isinstance(opened, Experiment):
         opened = cut(opened, args)
     elif is_cut(args):
@@ -48,9 +105,52 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(format_, Writes):  # it holds series: an experiment with runs becomes them
         opened = as_study(opened, args)
     with progress() as report:
-        lost = write(opened, format_, target, WriteOptions(dialect, args.force, report))
+        lost = write(opened, format_, Path(args.target), write_options(args, dialect, report, workers))
     for loss in lost.losses:
         note(f"lost: {loss}")
     if isinstance(opened, Experiment) and opened.values.problems and args.strict:
         raise IncompleteResult(f"{args.target}: was written without what is damaged in {named(args)}")
     return 0
+
+
+def refuse_input(args: argparse.Namespace) -> None:
+    """The target must not be the input, or a part of it."""
+    from callgrove.cli.opening import inputs
+    from callgrove.errors import UsageError
+
+    if args.target == "-":
+        return
+    where = Path(args.target).resolve()
+    for source in (Path(path).resolve() for path in inputs(args)):
+        if where.is_relative_to(source) or source.is_relative_to(where):
+            raise UsageError(
+                f"{args.target}: is the input itself or a part of it, which is never modified; name another OUT"
+            )
+
+
+def _opened(args: argparse.Namespace, names: list[str]) -> Experiment | Study:
+    """Where a name's ending stands for traces and for series, only runs with parameters need a profile."""
+    from callgrove.cli.opening import open_any
+    from callgrove.formats.registry import entry_of
+    from callgrove.model.experiment import Experiment
+
+    ambiguous = len({entry_of(name).series for name in names}) > 1 and any(entry_of(name).traces for name in names)
+    args.fold = args.fold and not ambiguous
+    opened = open_any(args)
+    if ambiguous and isinstance(opened, Experiment) and _has_points(opened):
+        args.fold = True
+        opened = open_any(args)
+    return opened
+
+
+def _has_points(experiment: Experiment) -> bool:
+    return any(run.parameters for run in experiment.runs)
+
+
+def _chosen(opened: Experiment | Study, names: list[str]) -> str:
+    """Of several formats that an ending may mean, the one for series where the input has some."""
+    from callgrove.formats.registry import entry_of
+    from callgrove.model.study import Study
+
+    series = isinstance(opened, Study) or _has_points(opened)
+    return next((name for name in names if entry_of(name).series == series), names[0])

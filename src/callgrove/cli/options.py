@@ -15,6 +15,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.output import emit
@@ -36,6 +37,7 @@ __all__ = [
     "add_table_output",
     "emit",
     "engine",
+    "engine_for",
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
@@ -230,6 +232,30 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
     group.add_argument("--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is there")
+
+
+WORTH_PROCESSES = 256 << 20  # bytes of input for which starting more processes pays off
+
+
+def engine_for(args: argparse.Namespace, paths: Sequence[str]) -> Engine:
+    """What `add_execution` was told; without a word, one process where the input is small."""
+    from callgrove.execute import Engine
+
+    asked = engine(args)
+    if asked != Engine() or sum(map(_size, paths)) >= WORTH_PROCESSES:
+        return asked
+    return Engine(jobs=1)
+
+
+def _size(path: str) -> int:
+    """Bytes of a file, or of the files in a folder; nothing of what is not there."""
+    found = Path(path)
+    try:
+        if not found.is_dir():
+            return found.stat().st_size
+        return sum(inside.stat().st_size for inside in found.rglob("*") if inside.is_file())
+    except OSError:
+        return 0
 
 
 def engine(args: argparse.Namespace) -> Engine:

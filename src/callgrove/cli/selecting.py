@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import IntSet
+from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from callgrove.model.experiment import Experiment
+    from callgrove.model.selected_traces import SpanChoice
     from callgrove.model.traces import Window
 
 __all__ = ["TimeWindow", "add_cutting", "cut", "is_cut"]
 
+KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync")  # SpanKind's words
 _TIME = re.compile(r"(?P<number>\d{1,19}(?:\.\d{1,19})?)(?P<unit>ns|us|ms|s|%)?|@(?P<absolute>\d{1,19})", re.ASCII)
 _NS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
@@ -75,14 +78,36 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
         type=TimeWindow.parse,
         help="of traces, only this time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
     )
+    for side, word in (("start", "from the first"), ("end", "until the last")):
+        group.add_argument(
+            f"--{side}-marker", metavar="NAME", default="", help=f"of traces, {word} marker of that name"
+        )
+    kinds = ", ".join(KINDS)
+    group.add_argument("--kind", metavar="LIST", type=_kinds, help=f"only spans of these kinds: {kinds}")
+    group.add_argument(
+        "--category",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only spans of this category, like HIP or HIP_RUNTIME_API; may be repeated",
+    )
     group.add_argument(
         "--keep-contexts", action="store_true", help="keep contexts that the selection has nothing to say about"
     )
 
 
+def _kinds(text: str) -> list[str]:
+    names = [name.strip().lower() for name in text.split(",")]
+    for name in names:
+        if name not in KINDS:
+            raise argparse.ArgumentTypeError(f"{name!r} is no kind of span; there are {', '.join(KINDS)}")
+    return names
+
+
 def is_cut(args: argparse.Namespace) -> bool:
     """Was any part asked for?"""
-    return bool(args.metric or args.rank or args.thread or args.no_traces or args.window)
+    times = args.window or args.start_marker or args.end_marker
+    return bool(args.metric or args.rank or args.thread or args.no_traces or times or args.kind or args.category)
 
 
 def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
@@ -91,15 +116,18 @@ def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     from callgrove.cli.messages import note
     from callgrove.model.selection import select
 
+    if args.no_traces and (args.kind or args.category or args.start_marker or args.end_marker):
+        raise UsageError("--no-traces leaves all traces out; choose a part of them, or none")
     if not is_cut(args):
         return experiment
     part = select(
         experiment,
         profiles=select_profiles(experiment, args.rank, args.thread),
         metrics=list(_named(experiment, args.metric)) or None,
-        window=_window(experiment, args.window) if args.window else None,
+        window=_window(experiment, args),
         traces=not args.no_traces,
         drop_unused=not args.keep_contexts,
+        spans=_choice(args),
     )
     counts = (
         ("profiles", len(part.profiles.measured), len(experiment.profiles.measured)),
@@ -120,16 +148,30 @@ def _named(experiment: Experiment, asked: list[str]) -> Iterator[str]:
             yield experiment.metrics.resolve(name.strip())
 
 
-def _window(experiment: Experiment, asked: TimeWindow) -> Window:
-    from callgrove.errors import UsageError
+def _choice(args: argparse.Namespace) -> SpanChoice:
+    from callgrove.model.selected_traces import SpanChoice
+    from callgrove.model.traces import SpanKind
+
+    kinds = None if args.kind is None else frozenset(SpanKind[name.upper()] for name in args.kind)
+    return SpanChoice(kinds, frozenset(args.category) or None)
+
+
+def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
+    from callgrove.analysis.summary import marker_window
     from callgrove.model.selection import time_span
     from callgrove.render.units import duration_ns
 
+    asked: TimeWindow | None = args.window
+    if not (asked or args.start_marker or args.end_marker):
+        return None
+    words = f"--window {asked}" if asked else "a window from marker to marker"
     span = time_span(experiment.traces)
     if span is None:
-        raise UsageError(f"{experiment.path}: has no traces, so --window {asked} selects nothing; leave it out")
-    found = asked.of(span)
+        raise UsageError(f"{experiment.path}: has no traces, so {words} selects nothing; leave it out")
+    found = (asked or TimeWindow("", "")).of(span)
+    if args.start_marker or args.end_marker:
+        found = marker_window(experiment, args.start_marker, args.end_marker, found)
     if found[0] >= found[1] or found[1] <= span[0] or found[0] > span[1]:
         lasts = duration_ns(span[1] - span[0])
-        raise UsageError(f"{experiment.path}: --window {asked} is empty; the traces last {lasts} from {span[0]} on")
+        raise UsageError(f"{experiment.path}: {words} is empty; the traces last {lasts} from {span[0]} on")
     return found

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_table_output, engine
+from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_table_output, engine_for
 from callgrove.cli.output import emit, emit_each
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary import Summary
-    from callgrove.execute import Engine
     from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
     from callgrove.model.traces import Window
@@ -22,7 +20,6 @@ SECTIONS = (
 )
 DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
 MODES = ("inside", "touch", "clip")
-WORTH_PROCESSES = 256 << 20  # bytes of input for which starting more processes pays off
 FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
 
@@ -59,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.cli.opening import open_experiment, said_damage, said_everything
     from callgrove.execute import executor
 
-    with executor(_engine(args)) as workers:
+    with executor(engine_for(args, args.paths)) as workers:
         args.workers = workers
         experiment = open_experiment(args)
         found = summarise(
@@ -81,27 +78,6 @@ def run(args: argparse.Namespace) -> int:
     for text in _quality(found):
         note(text)
     return said_everything(experiment, args)
-
-
-def _engine(args: argparse.Namespace) -> Engine:
-    """What was asked for; without a word, one process where the input is small."""
-    from callgrove.execute import Engine
-
-    asked = engine(args)
-    if asked != Engine() or sum(map(_size, args.paths)) >= WORTH_PROCESSES:
-        return asked
-    return Engine(jobs=1)
-
-
-def _size(path: str) -> int:
-    """Bytes of a file, or of the files in a folder; nothing of what is not there."""
-    found = Path(path)
-    try:
-        if not found.is_dir():
-            return found.stat().st_size
-        return sum(inside.stat().st_size for inside in found.rglob("*") if inside.is_file())
-    except OSError:
-        return 0
 
 
 def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import CallgroveError
-from callgrove.model.arrays import ABSENT, Ids, Ints
-from callgrove.model.traces import SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, Traces, Window
+from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
+from callgrove.model.traces import SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, SpanKind, Traces, Window
 
-__all__ = ["SelectedSamples", "SelectedSpans"]
+__all__ = ["ALL_SPANS", "SelectedSamples", "SelectedSpans", "SpanChoice"]
 
 
 def narrowed(window: Window | None, inner: Window | None) -> Window | None:
@@ -53,11 +54,46 @@ class SelectedSamples:
         return Samples(time_ns, self._contexts[found.context])
 
 
-class SelectedSpans:
-    """Spans of some profiles that reach into a window, numbered anew."""
+@dataclass(frozen=True)
+class SpanChoice:
+    """Which spans: of some kinds, and of some categories; None is all. A category is named in full or by its first
+    words: HIP stands for HIP_RUNTIME_API as well. Case does not matter."""
 
-    def __init__(self, backend: SpanBackend, profiles: Ids, contexts: Ids, window: Window | None) -> None:
-        self._backend, self._window, self._profiles = backend, window, profiles
+    kinds: frozenset[SpanKind] | None = None
+    categories: frozenset[str] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it looks at."""
+        return (*(("kind",) if self.kinds is not None else ()), *(("category",) if self.categories is not None else ()))
+
+    def of(self, chunk: SpanChunk, strings: Sequence[str]) -> Bools | None:
+        """The chosen ones of a chunk; None: all."""
+        chosen: Bools | None = None
+        if self.kinds is not None:
+            chosen = np.isin(chunk["kind"], sorted(self.kinds))
+        if self.categories is not None:
+            different, number = np.unique(chunk["category"], return_inverse=True)
+            wanted = np.array([k >= 0 and self._names(strings[k]) for k in different.tolist()], np.bool_)
+            named = wanted[number.reshape(-1)]
+            chosen = named if chosen is None else chosen & named
+        return chosen
+
+    def _names(self, category: str) -> bool:
+        words = category.lower()
+        return any(words == name or words.startswith(f"{name}_") for name in map(str.lower, self.categories or ()))
+
+
+ALL_SPANS = SpanChoice()
+
+
+class SelectedSpans:
+    """Spans of some profiles that reach into a window, of some kinds and categories, numbered anew."""
+
+    def __init__(
+        self, backend: SpanBackend, profiles: Ids, contexts: Ids, window: Window | None, choice: SpanChoice = ALL_SPANS
+    ) -> None:
+        self._backend, self._window, self._profiles, self._choice = backend, window, profiles, choice
         self._contexts = np.append(contexts, np.int32(ABSENT))
         self._chosen = np.flatnonzero(profiles >= 0)
 
@@ -65,10 +101,21 @@ class SelectedSpans:
     def strings(self) -> Sequence[str]:
         return self._backend.strings
 
+    def _read(self, columns: Sequence[str], window: Window | None, profiles: Ints) -> Iterator[SpanChunk]:
+        """The chosen spans, with their old numbers."""
+        asked = (*columns, *(name for name in self._choice.columns if name not in columns))
+        for chunk in self._backend.chunks(asked, window, profiles):
+            chosen = self._choice.of(chunk, self._backend.strings)
+            kept = {name: chunk[name] for name in ("span", *columns)}
+            if chosen is not None:
+                kept = {name: column[chosen] for name, column in kept.items()}
+            if len(kept["span"]):
+                yield kept
+
     @cached_property
     def _kept(self) -> Ints:
         """The old numbers of the spans that were kept, ascending."""
-        chunks = self._backend.chunks(("profile",), self._window, self._chosen)
+        chunks = self._read(("profile",), self._window, self._chosen)
         return np.concatenate([np.empty(0, np.int64), *(chunk["span"] for chunk in chunks)])
 
     def count(self) -> int:
@@ -77,7 +124,7 @@ class SelectedSpans:
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         wanted = self._chosen if profiles is None else np.flatnonzero(np.isin(self._profiles, profiles))
         wanted = wanted[self._profiles[wanted] >= 0]
-        for chunk in self._backend.chunks(columns, narrowed(self._window, window), wanted):
+        for chunk in self._read(columns, narrowed(self._window, window), wanted):
             found = {**chunk, "span": np.searchsorted(self._kept, chunk["span"])}
             if "profile" in found:
                 found["profile"] = self._profiles[chunk["profile"]]

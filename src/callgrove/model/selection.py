@@ -8,6 +8,7 @@ Nothing that is not selected is read. Ids are dense again, in the old order; `so
     metrics    all scopes and statistics of the quantities named; columns whose formula needs another one are left out
     window     [start, end) of traces, in ns; values are of the whole run and stay. The sample before the window says
                what was going on when it begins: it is moved to the beginning. Spans that reach into it stay whole
+    spans      of some kinds or categories only
     unused     contexts without a selected value or sample at or below them can be left out, which reads all of these
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -26,7 +28,7 @@ from callgrove.model.experiment import Experiment, Sources
 from callgrove.model.formulas import FormulaError, parse
 from callgrove.model.metrics import Column, Metrics
 from callgrove.model.orders import combine_upwards, subtree_ends
-from callgrove.model.selected_traces import SelectedSamples, SelectedSpans
+from callgrove.model.selected_traces import ALL_SPANS, SelectedSamples, SelectedSpans, SpanChoice
 from callgrove.model.system import System
 from callgrove.model.traces import Counters, Traces, Window
 from callgrove.model.values import Values
@@ -42,6 +44,7 @@ def select(
     window: Window | None = None,
     traces: bool = True,
     drop_unused: bool = False,
+    spans: SpanChoice = ALL_SPANS,
 ) -> Experiment:
     """The part of an experiment that was asked for; None is everything."""
     kept = np.arange(len(experiment.profiles)) if profiles is None else np.unique(profiles)
@@ -51,7 +54,7 @@ def select(
             raise UsageError(f"{experiment.path}: no profile was selected")
     rows = _metric_rows(experiment, metrics, has_summary=bool(experiment.profiles.is_summary[kept].any()))
     shown = experiment.traces if traces else Traces()
-    cut = _Cut(experiment, kept, rows, window, replace(shown, time_range=_range(shown, window)))
+    cut = _Cut(experiment, kept, rows, window, replace(shown, time_range=_range(shown, window)), spans)
     contexts = cut.used_contexts() if drop_unused else np.arange(len(experiment.contexts))
     return cut.build(contexts)
 
@@ -105,7 +108,16 @@ def _renumbered(kept: Ints, n: int) -> Ids:
 class _Cut:
     """What was kept of an experiment, while the part is being made."""
 
-    def __init__(self, whole: Experiment, profiles: Ints, rows: Ints, window: Window | None, traces: Traces) -> None:
+    def __init__(
+        self,
+        whole: Experiment,
+        profiles: Ints,
+        rows: Ints,
+        window: Window | None,
+        traces: Traces,
+        spans: SpanChoice,
+    ) -> None:
+        self.spans = spans
         self.whole, self.kept_profiles, self.kept_rows, self.window, self.traces = whole, profiles, rows, window, traces
         self.new_profile = _renumbered(profiles, len(whole.profiles))
         self.new_row = _renumbered(rows, len(whole.metrics))
@@ -114,6 +126,8 @@ class _Cut:
         """Contexts with a selected value or sample, all above them, and those that contain their cost."""
         tree = self.whole.contexts
         used = np.zeros(len(tree), np.bool_)
+        if not len(tree):
+            return np.empty(0, np.int64)
         if len(self.kept_rows):
             for block in self.whole.values.blocks(self.kept_profiles, self.kept_rows):
                 used[block.triples().context] = True
@@ -180,17 +194,35 @@ class _Cut:
         if old.samples is not None:
             samples = SelectedSamples(old.samples, self.new_profile, self.new_row, new_context, self.window)
         if old.spans_backend is not None:
-            spans = SelectedSpans(old.spans_backend, self.new_profile, new_context, self.window)
+            spans = SelectedSpans(old.spans_backend, self.new_profile, new_context, self.window, self.spans)
         if old.counters is not None:
-            counters = self._counters(old.counters)
-        return Traces(samples, spans, counters, old.time_range)
+            counters = _counters_of(old.counters, self.new_profile, self.window)
+        split = None if old.split is None else self._part
+        return Traces(samples, spans, counters, old.time_range, split)
 
-    def _counters(self, counters: Counters) -> Counters:
-        kept: Bools = self.new_profile[counters.profile] >= 0
-        if self.window is not None:
-            kept &= (counters.time_ns >= self.window[0]) & (counters.time_ns < self.window[1])
-        profile, time_ns = self.new_profile[counters.profile[kept]], counters.time_ns[kept]
-        return replace(counters, profile=profile, name=counters.name[kept], time_ns=time_ns, value=counters.value[kept])
+    def _part(self, number: int) -> Traces:
+        """What was kept of one part, by itself."""
+        assert self.traces.split is not None
+        alone, profiles = self.traces.split(number), self.traces.parts()[number]
+        own = _renumbered(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
+        spans = None
+        if alone.spans_backend is not None:
+            spans = SelectedSpans(alone.spans_backend, own, np.empty(0, np.int32), self.window, self.spans)
+        return Traces(None, spans, partial(_some_counters, alone, own, self.window))
+
+
+def _counters_of(counters: Counters, profiles: Ids, window: Window | None) -> Counters:
+    """Those of some profiles in a window; `profiles` gives the new number of an old one, or -1."""
+    kept: Bools = profiles[counters.profile] >= 0
+    if window is not None:
+        kept &= (counters.time_ns >= window[0]) & (counters.time_ns < window[1])
+    profile, time_ns = profiles[counters.profile[kept]], counters.time_ns[kept]
+    return replace(counters, profile=profile, name=counters.name[kept], time_ns=time_ns, value=counters.value[kept])
+
+
+def _some_counters(traces: Traces, profiles: Ids, window: Window | None) -> Counters | None:
+    counters = traces.counters
+    return None if counters is None else _counters_of(counters, profiles, window)
 
 
 def _closed(used: Bools, tree: ContextTree) -> Bools:
