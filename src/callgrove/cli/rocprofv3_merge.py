@@ -1,0 +1,74 @@
+"""`rocprofv3-merge`: databases of many processes as one trace, spelt as rocprofv3's users expect it.
+
+    rocprofv3-merge --output-format pftrace --out run.pftrace --in results-1000.db results-1001.db
+
+It is `callgrove convert` with other words, and takes the options of its traces as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from callgrove.cli.messages import exit_code_of, note, settle_stdout
+from callgrove.cli.parser import Parser
+
+__all__ = ["main"]
+
+FORMATS = {"pftrace": "perfetto", "json": "chrome-json", "csv": "rocprof-csv", "otf2": "otf2"}
+IGNORED = (
+    "--perfetto-backend",
+    "--perfetto-buffer-size",
+    "--perfetto-buffer-fill-policy",
+    "--perfetto-shmem-size-hint",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and gives its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    try:
+        code = _run([word for word in arguments if word != "--debug"])
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        code = exit_code_of(error, debug=debug)
+        settle_stdout()
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    from callgrove.cli.convert import add_trace_options, convert
+    from callgrove.cli.options import add_execution, add_salvage, engine_for
+    from callgrove.cli.selecting import add_cutting
+    from callgrove.execute import executor
+
+    parser = Parser("rocprofv3-merge", "databases of many processes as one trace")
+    parser.add_argument(
+        "--in", dest="paths", metavar="DB", nargs="+", required=True, help="databases, or folders of them"
+    )
+    parser.add_argument("--out", dest="target", metavar="OUT", required=True, help="the file or folder to write")
+    parser.add_argument("--output-format", choices=FORMATS, required=True, help="what to write")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument("--rank-env", metavar="NAME", default="", help="the environment variable that holds the rank")
+    parser.add_argument("--strict", action="store_true", help="refuse what is damaged instead of warning")
+    add_salvage(parser)
+    add_cutting(parser)
+    add_trace_options(parser)
+    add_execution(parser)
+    for word in IGNORED:
+        parser.add_argument(word, metavar="X", help="accepted and ignored: nothing is buffered, so nothing is dropped")
+    try:
+        args = parser.read(arguments)
+    except SystemExit:  # argparse has printed the help
+        return 0
+    args.dialect, args.from_format, args.scaling, args.study_scope = "", None, None, "exclusive"
+    for word in IGNORED:
+        if getattr(args, word.removeprefix("--").replace("-", "_")) is not None:
+            note(f"{word}: is ignored, as nothing is kept in buffers that could run full")
+    with executor(engine_for(args, args.paths)) as workers:
+        return convert(args, [FORMATS[args.output_format]], workers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
