@@ -4,7 +4,8 @@
     tables[0]                            rows as tuples
 
 Name every column differently: of two columns of one name the first is given twice. Files that are wrong load without an
-error, so tests compare counts, names, times and depths with the source, and look at `troubles`.
+error, so tests compare counts, names, times and depths with the source; what the processor itself has counted as
+trouble fails the test.
 """
 
 from __future__ import annotations
@@ -54,7 +55,13 @@ def _missing(what: str) -> NoReturn:
 
 
 def processed(trace: bytes, *queries: str) -> list[list[Row]]:
-    """The rows of each query over a trace."""
+    """The rows of each query over a trace, which must be sound."""
+    *results, said = _processed(trace, *queries, "select name as n, value as v from stats where value > 0")
+    assert {name: value for name, value in said if name in TROUBLES} == {}
+    return results
+
+
+def _processed(trace: bytes, *queries: str) -> list[list[Row]]:
     if not _node():
         _missing("node")
     bundle = _interface()
@@ -77,12 +84,6 @@ def processed(trace: bytes, *queries: str) -> list[list[Row]]:
             n_done += replies[n_done].add(decoded(result))
     assert n_done == len(queries), run.stderr.decode(errors="replace")[-2000:]
     return [reply.rows for reply in replies]
-
-
-def troubles(trace: bytes) -> dict[str, int]:
-    """What the processor has to say against a trace; empty is good."""
-    (rows,) = processed(trace, "select name as n, value as v from stats where value > 0")
-    return {str(name): int(str(value)) for name, value in rows if name in TROUBLES}
 
 
 def _requests(trace: bytes, queries: Sequence[str]) -> Iterator[bytes]:
