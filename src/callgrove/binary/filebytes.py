@@ -120,6 +120,12 @@ class FileBytes:
         """The last `size` bytes, or all of a shorter file."""
         return bytes(self._buffer[max(0, self.size - size) :])
 
+    def forget(self) -> None:
+        """Give mapped pages back to the system's cache, from which they are mapped again when they are looked at: they
+        would count as memory of this process."""
+        if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._buffer.madvise(mmap.MADV_DONTNEED)
+
     @property
     def is_mapped(self) -> bool:
         """Does it hold the file open? What was read at once is in memory, whatever becomes of the file."""

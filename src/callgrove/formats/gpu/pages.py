@@ -143,6 +143,7 @@ class Pages:
     """The pages of one file."""
 
     def __init__(self, file: FileBytes) -> None:
+        self.file = file
         try:
             head = file.copy(0, 100, "SQLite header")
             page_size = int.from_bytes(head[16:18], "big")
@@ -165,6 +166,16 @@ class Pages:
             raise Unusual("a page outside of the file")
         return (pages - 1) * self.size
 
+    def _headers(self, pages: Ints) -> tuple[Ints, Ints, Ints]:
+        """The same of any number of pages, without having all of them mapped at once."""
+        most = max(1, BATCH_BYTES // self.size)
+        parts = []
+        for first in range(0, max(len(pages), 1), most):
+            parts.append(self._header(pages[first : first + most]))
+            self.file.forget()
+        at, kind, n_cells = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return at, kind, n_cells
+
     def _header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
         """Where the b-tree part of pages begins, its kind, and the number of cells."""
         at = self._begin(pages) + np.where(pages == 1, 100, 0)
@@ -183,7 +194,7 @@ class Pages:
         pages, last = np.array([root], np.int64), np.array([LAST_ROWID], np.int64)
         visited = 1
         for _ in range(DEEPEST):
-            at, kind, n_cells = self._header(pages)
+            at, kind, n_cells = self._headers(pages)
             if (kind == LEAF).all():
                 if (last[1:] <= last[:-1]).any():
                     raise Unusual("row ids that do not rise")
@@ -224,7 +235,7 @@ class Pages:
     # -- the rows ----------------------------------------------------------------------------------------------------
 
     def n_rows(self, leaves: Leaves) -> int:
-        return int(self._header(leaves.page)[2].sum())
+        return int(self._headers(leaves.page)[2].sum())
 
     def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
         """The rows of leaf pages, some pages at a time."""

@@ -38,7 +38,7 @@ METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
 LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
-MOST_KEPT = 1 << 22  # rows of the event table
+MOST_KEPT = 1 << 18  # rows of the event table
 KIND_OF_CATEGORY = {  # by the word before the first underscore
     "HIP": SpanKind.API,
     "HSA": SpanKind.API,

@@ -263,6 +263,7 @@ class SqliteFile:
                 for rows in self._page_rows(table, columns, between, unlike):
                     yield self._page_cells(table, columns, rows)
                     last = int(rows.rowid[-1])
+                    self._from_pages.file.forget()
             except Unusual:
                 if last is not None:
                     low, high = between or (-(2**63), 2**63 - 1)

@@ -24,7 +24,14 @@ CALLS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
 OPERATIONS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 AGAIN = ("profile", "kind", "correlation", "start_ns")  # columns of the second pass
 FLOW, LAUNCHED, N_LAUNCHED = "flow", "launched", "n_launched"  # columns that are added to chunks
-NONE = np.empty(0, np.int64)
+NONE, NOTHING = np.empty(0, np.int64), np.empty(0, np.int32)  # the second one has no effect on wider types
+PIECE = 1 << 16
+
+
+def _narrow(correlation: Array) -> Array:
+    """In four bytes where they fit."""
+    fits = not len(correlation) or (int(correlation.max()) < 2**31 and int(correlation.min()) >= ABSENT)
+    return correlation.astype(np.int32 if fits else np.int64)
 
 
 class Launches:
@@ -42,8 +49,8 @@ class Launches:
             kind, correlation = chunk["kind"][rows], chunk["correlation"][rows]
             linked = correlation != ABSENT
             out[rows[np.isin(kind, OPERATIONS)]] = own.count(int(np.isin(kind, OPERATIONS).sum()))
-            own.operations.append(correlation[np.isin(kind, OPERATIONS)])
-            own.calls.append(correlation[np.isin(kind, CALLS) & linked])
+            own.operations.append(_narrow(correlation[np.isin(kind, OPERATIONS)]))
+            own.calls.append(_narrow(correlation[np.isin(kind, CALLS) & linked]))
         return out
 
     def finish(self, again: Callable[[], Iterator[SpanChunk]]) -> None:
@@ -65,7 +72,7 @@ class Launches:
         if own is None or not len(own.key):
             absent = np.full(len(operation), ABSENT, np.int64)
             return {FLOW: absent, LAUNCHED: absent, N_LAUNCHED: np.zeros(len(operation), np.int64)}
-        flow = np.where(operation >= 0, np.append(own.rank, ABSENT)[operation], ABSENT)
+        flow = np.where(operation >= 0, own.rank[np.maximum(operation, 0)], ABSENT).astype(np.int64)
         first, n = np.full(len(flow), ABSENT, np.int64), np.zeros(len(flow), np.int64)
         calls = np.flatnonzero(np.isin(chunk["kind"], CALLS) & (chunk["correlation"] != ABSENT))
         first[calls], n[calls] = own.launched(chunk["correlation"][calls], chunk["span"][calls])
@@ -87,7 +94,9 @@ class _ProcessLaunches:
     def __init__(self) -> None:
         self.operations: list[Array] = []
         self.calls: list[Array] = []
-        self.key = self.rank = self.ambiguous = NONE
+        self.key: Array = NONE
+        self.rank: Array = NONE
+        self.ambiguous: Array = NONE
         self._n = 0
         self._again: list[SpanChunk] = []
         self._calls = self._first = self._many = NONE  # of ambiguous correlations: spans of calls and their launches
@@ -97,24 +106,32 @@ class _ProcessLaunches:
         return np.arange(self._n - n, self._n)
 
     def finish(self) -> None:
-        correlation = np.concatenate([NONE, *self.operations])
-        self.operations = []
-        order = np.argsort(correlation, kind="stable")
-        self.key = correlation[order]
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        calls = np.sort(np.concatenate([NONE, *self.calls]))
-        self.calls = []
-        place = np.searchsorted(calls, self.key)
-        called = np.append(calls, ABSENT)[place] == self.key
-        twice = np.append(calls, ABSENT)[np.minimum(place + 1, len(calls))] == self.key
-        self.ambiguous = np.unique(self.key[called & twice & (self.key != ABSENT)])
-        rank[order[~called | (self.key == ABSENT)]] = ABSENT
-        self.rank = rank
+        self.key, self.operations = np.concatenate([NOTHING, *self.operations]), []
+        in_order = bool((self.key[1:] >= self.key[:-1]).all())  # as they are where calls come by start
+        order = None if in_order else np.argsort(self.key, kind="stable")
+        self.key = self.key if order is None else self.key[order]
+        n = len(self.key)
+        self.rank = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+        if order is not None:
+            self.rank[order] = np.arange(n)
+        calls, self.calls = np.concatenate([NOTHING, *self.calls]).astype(self.key.dtype, copy=False), []
+        calls.sort()
+        ambiguous = []
+        for first in range(0, n, PIECE):
+            key = self.key[first : first + PIECE]
+            n_calls = np.searchsorted(calls, key, side="right") - np.searchsorted(calls, key, side="left")
+            n_calls[key == ABSENT] = 0
+            alone = first + np.flatnonzero(n_calls == 0)
+            self.rank[alone if order is None else order[alone]] = ABSENT
+            ambiguous.append(np.unique(key[n_calls > 1]))
+        self.ambiguous = np.unique(np.concatenate([NOTHING, *ambiguous]))
 
     def launched(self, correlation: Ints, span: Ints) -> tuple[Ints, Ints]:
-        first, last = (np.searchsorted(self.key, correlation, side=side) for side in ("left", "right"))
-        n = last - first
+        known = np.iinfo(self.key.dtype)
+        inside = (correlation >= 0) & (correlation <= known.max)
+        asked = np.where(inside, correlation, 0).astype(self.key.dtype)  # or else all keys would be made wider
+        first, last = (np.searchsorted(self.key, asked, side=side) for side in ("left", "right"))
+        n = np.where(inside, last - first, 0)
         if len(self.ambiguous):
             rows = np.flatnonzero(np.isin(correlation, self.ambiguous))
             place = np.minimum(np.searchsorted(self._calls, span[rows]), max(len(self._calls) - 1, 0))
