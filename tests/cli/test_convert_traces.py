@@ -21,6 +21,7 @@ from callgrove.cli.rocprofv3_merge import main as merge
 from callgrove.formats.timeline.perfetto.encoder import PerfettoPart
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Event, Run, suffix_of, write_nsight, write_rocpd, write_rpd
+from tests.formats.samples import databases as databases_of
 from tests.formats.test_release_writer_failures import full_disk
 from tests.outside import perfetto_trace
 from tests.outside.perfetto_trace import Trace
@@ -131,6 +132,21 @@ def test_all_families_become_traces(name: str, tmp_path: Path, capsys: Capture) 
     assert Counter((s.start, s.end) for s in trace.slices if s.args["kind"] in ("api", "marker")) == Counter(
         (e.start, e.end) for e in own.events if e.kind in ("api", "marker")
     )
+
+
+def test_samples_of_the_draft_schema_are_stacks_too(tmp_path: Path, capsys: Capture) -> None:
+    source = next(path for path in databases_of("release") if path.name == "pth4.d")
+    run(capsys, "convert", source, tmp_path / "in.db", "--to", "rocpd-draft")
+    for name, origin in (("direct", source), ("through", tmp_path / "in.db")):
+        run(capsys, "convert", origin, tmp_path / f"{name}.pftrace")
+    direct, through = (read(tmp_path / f"{name}.pftrace") for name in ("direct", "through"))
+    lasting: list[Counter[str]] = [Counter(), Counter()]
+    for total, trace in zip(lasting, (direct, through), strict=True):
+        for one in trace.slices:
+            total[one.name] += one.end - one.start
+    # the schema knows lines as frames of their own, and merges calls that differ in nothing else
+    assert sum(lasting[0].values()) > 0
+    assert lasting[0] == {name: lasting[1][name] for name in lasting[0]}
 
 
 SELECTIONS = (("--annotations", "all"), ("--rank", "1-3", "--window", "10%:60%", "--kind", "kernel,copy"))

@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ BLOCK = 1 << 13  # spans that are read of a run at a time
 GIVEN = 1 << 15  # spans of a chunk that is given, at least, where there are so many
 
 Key = tuple[int, int, int, int]  # group, start, -end, span
+Types = Mapping[str, np.dtype[Any]]
 
 
 class SpanOrder:
@@ -46,11 +47,10 @@ class SpanOrder:
         self._waiting: list[SpanChunk] = []
         self._n_waiting = 0
         self._file: IO[bytes] | None = None
-        self._types: dict[str, np.dtype[np.generic]] = {}
         self._runs: list[_Run] = []
 
     def add(self, chunk: SpanChunk) -> None:
-        """Chunks have the same columns each time."""
+        """Chunks have the same columns each time, of types that may be narrower or wider."""
         self._waiting.append(chunk)
         self._n_waiting += len(chunk["span"])
         if self._n_waiting >= self._rows:
@@ -59,7 +59,7 @@ class SpanOrder:
     def chunks(self) -> Iterator[SpanChunk]:
         """Everything that was added, once; each chunk is of one group."""
         if not self._runs:
-            whole = self._sorted(self._joined(self._waiting)) if self._waiting else {}
+            whole = self._sorted(_concatenated(self._waiting)) if self._waiting else {}
             self._waiting = []
             yield from self._divided(whole)
             return
@@ -83,29 +83,25 @@ class SpanOrder:
             self._file.close()
             self._file = None
 
-    def _joined(self, chunks: Sequence[SpanChunk]) -> SpanChunk:
-        if not self._types:
-            self._types = {name: column.dtype for name, column in chunks[0].items()}
-        return _concatenated([{n: chunk[n].astype(t, copy=False) for n, t in self._types.items()} for chunk in chunks])
-
     def _spool(self) -> None:
         """Sort what waits and put it away."""
-        rows = self._sorted(self._joined(self._waiting))
+        rows = self._sorted(_concatenated(self._waiting))
         self._waiting, self._n_waiting = [], 0
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when everything was given
         n, place = len(rows["span"]), self._file.seek(0, 2)
         try:
             for first in range(0, n, self._block):
-                for name in self._types:
-                    self._file.write(np.ascontiguousarray(rows[name][first : first + self._block]).data)
+                for column in rows.values():
+                    self._file.write(np.ascontiguousarray(column[first : first + self._block]).data)
             self._file.flush()
         except OSError as error:
             place_of = tempfile.gettempdir()
             raise CallgroveError(
                 f"{place_of}: no room to sort spans in: {error.strerror}; name another folder with TMPDIR"
             ) from error
-        self._runs.append(_Run(self, place, n, self._key(rows, 0)))
+        types = {name: column.dtype for name, column in rows.items()}
+        self._runs.append(_Run(self, types, place, n, self.key(rows, 0)))
 
     def _merged(self) -> Iterator[SpanChunk]:
         waiting = sorted(self._runs, key=lambda run: run.first)
@@ -121,21 +117,11 @@ class SpanOrder:
             yield pieces[0] if len(pieces) == 1 else self._sorted(_concatenated(pieces))
             active = [run for run in active if run.refilled()]
 
-    def read_block(self, place: int, n: int) -> SpanChunk:
-        """A block of rows of the temporary file."""
+    def read(self, place: int, n: int) -> bytes:
+        """Bytes of the temporary file."""
         assert self._file is not None
         self._file.seek(place)
-        data = self._file.read(n * self.row_bytes)
-        out: dict[str, Array] = {}
-        at = 0
-        for name, type_ in self._types.items():
-            out[name] = np.frombuffer(data, type_, n, at)
-            at += n * type_.itemsize
-        return out
-
-    @property
-    def row_bytes(self) -> int:
-        return sum(type_.itemsize for type_ in self._types.values())
+        return self._file.read(n)
 
     @property
     def block(self) -> int:
@@ -144,8 +130,6 @@ class SpanOrder:
     def key(self, rows: SpanChunk, row: int) -> Key:
         group = int(self._group[rows["profile"][row]])
         return group, int(rows["start_ns"][row]), -int(rows["end_ns"][row]), int(rows["span"][row])
-
-    _key = key
 
     def up_to(self, rows: SpanChunk, bound: Key) -> int:
         """How many of the rows, which are sorted, come no later than the bound."""
@@ -180,8 +164,8 @@ class SpanOrder:
 class _Run:
     """A sorted run of the temporary file, of which one block is in memory while it is read."""
 
-    def __init__(self, order: SpanOrder, place: int, n: int, first: Key) -> None:
-        self._order, self._place, self._left, self.first = order, place, n, first
+    def __init__(self, order: SpanOrder, types: Types, place: int, n: int, first: Key) -> None:
+        self._order, self._types, self._place, self._left, self.first = order, types, place, n, first
         self._rows: SpanChunk = {}
         self.last = first
 
@@ -191,8 +175,14 @@ class _Run:
 
     def _read(self) -> None:
         n = min(self._left, self._order.block)
-        self._rows = self._order.read_block(self._place, n)
-        self._place += n * self._order.row_bytes
+        data = self._order.read(self._place, n * sum(type_.itemsize for type_ in self._types.values()))
+        rows: dict[str, Array] = {}
+        at = 0
+        for name, type_ in self._types.items():
+            rows[name] = np.frombuffer(data, type_, n, at)
+            at += n * type_.itemsize
+        self._rows = rows
+        self._place += len(data)
         self._left -= n
         self.last = self._order.key(self._rows, n - 1)
 

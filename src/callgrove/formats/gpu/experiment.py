@@ -39,15 +39,13 @@ def experiment_of(
     builder.title = _title(processes) or path.name
     builder.warnings += [*skipped, *notes]
     spans = DataSetSpans(datasets, profiles)
-    samples = None
     if options.fold:
         SpanFolding(builder, spans, *process_and_device(datasets)).fold()
-        stacks = StackSamples(builder)
-        for dataset, own in zip(datasets, profiles, strict=True):
-            stacks.add(dataset, own)
-        samples = stacks.finish()
+    stacks = StackSamples(builder)
+    for dataset, own in zip(datasets, profiles, strict=True):
+        stacks.add(dataset, own)
     builder.set_traces(
-        samples=samples,
+        samples=stacks.finish(),
         spans=spans,
         counters=_counters(datasets, profiles) if options.fold else partial(_counters, datasets, profiles),
         time_range=_time_range(processes),

@@ -461,15 +461,19 @@ class RocpdData(TableData):
         every = np.concatenate([*ids, np.empty(0, np.int64)])
         return Lookup(every, np.arange(len(every)))
 
-    def _arguments(self) -> SideTable:
+    def _arguments(self) -> SideTable | None:
         rows = self._small("arg", event_id=INTEGER, position=INTEGER, type=TEXT, name=TEXT, value=TEXT)
+        if not len(rows["event_id"]):
+            return None
         span = self._span_of_event[rows["event_id"]].astype(np.int64)
         known = span >= 0
         return SideTable(span[known], {name: cells[known] for name, cells in rows.items() if name != "event_id"})
 
-    def _counter_values(self) -> SideTable:
+    def _counter_values(self) -> SideTable | None:
         """Counters of kernels, one row per value; those of samples are counters over time."""
         rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
+        if not len(rows["event_id"]):
+            return None
         span = self._span_of_event[rows["event_id"]].astype(np.int64)
         samples = self._table("sample")
         end = self.first(samples) if samples in self.counts else self.count()

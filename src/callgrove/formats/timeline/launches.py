@@ -18,7 +18,7 @@ from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.launches import launch_calls
 from callgrove.model.traces import SpanChunk, SpanKind
 
-__all__ = ["AGAIN", "FLOW", "LAUNCHED", "N_LAUNCHED", "Launches"]
+__all__ = ["AGAIN", "FLOW", "LAUNCHED", "N_LAUNCHED", "Launches", "is_narrow", "narrow"]
 
 CALLS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
 OPERATIONS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
@@ -28,10 +28,14 @@ NONE, NOTHING = np.empty(0, np.int64), np.empty(0, np.int32)  # the second one h
 PIECE = 1 << 16
 
 
-def _narrow(correlation: Array) -> Array:
-    """In four bytes where they fit."""
-    fits = not len(correlation) or (int(correlation.max()) < 2**31 and int(correlation.min()) >= ABSENT)
-    return correlation.astype(np.int32 if fits else np.int64)
+def is_narrow(numbers: Array) -> bool:
+    """Do they fit into four bytes?"""
+    return not len(numbers) or (int(numbers.max()) < 2**31 and int(numbers.min()) >= -(2**31))
+
+
+def narrow(numbers: Array) -> Array:
+    """In four bytes where they fit: there are many."""
+    return numbers.astype(np.int32 if is_narrow(numbers) else np.int64)
 
 
 class Launches:
@@ -49,8 +53,8 @@ class Launches:
             kind, correlation = chunk["kind"][rows], chunk["correlation"][rows]
             linked = correlation != ABSENT
             out[rows[np.isin(kind, OPERATIONS)]] = own.count(int(np.isin(kind, OPERATIONS).sum()))
-            own.operations.append(_narrow(correlation[np.isin(kind, OPERATIONS)]))
-            own.calls.append(_narrow(correlation[np.isin(kind, CALLS) & linked]))
+            own.operations.append(narrow(correlation[np.isin(kind, OPERATIONS)]))
+            own.calls.append(narrow(correlation[np.isin(kind, CALLS) & linked]))
         return out
 
     def finish(self, again: Callable[[], Iterator[SpanChunk]]) -> None:

@@ -65,11 +65,11 @@ class MemoryInUse:
         is_free = by_address["what"] == FREE
         same = np.append(False, by_address["address"][1:] == by_address["address"][:-1])[: len(order)]
         before = np.append(0, np.arange(len(order) - 1))[: len(order)]
-        matched = is_free & same & ~is_free[before]
+        matched = is_free & same & ~is_free[before] & (by_address["address"] != ABSENT)
         for name in ("bytes", "device", "level"):
             by_address[name] = np.where(matched, by_address[name][before], by_address[name])
-        freed_next = np.append(matched[1:], False)[: len(order)]
-        left = np.flatnonzero(~is_free & ~freed_next & (by_address["address"] != ABSENT))
+        last = np.append(~same[1:], True)[: len(order)]  # what is allocated twice without a free was lost once
+        left = np.flatnonzero(~is_free & last & (by_address["address"] != ABSENT))
         self._losses.add(UNKNOWN_FREES, int(np.count_nonzero(is_free & ~matched)))
         size = np.maximum(by_address["bytes"], 0)
         by_address["bytes"] = np.where(matched, -size, np.where(is_free, 0, size))

@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from callgrove.formats.timeline.content import OPEN
-from callgrove.formats.timeline.launches import AGAIN, Launches
+from callgrove.formats.timeline.launches import AGAIN, Launches, is_narrow, narrow
 from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.span_order import SpanOrder
 from callgrove.model.texts import Names
@@ -94,7 +94,8 @@ class OrderedSpans:
             out["end_ns"] = np.where(open_ & (out["start_ns"] >= 0), OPEN, out["end_ns"])
         self._note_latest(out)
         out.update(self._sides_of(out))
-        out[OPERATION] = self._launches.seen(out)
+        out[OPERATION] = narrow(self._launches.seen(out))
+        out["correlation"], out["kind"] = narrow(out["correlation"]), out["kind"].astype(np.int8)
         self._order.add(out)
 
     def chunks(self) -> Iterator[SpanChunk]:
@@ -120,7 +121,7 @@ class OrderedSpans:
 
     def _sides_of(self, chunk: SpanChunk) -> dict[str, Array]:
         sides, n = self._tables, len(chunk["span"])
-        out: dict[str, Array] = {name: np.full(n, ABSENT, np.int64) for name in self._sides}
+        out: dict[str, Array] = {name: np.full(n, ABSENT, np.int32) for name in self._sides}
         kinds = {SpanKind(kind) for kind in np.flatnonzero(np.bincount(chunk["kind"], minlength=1)).tolist()}
         for table in dict.fromkeys(TABLE_OF[kind] for kind in sorted(kinds) if kind in TABLE_OF):
             if table not in sides:
@@ -133,5 +134,9 @@ class OrderedSpans:
                     cells = piece.columns.get(name)
                     if cells is not None:
                         values = np.asarray(cells)[rows]
-                        out[f"side{k}"][place] = self.levels.numbers(values) if name == "level" else values
+                        values = self.levels.numbers(values) if name == "level" else values
+                        column = out[f"side{k}"]
+                        if not is_narrow(values):
+                            column = out[f"side{k}"] = column.astype(np.int64)
+                        column[place] = values
         return out
