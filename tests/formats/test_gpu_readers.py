@@ -11,10 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callgrove.algebra.operations import merge
 from callgrove.analysis.tables import export
 from callgrove.model.contexts import ContextKind
+from callgrove.model.devices import agents_of
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.selection import select
 from tests.formats.gpu_databases import Event, Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, gpu_time, opened, spans, totals
 
@@ -156,6 +159,36 @@ def test_hosts_and_processes_are_in_the_system_tree(tmp_path: Path) -> None:
     assert system.attributes[process]["pid"] == "4242"
     (table,) = export(experiment, "profiles")
     assert set(table.column("host").plain()) == {"node0000"}
+
+
+def test_side_tables_name_devices_by_their_place_in_a_list(tmp_path: Path) -> None:
+    """Also after a selection and a merge; the agents of `write_rocpd` are a CPU and two GPUs."""
+    runs = [replace(ROCPD_RUN, guid=f"g-{k}", host=f"n{k}", machine=f"m{k}") for k in range(2)]
+    first, second = (opened(write_rocpd(tmp_path / f"{run.host}.db", [run])) for run in runs)
+    both = merge(first, second, system="side-by-side")
+    for experiment, part in ((first, 0), (both, 1), (select(first, profiles=first.profiles.measured), 0)):
+        copies, devices = experiment.traces.side("copy", part), agents_of(experiment.traces, part)
+        assert copies is not None
+        assert [(d.kind, d.index, d.label) for d in devices] == [
+            ("CPU", 0, "Agent 0"),
+            ("GPU", 0, "Agent 0"),
+            ("GPU", 1, "Agent 1"),
+        ]
+        wanted = sorted(event.device for event in runs[0].events if event.kind == "copy")
+        assert sorted(devices[k].index for k in np.asarray(copies.columns["destination"]).tolist()) == wanted
+        assert {devices[k].kind for k in np.asarray(copies.columns["source"]).tolist()} == {"CPU"}
+
+
+def test_copies_of_other_families_name_gpus_too(tmp_path: Path) -> None:
+    path, _ = made("nsight", tmp_path)
+    execute(path, *(f"ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY ADD COLUMN {c}" for c in ("srcDeviceId", "dstDeviceId")))
+    execute(path, "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET srcDeviceId = 1, dstDeviceId = 77")
+    traces = opened(path).traces
+    copies, devices = traces.side("copy"), agents_of(traces, 0)
+    assert copies is not None
+    source, destination = (np.asarray(copies.columns[name]) for name in ("source", "destination"))
+    assert {devices[k].label for k in source[source >= 0].tolist()} == {"GPU 1"}
+    assert set(destination.tolist()) == {-1}
 
 
 @pytest.mark.parametrize(

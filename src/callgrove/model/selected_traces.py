@@ -10,6 +10,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
+from callgrove.model.devices import Device, agents_of
 from callgrove.model.traces import SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, SpanKind, Traces, Window
 
 __all__ = ["ALL_SPANS", "SelectedSamples", "SelectedSpans", "SpanChoice"]
@@ -131,6 +132,9 @@ class SelectedSpans:
             if "context" in found:
                 found["context"] = self._contexts[chunk["context"]]
             yield found
+
+    def agents(self, part: int) -> Sequence[Device]:
+        return agents_of(Traces(spans_backend=self._backend), part)
 
     def parts(self) -> Sequence[Ints]:
         """Those of the whole, in the same order; some may be empty."""

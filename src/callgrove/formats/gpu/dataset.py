@@ -19,6 +19,7 @@ from typing import Protocol
 
 from callgrove.formats.gpu.sqlite_file import MISSING
 from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
+from callgrove.model.devices import Device
 from callgrove.model.experiment import InputWarning
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.texts import Names
@@ -49,17 +50,6 @@ class Process:
     end_ns: int = MISSING
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets: never shown
     node: int = ABSENT  # the number of its node, where the data itself says it
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device of a process; `index` counts those of one kind (GPU, CPU, NIC)."""
-
-    process: int
-    kind: str
-    index: int
-    name: str = ""
-    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

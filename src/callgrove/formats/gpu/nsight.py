@@ -387,9 +387,8 @@ class NsightData(TableData):
             if name == "stack":
                 return self._stacks_of_calls()
             if name == "alloc":
-                return self.side_of(
-                    "CUDA_GPU_MEMORY_USAGE_EVENTS", {"bytes": "bytes", "address": "address", "device": "deviceId"}
-                )
+                columns = {"bytes": "bytes", "address": "address", "device": "deviceId"}
+                return self._with_devices(self.side_of("CUDA_GPU_MEMORY_USAGE_EVENTS", columns), "device")
         return None
 
     def _kernels(self) -> SideTable | None:
@@ -404,8 +403,15 @@ class NsightData(TableData):
         columns["lds"] = np.maximum(shared[0], 0) + np.maximum(shared[1], 0)
         return SideTable(table.span, columns)
 
+    def _with_devices(self, table: SideTable | None, *names: str) -> SideTable | None:
+        """Columns that hold CUDA's numbers, as numbers of devices."""
+        if table is None:
+            return None
+        found = {name: self.gpus_called(np.asarray(table.columns[name])) for name in names}
+        return SideTable(table.span, {**table.columns, **found})
+
     def _copies(self) -> SideTable | None:
-        copies = self.side_of(f"{CUPTI}MEMCPY", COPY_COLUMNS)
+        copies = self._with_devices(self.side_of(f"{CUPTI}MEMCPY", COPY_COLUMNS), "source", "destination")
         sets = self.side_of(f"{CUPTI}MEMSET", {"bytes": "bytes"})
         tables = [table for table in (copies, sets) if table is not None]
         if not tables:

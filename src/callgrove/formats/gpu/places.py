@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 import numpy as np
 
@@ -84,7 +85,8 @@ def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSe
         above = processes[lane.process]
         if lane.device != ABSENT:
             device = dataset.devices[lane.device]
-            above = tree.below(above, "device", f"{device.kind} {device.index}", device.index, {"name": device.name})
+            about = {"name": device.name, "label": device.label}
+            above = tree.below(above, "device", f"{device.kind} {device.index}", device.index, about)
         tree.leaves.append(tree.add(above, "thread", lane.name or f"{lane.kind.word} {lane.number}"))
     return np.array(out, np.int32)
 
@@ -149,7 +151,12 @@ class _SystemTree:
         attributes = {"hostname": process.host, "machine_id": process.machine}
         node = self.below(ABSENT, "node", process.host or f"node {place.node}", place.node, attributes)
         own = self.add(node, "process", f"process {place.rank}", place.rank)
-        self.attributes[own] = {"pid": str(process.pid), "command": process.command, "hostname": process.host}
+        self.attributes[own] = {
+            "pid": str(process.pid),
+            "command": process.command,
+            "hostname": process.host,
+            "guid": PurePath(process.uid).name,  # some readers make it of a path
+        }
         return own
 
     def finished(self) -> System:

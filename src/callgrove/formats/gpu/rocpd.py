@@ -14,14 +14,14 @@ event table, not all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Process
-from callgrove.formats.gpu.json_cells import is_json, json_strings
+from callgrove.formats.gpu.json_cells import is_json, json_scalars, json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_schema import COLUMNS
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
@@ -63,13 +63,17 @@ KERNEL_COLUMNS = {
     "thread": "tid",
 }
 COPY_COLUMNS = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
+ALLOCATION_TEXTS = ("level", "extdata")
 ALLOCATION_COLUMNS = {
     "bytes": "size",
     "address": "address",
     "device": "agent_id",
     "level": "level",
     "queue": "queue_id",
+    "flags": "extdata",
 }
+AGENT_NUMBERS = ("absolute_index", "logical_index")
+AGENT_TEXTS = ("name", "model_name", "vendor_name", "product_name")
 REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
 
 
@@ -139,12 +143,33 @@ class EventRows:
         return {name: self._cells[name][place] for name in columns}
 
 
+class AgentWords(Mapping[str, str]):
+    """What is known of an agent. All but its numbers is long, and read when it is asked for."""
+
+    def __init__(self, numbers: Mapping[str, str], data: RocpdData, row: int) -> None:
+        self._numbers, self._data, self._row = numbers, data, row
+
+    @property
+    def _all(self) -> Mapping[str, str]:
+        return {**self._data.agent_words(self._row), **self._numbers}
+
+    def __getitem__(self, word: str) -> str:
+        return self._numbers[word] if word in AGENT_NUMBERS else self._all[word]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
 class RocpdData(TableData):
     """One process's tables."""
 
     def __init__(self, file: SqliteFile, suffix: str) -> None:
         super().__init__(file, tables_of(suffix))
         self._kept_events: EventRows | None = None
+        self._agent_words: tuple[int, Mapping[str, str]] = (ABSENT, {})
         self.suffix = suffix
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
@@ -206,7 +231,8 @@ class RocpdData(TableData):
 
     def _read_devices(self) -> tuple[tuple[Device, ...], Lookup]:
         """Agents as devices, and the device of an agent's id."""
-        agents = self._small("info_agent", id=INTEGER, type=TEXT, type_index=INTEGER, name=TEXT, product_name=TEXT)
+        indices = dict.fromkeys(("type_index", *AGENT_NUMBERS), INTEGER)
+        agents = self._small("info_agent", id=INTEGER, type=TEXT, name=TEXT, product_name=TEXT, **indices)
         seen: dict[str, int] = {}
         devices: list[Device] = []
         for k in range(len(agents["id"])):
@@ -214,8 +240,23 @@ class RocpdData(TableData):
             index = int(agents["type_index"][k])
             seen[kind] = seen.get(kind, -1) + 1
             name = agents["product_name"][k] or agents["name"][k] or ""
-            devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name))
+            told = {word: str(n) for word in AGENT_NUMBERS if (n := int(agents[word][k])) != MISSING}
+            about = AgentWords(told, self, k)
+            devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name, about))
         return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
+
+    def agent_words(self, row: int) -> Mapping[str, str]:
+        """Names of an agent, and the numbers and texts of its JSON; those of the last one asked for are kept."""
+        if self._agent_words[0] != row:
+            self._agent_words = row, self._read_agent_words(row)
+        return self._agent_words[1]
+
+    def _read_agent_words(self, row: int) -> dict[str, str]:
+        columns = dict.fromkeys((*AGENT_TEXTS, "extdata"), TEXT)
+        with self._file.reading():
+            agents = self._file.table(self._table("info_agent"), columns)
+        names = {word: agents[word][row] for word in AGENT_TEXTS if agents[word][row]}
+        return {**json_scalars(agents["extdata"][row]), **names}
 
     def _read_lanes(self) -> tuple[Lane, ...]:
         """The threads that are listed, then the streams that kernels and copies ran on.
@@ -416,7 +457,7 @@ class RocpdData(TableData):
         columns = {"kernel": KERNEL_COLUMNS, "copy": COPY_COLUMNS, "alloc": ALLOCATION_COLUMNS}[name]
         finish = {"kernel": self._with_registers, "copy": self._with_ends, "alloc": self._with_device}[name]
         with self._file.reading():
-            for piece in self.side_pieces(self._table(raw[name]), columns, texts=("level",)):
+            for piece in self.side_pieces(self._table(raw[name]), columns, ALLOCATION_TEXTS):
                 yield finish(piece)
 
     def _kernels(self) -> SideTable | None:
@@ -440,14 +481,19 @@ class RocpdData(TableData):
         return None if table is None else self._with_ends(table)
 
     def _allocations(self) -> SideTable | None:
-        table = self.side_of(self._table("memory_allocate"), ALLOCATION_COLUMNS, texts=("level",))
+        table = self.side_of(self._table("memory_allocate"), ALLOCATION_COLUMNS, ALLOCATION_TEXTS)
         return None if table is None else self._with_device(table)
 
     def _with_ends(self, table: SideTable) -> SideTable:
         return self._with_devices(table, "source", "destination")
 
     def _with_device(self, table: SideTable) -> SideTable:
-        return self._with_devices(table, "device")
+        """The device, and the flags that the JSON of scratch memory has."""
+        texts = np.asarray(table.columns["flags"], object).tolist()
+        flags = {text: json_scalars(text).get("flags", "") for text in set(texts)}
+        numbers = [int(flags[text]) if flags[text].isdecimal() else ABSENT for text in texts]
+        told = SideTable(table.span, {**table.columns, "flags": np.array(numbers, np.int64)})
+        return self._with_devices(told, "device")
 
     def _with_devices(self, table: SideTable, *names: str) -> SideTable:
         """Columns that hold ids of agents, as numbers of devices."""
@@ -478,14 +524,17 @@ class RocpdData(TableData):
         samples = self._table("sample")
         end = self.first(samples) if samples in self.counts else self.count()
         known = (span >= 0) & (span < end)
-        return SideTable(
-            span[known], {"name": self._counter_names(rows["pmc_id"][known]), "value": rows["value"][known]}
-        )
+        names, types = self._counter_texts(rows["pmc_id"][known])
+        return SideTable(span[known], {"name": names, "value": rows["value"][known], "value_type": types})
 
     def _counter_names(self, ids: Ints) -> Array:
-        rows = self._small("info_pmc", id=INTEGER, name=TEXT)
+        return self._counter_texts(ids)[0]
+
+    def _counter_texts(self, ids: Ints) -> tuple[Array, Array]:
+        """Names, and whether values add up (ACCUM) or not (ABS, RELATIVE)."""
+        rows = self._small("info_pmc", id=INTEGER, name=TEXT, value_type=TEXT)
         place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
-        return np.append(rows["name"], "unknown counter")[place]
+        return np.append(rows["name"], "unknown counter")[place], np.append(rows["value_type"], "")[place]
 
     def counters(self) -> CounterRows | None:
         with self._file.reading():

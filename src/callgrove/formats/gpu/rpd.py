@@ -251,8 +251,8 @@ class RpdData(TableData):
             span,
             {
                 "bytes": or_absent(rows["size"])[row],
-                "source": or_absent(rows["srcDevice"])[row],
-                "destination": or_absent(rows["dstDevice"])[row],
+                "source": self.gpus_called(rows["srcDevice"])[row],
+                "destination": self.gpus_called(rows["dstDevice"])[row],
             },
         )
 

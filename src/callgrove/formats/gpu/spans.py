@@ -17,6 +17,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import DataSet, Events
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.intervals import nesting
 from callgrove.model.texts import Names, Translation
@@ -101,6 +102,9 @@ class DataSetSpans:
         if self._depths[0] != number:
             self._depths = number, _depths(self._datasets[number])
         return self._depths[1]
+
+    def agents(self, part: int) -> Sequence[Device]:
+        return self._datasets[part].devices
 
     def parts(self) -> Sequence[Ints]:
         return [own.astype(np.int64) for own in self._profiles]

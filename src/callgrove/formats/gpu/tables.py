@@ -239,6 +239,12 @@ class TableData(ABC):
             yield SideTable(np.arange(first, first + n), made)
             first += n
 
+    def gpus_called(self, numbers: Ints) -> Ids:
+        """The first device of the data set with each of these indices; -1 where there is none."""
+        gpus = [(device.index, k) for k, device in enumerate(self.devices) if device.kind == "GPU"]
+        index, place = np.array(gpus, np.int64).reshape(-1, 2).T
+        return Lookup(index, place)[numbers]
+
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def leads_nowhere(self, place: str, n: int) -> None:
