@@ -24,6 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="OUT", help="the file or folder to write; - is stdout, for traces")
     parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
     parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
+    parser.add_argument(
+        "--extended",
+        dest="dialect",
+        action="store_const",
+        const="extended",
+        help="of CSV files, add columns at the end: rank, host, size and bandwidth (short for --dialect extended)",
+    )
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
     add_cutting(parser)
     add_trace_options(parser)

@@ -190,6 +190,15 @@ FORMATS: tuple[Entry, ...] = (
         traces=True,
         suffixes=(".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz"),
     ),
+    Entry(
+        "rocprof-csv",
+        "CSV files as rocprofv3 writes them, one for each domain",
+        "callgrove.formats.rocprof_csv.format:FORMAT",
+        reads=False,
+        writes=True,
+        traces=True,
+        dialects=("rocprofv3", "extended"),
+    ),
 )
 
 

@@ -1,6 +1,6 @@
 """Targets of writers: written beside their place, renamed into it when they are complete.
 
-    target = PendingFolder(path, overwrite, is_ours)      or PendingFile(path, overwrite)
+    target = PendingFolder(path, overwrite, is_ours)      or PendingFile(path, overwrite), PendingFiles(path, ...)
     with target.or_nothing():                              around everything that writes
         ... target.place / "meta.db" ...
         target.complete()                                  what was there before goes only now
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from callgrove.errors import CallgroveError, UsageError
 
-__all__ = ["PendingFile", "PendingFolder", "PendingTarget"]
+__all__ = ["PendingFile", "PendingFiles", "PendingFolder", "PendingTarget", "refuse_stdout"]
 
 
 class PendingTarget:
@@ -82,6 +82,12 @@ class PendingTarget:
         _remove(self.place)
 
 
+def refuse_stdout(target: Path, what: str) -> None:
+    """For targets that are several files."""
+    if str(target) == "-":
+        raise UsageError(f"{what} cannot go to stdout: it is several files; name OUT")
+
+
 class PendingFolder(PendingTarget):
     """A folder. One that is there already is replaced only if `is_ours` finds such data in it, or if it is empty."""
 
@@ -115,6 +121,51 @@ class PendingFile(PendingTarget):
         """A rename replaces a file in one step."""
         self.refuse_existing()
         self.place.replace(self.target)
+
+
+class PendingFiles(PendingTarget):
+    """Files that belong together, in a folder that is there already, or with names that begin with the target's.
+
+    `names` are all that there may be. Those of an earlier set that the new one does not have go as well: what stays
+    would be taken for a part of it.
+    """
+
+    def __init__(self, target: Path, overwrite: bool, names: Sequence[str]) -> None:
+        self._folder, prefix = (target, "") if target.is_dir() else (target.parent, f"{target.name}_")
+        self._targets = {name: self._folder / f"{prefix}{name}" for name in names}
+        super().__init__(target, overwrite)
+        self.place = self._folder / f".{target.name or 'files'}.{secrets.token_hex(4)}.partial"
+        with self.or_nothing():
+            self.place.mkdir()
+
+    def refuse_existing(self) -> None:
+        there = [path for path in self._targets.values() if path.is_symlink() or path.exists()]
+        if there and not self._overwrite:
+            raise UsageError(f"{there[0]}: exists already; choose another name, or replace it (--force)")
+        if folders := [path for path in there if path.is_dir() and not path.is_symlink()]:
+            raise UsageError(f"{folders[0]}: is a folder, and a file is to be written; choose another name")
+
+    def complete(self) -> None:
+        """Move all of them; if one cannot be moved, everything is as it was before."""
+        self.refuse_existing()
+        old = self.place.with_suffix(".old")  # not in `place`: what could not be brought back must not go with it
+        old.mkdir()
+        moved: list[tuple[Path, Path]] = []
+        try:
+            for name, path in self._targets.items():
+                if path.is_symlink() or path.exists():
+                    path.rename(old / name)
+                    moved.append((path, old / name))
+                if (self.place / name).exists():
+                    (self.place / name).rename(path)
+                    moved.append((self.place / name, path))
+        except BaseException:
+            for before, now in reversed(moved):
+                now.rename(before)
+            old.rmdir()
+            raise
+        _remove(old)
+        _remove(self.place)
 
 
 def _remove(path: Path) -> None:

@@ -1,0 +1,155 @@
+"""Spans as columns of the file that they belong to, in numbers, so that rows can be put in order before they are text.
+
+The order of rows is that of (process, start, span). Spans are sorted by what they are drawn by, which knows ends too:
+so `end_ns` is 0 here, and the end has the name `end`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from callgrove.formats.rocprof_csv.tables import ALLOCATIONS, API, COPIES, COUNTERS, KERNELS, SCRATCH, WIDE, FileTable
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.devices import agents_of
+from callgrove.model.traces import LABEL, SideChunks, SideTable, SpanChunk, SpanKind, Traces
+
+__all__ = ["Devices", "Records", "SpanRecords", "counter_names", "wide_column"]
+
+Records = Mapping[str, Array]
+Pieces = Sequence[tuple[SideTable, Ints, Ints]]  # of a side table: rows, and the places of their spans in a chunk
+
+SIDES = ("kernel", "copy", "alloc", "counter")
+DEVICES = ("source", "destination", "device")
+SCRATCH_LEVEL = "SCRATCH"
+DOES_NOT_ADD_UP = ("ABS", "RELATIVE")
+
+
+def wide_column(counter: int) -> str:
+    """The column of a counter in the records of the wide table."""
+    return f"counter {counter}"
+
+
+class Devices:
+    """The labels of all devices; a number of a part's list becomes one of this."""
+
+    def __init__(self, traces: Traces) -> None:
+        self.labels: list[str] = []
+        self._traces = traces
+        self._first: dict[int, tuple[int, int]] = {}
+
+    def numbers(self, part: int, own: Array) -> Array:
+        if part not in self._first:
+            labels = [device.label for device in agents_of(self._traces, part)]
+            self._first[part] = len(self.labels), len(labels)
+            self.labels += labels
+        first, n = self._first[part]
+        return np.where((own >= 0) & (own < n), own + first, ABSENT)
+
+
+class SpanRecords:
+    """Makes records of the chunks of one part. `counters` are the names of all counters, in order; `queue` gives the
+    number of every profile that is a queue, where spans do not say theirs."""
+
+    def __init__(self, traces: Traces, part: int, counters: Sequence[str], devices: Devices, queue: Ints) -> None:
+        self._part, self._devices, self._queue, self._n_counters = part, devices, queue, len(counters)
+        self._counter = {name: number for number, name in enumerate(counters)}
+        self._sides = {name: SideChunks(traces, name, part) for name in SIDES if name != "counter" or counters}
+
+    def of(self, chunk: SpanChunk, domain: Ids) -> Iterator[tuple[FileTable, Records]]:
+        """The records of each file; `domain` numbers those of `API`, -1 for spans of none."""
+        kind = chunk["kind"]
+        kernels, copies, allocations = (kind == k for k in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.ALLOC))
+        if kernels.any():
+            own = _chosen(chunk, kernels)
+            records = self._records(KERNELS, own)
+            yield KERNELS, records
+            yield from self._counted(records)
+        if copies.any():
+            yield COPIES, self._records(COPIES, _chosen(chunk, copies))
+        if allocations.any():
+            own = _chosen(chunk, allocations)
+            scratch = self._is_scratch(own["span"])
+            for table, rows in ((ALLOCATIONS, ~scratch), (SCRATCH, scratch)):
+                if rows.any():
+                    yield table, self._records(table, _chosen(own, rows))
+        for number, table in enumerate(API.values()):
+            if (rows := domain == number).any():
+                yield table, self._records(table, _chosen(chunk, rows))
+
+    def _records(self, table: FileTable, chunk: SpanChunk) -> Records:
+        out = {name: chunk[name] for name in ("span", "profile", "start_ns", "correlation", "name", "category")}
+        out["end"], out["end_ns"] = chunk["end_ns"], np.zeros(len(chunk["span"]), np.int64)
+        out[LABEL] = np.where(chunk[LABEL] >= 0, chunk[LABEL], chunk["name"])
+        if table.side:
+            pieces = list(self._sides[table.side].of(chunk["span"]))
+            out |= {name: self._column(pieces, name, len(chunk["span"])) for name in table.sides}
+        if "queue" in out:
+            out["queue"] = np.where(out["queue"] >= 0, out["queue"], self._queue[chunk["profile"]])
+        return out
+
+    def _column(self, pieces: Pieces, name: str, n: int) -> Ints:
+        """A column of a side table; -1 where there is nothing."""
+        out = np.full(n, ABSENT, np.int64)
+        for table, rows, place in pieces:
+            if name in table.columns:
+                out[place] = np.asarray(table.columns[name])[rows]
+        return self._devices.numbers(self._part, out) if name in DEVICES else out
+
+    def _is_scratch(self, spans: Ints) -> Bools:
+        out = np.zeros(len(spans), np.bool_)
+        for table, rows, place in self._sides["alloc"].of(spans):
+            if "level" in table.columns:
+                out[place] = np.asarray(table.columns["level"], object)[rows] == SCRATCH_LEVEL
+        return out
+
+    # -- counters ------------------------------------------------------------------------------------------------------
+
+    def _counted(self, kernels: Records) -> Iterator[tuple[FileTable, Records]]:
+        """A record for each kernel that has counters, and one for each counter of each kernel."""
+        pieces = list(self._sides["counter"].of(kernels["span"])) if self._n_counters else []
+        if not pieces:
+            return
+        place = np.concatenate([own for _, _, own in pieces])
+        order = np.argsort(place, kind="stable")
+        counter, value, averaged = self._values(pieces)
+        place, counter, value, averaged = place[order], counter[order], value[order], averaged[order]
+        long = {name: column[place] for name, column in kernels.items()}
+        yield COUNTERS, {**long, "counter": counter, "value": value}
+        counted, row = np.unique(place, return_inverse=True)
+        wide = self._wide(len(counted), row.reshape(-1), counter, value, averaged)
+        of_kernels = {name: column[counted] for name, column in kernels.items()}
+        yield WIDE, of_kernels | {wide_column(k): wide[:, k] for k in range(self._n_counters)}
+
+    def _values(self, pieces: Pieces) -> tuple[Ints, Array, Bools]:
+        """Of every row: its counter, its value, and whether values of one kernel are averaged instead of added."""
+        counter, value, averaged = [], [], []
+        for table, rows, _ in pieces:
+            names = np.asarray(table.columns["name"], object)[rows]
+            counter.append(np.array([self._counter[str(name)] for name in names.tolist()], np.int64))
+            value.append(np.asarray(table.columns["value"], np.float64)[rows])
+            types = table.columns.get("value_type")
+            told = np.zeros(len(rows), object) if types is None else np.asarray(types, object)[rows]
+            averaged.append(np.isin(told.astype(str), DOES_NOT_ADD_UP))
+        return np.concatenate(counter), np.concatenate(value), np.concatenate(averaged)
+
+    def _wide(self, n: int, row: Ints, counter: Ints, value: Array, averaged: Bools) -> Array:
+        cell, size = row * self._n_counters + counter, n * self._n_counters
+        total, count = np.bincount(cell, value, size), np.bincount(cell, minlength=size)
+        mean = np.bincount(cell[averaged], minlength=size) > 0
+        total = np.where(mean, total / np.maximum(count, 1), total)
+        return np.where(count > 0, total, np.nan).reshape(n, self._n_counters)
+
+
+def _chosen(chunk: SpanChunk, rows: Bools) -> SpanChunk:
+    return chunk if rows.all() else {name: column[rows] for name, column in chunk.items()}
+
+
+def counter_names(traces: Traces) -> list[str]:
+    """The names of all counters of kernels, in order."""
+    found: set[str] = set()
+    for part in range(len(traces.parts())):
+        for table in traces.side_chunks("counter", part):
+            found |= {str(name) for name in set(np.asarray(table.columns["name"], object).tolist())}
+    return sorted(found)

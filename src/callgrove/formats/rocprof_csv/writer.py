@@ -1,0 +1,202 @@
+"""Spans in, files out. Every file's rows wait in order until the part of the input that they are of is complete."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
+from callgrove.formats.rocprof_csv.agents import agent_rows
+from callgrove.formats.rocprof_csv.cells import Words, quoted, rows_of
+from callgrove.formats.rocprof_csv.places import Places
+from callgrove.formats.rocprof_csv.records import Devices, SpanRecords, counter_names, wide_column
+from callgrove.formats.rocprof_csv.tables import AGENT_FILE, API, FILES, WIDE, Columns, FileTable
+from callgrove.formats.targets import PendingFiles, refuse_stdout
+from callgrove.model.arrays import ABSENT, Array, Ids
+from callgrove.model.experiment import Experiment
+from callgrove.model.span_order import SpanOrder
+from callgrove.model.traces import LABEL, SpanChunk, SpanKind
+from callgrove.model.values import DenseBlock, SparseBlock
+
+__all__ = ["DIALECTS", "RocprofCsvWriter"]
+
+DIALECTS = ("rocprofv3", "extended")
+COLUMNS = ("profile", "kind", "category", "name", LABEL, "start_ns", "end_ns", "correlation")
+NO_END = np.iinfo(np.int64).min  # as readers say it
+MOST_LOSSES = 20  # lines that are said of what was left out
+NO_FILE = "rocprofv3 has no CSV file for them"
+
+
+class RocprofCsvWriter:
+    """The files in the making."""
+
+    takes_spans = True
+
+    def __init__(self, target: Path, options: WriteOptions) -> None:
+        self.target, self._extended = target, options.dialect == "extended"
+        refuse_stdout(target, "rocprof-csv")
+        names = [table.file for table in FILES]
+        self._pending = PendingFiles(target, options.overwrite, [*names, AGENT_FILE])
+        self._files: dict[str, IO[bytes]] = {}
+        self._waiting: dict[str, SpanOrder] = {}
+        self._tables: Experiment | None = None
+        self._part = ABSENT
+        self._left_out: Counter[str] = Counter()
+
+    def define(self, tables: Experiment) -> None:
+        with self._pending.or_nothing(self._close_files):
+            if self._tables is not None:
+                raise UsageError(f"{self.target}: define was called twice")
+            traces = self._traces = tables.traces
+            if traces.spans_backend is None or not traces.n_spans:
+                other = " (its samples can be written with --to perfetto)" if traces.n_samples else ""
+                raise UsageError(
+                    f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
+                )
+            self._tables, self._strings = tables, traces.spans_backend.strings
+            self._places, self._devices = Places(tables), Devices(traces)
+            self._counters = counter_names(traces)
+            self._words = Words(self._places, self._strings, self._devices.labels, self._counters)
+
+    def write(self, chunk: Chunk) -> None:
+        with self._pending.or_nothing(self._close_files):
+            if self._tables is None:
+                raise UsageError(f"{self.target}: define comes first, and nothing after close")
+            if isinstance(chunk, SampleChunk):
+                self._left_out["samples"] += len(chunk.samples)
+            elif not isinstance(chunk, SparseBlock | DenseBlock):
+                self._write_spans(chunk)
+
+    def write_traces(self, progress: Progress = silent) -> None:
+        """All spans, with the columns that rows are made of. Samples have no file, so they are only counted."""
+        done = 0
+        traces = self._traces
+        for chunk in traces.spans(COLUMNS):
+            self.write(chunk)
+            done += len(chunk["span"])
+            progress("writing spans", done, traces.n_spans)
+        self._left_out["samples"] += traces.n_samples
+
+    def _write_spans(self, chunk: SpanChunk) -> None:
+        part = int(self._places.part[int(chunk["profile"][0])]) if len(chunk["span"]) else self._part
+        if part != self._part:
+            self._drain()
+            self._part = part
+            self._records = SpanRecords(self._traces, part, self._counters, self._devices, self._places.queue)
+        kept = self._usable(chunk)
+        domain = self._domains(kept)
+        for table, records in self._records.of(kept, domain):
+            if table.name not in self._waiting:
+                self._waiting[table.name] = SpanOrder(self._places.process)
+            self._waiting[table.name].add(records)
+
+    def _usable(self, chunk: SpanChunk) -> SpanChunk:
+        """Without spans that are none; the end of what never ended is empty, as everything that is not known."""
+        start, end = chunk["start_ns"], chunk["end_ns"]
+        if not len(start) or (int(start.min()) >= 0 and bool((end >= start).all())):
+            return chunk
+        is_open = end == NO_END
+        outside = (start < 0) | ((end < 0) & ~is_open)
+        backwards = (end < start) & ~is_open & ~outside
+        chunk = {**chunk, "end_ns": np.where(is_open, ABSENT, end)}
+        self._left_out["events outside of the times that can be written (0 to 2^63 ns)"] += int(outside.sum())
+        self._left_out["events that end before they start"] += int(backwards.sum())
+        good = ~(outside | backwards)
+        return {name: column[good] for name, column in chunk.items()}
+
+    def _domains(self, chunk: SpanChunk) -> Ids:
+        """Of calls and markers the file that they belong to; what belongs to none is counted."""
+        kind, category = chunk["kind"], chunk["category"]
+        words = {number: self._category(number) for number in np.unique(category).tolist()}
+        numbers = {word: number for number, word in enumerate(API)}
+        known = np.full(len(self._strings) + 1, ABSENT, np.int32)
+        for number, word in words.items():
+            known[number] = numbers.get(word.partition("_")[0], ABSENT)
+        out = np.where(kind == SpanKind.API, known[category], np.int32(ABSENT))
+        out = np.where(kind == SpanKind.MARKER, np.int32(numbers["MARKER"]), out)
+        written = np.isin(kind, (SpanKind.KERNEL, SpanKind.COPY, SpanKind.ALLOC)) | (out >= 0)
+        for row_kind, row_category, n in _counts(kind[~written], category[~written]):
+            word = words[row_category]
+            of_what = f"of kind {SpanKind(row_kind).word}" + (f" ({word})" if word else "")
+            self._left_out[f"events {of_what}: {NO_FILE}"] += n
+        return out
+
+    def _category(self, number: int) -> str:
+        return self._strings[number] if number >= 0 else ""
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Write what waits: all rows of the part are there."""
+        for table in FILES:
+            if (waiting := self._waiting.pop(table.name, None)) is not None:
+                columns = self._columns(table)
+                for records in waiting.chunks():
+                    file = self._file(table)
+                    for text in rows_of(self._words, columns, records):
+                        file.write(text)
+
+    def _columns(self, table: FileTable) -> Columns:
+        more = table.extended if self._extended else ()
+        counters = [(name, f"~{wide_column(k)}") for k, name in enumerate(self._counters)] if table is WIDE else []
+        return (*table.columns, *counters, *more)
+
+    def _file(self, table: FileTable) -> IO[bytes]:
+        if table.name not in self._files:
+            self._files[table.name] = file = (self._pending.place / table.file).open("wb")
+            file.write(b",".join(quoted(name) for name, _ in self._columns(table)) + b"\n")
+        return self._files[table.name]
+
+    def _close_files(self) -> None:
+        for waiting in self._waiting.values():
+            waiting.close()
+        for file in self._files.values():
+            file.close()
+        self._waiting, self._files = {}, {}
+
+    def flush(self) -> None:
+        """Rows wait for the end of their part: there is nothing that would be complete sooner."""
+
+    def close(self) -> LossReport:
+        with self._pending.or_nothing(self._close_files):
+            if self._tables is None:
+                raise UsageError(f"{self.target}: define comes first, and nothing after close")
+            self._drain()
+            if rows := agent_rows(self._tables, self._places):
+                (self._pending.place / AGENT_FILE).write_bytes(rows)
+            report = self._report(self._tables)
+            self._tables = None
+            self._close_files()
+            self._pending.complete()
+        return report
+
+    def _report(self, tables: Experiment) -> LossReport:
+        report = LossReport()
+        counters = tables.traces.counters
+        if counters is not None and len(counters):
+            self._left_out[f"values of quantities over time: {NO_FILE}"] += len(counters)
+        shown = dict(self._left_out.most_common(MOST_LOSSES))
+        if rest := self._left_out.total() - sum(shown.values()):
+            shown[f"other events: {NO_FILE}"] = rest
+        for what, n in shown.items():
+            if n:
+                report.add(f"{n:,} {what}" + ("" if ":" in what or "that" in what else f": {NO_FILE}"))
+        traces = tables.traces
+        if any(traces.side("argument", part) is not None for part in range(len(traces.parts()))):
+            report.add("arguments of calls: rocprofv3's files have no column for them")
+        return report
+
+    def abort(self) -> None:
+        self._tables = None
+        self._close_files()
+        self._pending.discard()
+
+
+def _counts(kind: Array, category: Array) -> list[tuple[int, int, int]]:
+    """How often each pair is there."""
+    pairs, n = np.unique(np.stack([kind.astype(np.int64), category.astype(np.int64)]), axis=1, return_counts=True)
+    return list(zip(*pairs.tolist(), n.tolist(), strict=True)) if len(n) else []
