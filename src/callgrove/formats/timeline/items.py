@@ -79,6 +79,7 @@ class Slices:
     launched: Ints
     n_launched: Ints
     notes: Sequence[Note] = field(default_factory=list)
+    kind: Ids | None = None  # `SpanKind` of each, where slices are made of spans
 
     def __len__(self) -> int:
         return len(self.track)

@@ -92,6 +92,7 @@ class SliceMaker:
             rows[LAUNCHED],
             rows[N_LAUNCHED],
             self._notes.of(rows),
+            kinds,
         )
 
     # -- tracks --------------------------------------------------------------------------------------------------------

@@ -95,12 +95,12 @@ class TimelineWriter:
 
     takes_spans = True
 
-    def __init__(self, target: Path, options: WriteOptions, encoder: Encoder) -> None:
+    def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:
         self.target, self._encoder, self._options = target, encoder, options
         annotations = Annotations(options.annotations)
         self._slice_options = SliceOptions(annotations, options.by_queue)
         self.columns = (*COLUMNS, PARENT) if annotations is Annotations.ALL else COLUMNS
-        self._output = Output(target, options.overwrite, options.keep_partial)
+        self._output = output or Output(target, options.overwrite, options.keep_partial)
         self._losses = Losses()
         self._report = LossReport()
         self._tables: Experiment | None = None
