@@ -115,6 +115,8 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
         lost = write(opened, format_, Path(args.target), write_options(args, dialect, report, workers))
     for loss in lost.losses:
         note(f"lost: {loss}")
+    for hint in lost.hints:
+        note(hint)
     if isinstance(opened, Experiment) and opened.values.problems and args.strict:
         raise IncompleteResult(f"{args.target}: was written without what is damaged in {named(args)}")
     return 0

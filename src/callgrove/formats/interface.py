@@ -197,10 +197,14 @@ class LossReport:
     """What the target could not hold; `convert` prints it."""
 
     losses: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)  # nothing is lost, but something else may serve better
 
     def add(self, text: str) -> None:
         if text not in self.losses:
             self.losses.append(text)
+
+    def hint(self, text: str) -> None:
+        self.hints.append(text)
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,15 @@ FORMATS: tuple[Entry, ...] = (
         suffixes=(".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz"),
     ),
     Entry(
+        "chrome-json",
+        "Chrome trace events (JSON) for chrome://tracing, Perfetto, speedscope",
+        "callgrove.formats.timeline.chrome_json:FORMAT",
+        reads=False,
+        writes=True,
+        traces=True,
+        suffixes=(".json", ".json.gz"),
+    ),
+    Entry(
         "rocprof-csv",
         "CSV files as rocprofv3 writes them, one for each domain",
         "callgrove.formats.rocprof_csv.format:FORMAT",
