@@ -200,6 +200,17 @@ FORMATS: tuple[Entry, ...] = (
         suffixes=(".json", ".json.gz"),
     ),
     Entry(
+        "otf2",
+        "OTF2 archive (a folder) for Vampir and the tools of Score-P",
+        "callgrove.formats.timeline.otf2_archive:FORMAT",
+        reads=False,
+        writes=True,
+        traces=True,
+        suffixes=(".otf2",),
+        extra="otf2",
+        needs="otf2",
+    ),
+    Entry(
         "rocprof-csv",
         "CSV files as rocprofv3 writes them, one for each domain",
         "callgrove.formats.rocprof_csv.format:FORMAT",
