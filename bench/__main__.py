@@ -14,6 +14,7 @@ from bench.cases import (
     algebra,
     convert,
     cube,
+    exports,
     gpu,
     growth,
     hatchet,
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "modeling": modeling.run,
     "gpu": gpu.run,
     "convert": convert.run,
+    "exports": exports.run,
     "prof": prof.run,
     "traces": timeline.run,
 }

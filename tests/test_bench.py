@@ -15,7 +15,7 @@ import pytest
 
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
-from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
+from bench.cases import convert, cube, exports, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -249,6 +249,20 @@ def test_gpu_databases_are_summed_up_every_way(conditions: Conditions, monkeypat
         assert {n: sums for n, sums in gpu.by_sql(connection, True).items() if n != "roctxThreadRangeA"} == {
             n: sums for n, sums in gpu_databases.truth(gpu_databases.GpuShape(3000)).items() if n != "step"
         }
+
+
+def test_scripts_and_converters_write_the_same_events(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "N_EVENTS", 3000)
+    findings = list(exports.run(replace(conditions, scales=(Fraction(1),))))
+    assert len(findings) == 6
+    (large,) = conditions.folder.glob("gpu-3000-*.db")
+    target = conditions.folder / "out"
+    exports.convert(large, "chrome-json", target)
+    ours = [e for e in json.loads(target.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert exports.by_json(large, conditions.folder / "script") == len(ours)
+    theirs = json.loads((conditions.folder / "script").read_text())["traceEvents"]
+    assert {e["name"] for e in theirs} - {e["name"] for e in ours} == {"roctxThreadRangeA"}  # ours has its text
+    assert sum(e["dur"] for e in theirs) == pytest.approx(sum(e["dur"] for e in ours))
 
 
 def test_other_sums_are_noticed(tmp_path: Path) -> None:
