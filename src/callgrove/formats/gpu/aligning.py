@@ -151,6 +151,9 @@ class Shifted:
     def side(self, name: str) -> SideTable | None:
         return self._own.side(name)
 
+    def side_chunks(self, name: str) -> Iterator[SideTable]:
+        return self._own.side_chunks(name)
+
     def counters(self) -> CounterRows | None:
         found = self._own.counters()
         return None if found is None else replace(found, time_ns=self._times(found.time_ns, found.lane))
