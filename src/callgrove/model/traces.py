@@ -18,10 +18,12 @@ from typing import Protocol
 import numpy as np
 
 from callgrove.errors import CallgroveError, UsageError
-from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.table import Table
 
 __all__ = [
     "LABEL",
+    "PARENT",
     "SPAN_COLUMNS",
     "ArraySamples",
     "ArraySpans",
@@ -39,6 +41,7 @@ __all__ = [
 Window = tuple[int, int]  # [start_ns, end_ns)
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
+PARENT = "parent_correlation"  # another one: the correlation of the call around it, where the file says so
 SpanChunk = Mapping[str, Array]
 
 
@@ -157,7 +160,7 @@ class ArraySpans:
         return len(self.columns["start_ns"])
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        unknown = [c for c in columns if c not in self.columns and c != LABEL]
+        unknown = [c for c in columns if c not in self.columns and c not in (LABEL, PARENT)]
         if unknown:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(self.columns)}")
         for first in range(0, self.count(), self.chunk_rows):
@@ -173,6 +176,8 @@ class ArraySpans:
                 yield {"span": rows, **{name: self._column(name)[rows] for name in columns}}
 
     def _column(self, name: str) -> Array:
+        if name == PARENT and PARENT not in self.columns:
+            return np.full(self.count(), ABSENT, np.int64)
         return self.columns["name" if name == LABEL and LABEL not in self.columns else name]
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
@@ -202,6 +207,13 @@ class Traces:
 
     Counters may be given as a function that reads them when they are asked for. `split` gives the traces of one part by
     themselves, with that part's profiles numbered from 0: these can be sent to another process.
+
+    `tables` are small ones that stand beside the spans, read when asked for:
+
+        places      a row per profile: process and agent (rows of these tables), number (thread or stream id)
+        processes   guid, pid, hostname, machine_id, command, init, fini
+        agents      part, type, type_index, name, absolute_index, logical_index: the devices, part by part
+        queues, code_objects, kernel_symbols, pmc_info      what the profiler says of these, with the guid
     """
 
     samples: SampleBackend | None = None
@@ -209,6 +221,7 @@ class Traces:
     counters_source: Counters | Callable[[], Counters | None] | None = None
     time_range: Window | None = None
     split: Callable[[int], Traces] | None = None
+    tables: Mapping[str, Callable[[], Table]] = field(default_factory=dict)
 
     @cached_property
     def counters(self) -> Counters | None:

@@ -14,8 +14,8 @@ event table, not all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Process
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
 from callgrove.formats.gpu.rocpd_schema import COLUMNS
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
@@ -30,6 +31,7 @@ from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import Severity
 from callgrove.model.grouping import distinct
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Table
 from callgrove.model.traces import SideTable, SpanKind
 
 __all__ = ["RocpdData", "datasets", "suffixes"]
@@ -49,6 +51,7 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
     "MARKER": SpanKind.MARKER,
 }
 ON_DEVICE = ("kernel_dispatch", "memory_copy")
+AGENT_NUMBERS = ("absolute_index", "logical_index")
 PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
 
 
@@ -198,7 +201,8 @@ class RocpdData(TableData):
 
     def _read_devices(self) -> tuple[tuple[Device, ...], Lookup]:
         """Agents as devices, and the device of an agent's id."""
-        agents = self._small("info_agent", id=INTEGER, type=TEXT, type_index=INTEGER, name=TEXT, product_name=TEXT)
+        numbers = dict.fromkeys(("id", "type_index", *AGENT_NUMBERS), INTEGER)
+        agents = self._small("info_agent", **numbers, type=TEXT, name=TEXT, product_name=TEXT)
         seen: dict[str, int] = {}
         devices: list[Device] = []
         for k in range(len(agents["id"])):
@@ -206,8 +210,16 @@ class RocpdData(TableData):
             index = int(agents["type_index"][k])
             seen[kind] = seen.get(kind, -1) + 1
             name = agents["product_name"][k] or agents["name"][k] or ""
-            devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name))
+            own = self._own_words(agents, k)
+            devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name, own))
         return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
+
+    @staticmethod
+    def _own_words(agents: Cells, row: int) -> dict[str, str]:
+        """What the tool itself calls an agent."""
+        known = {name: int(agents[name][row]) for name in AGENT_NUMBERS}
+        numbers = {name: str(number) for name, number in known.items() if number != MISSING}
+        return numbers | ({"name": agents["name"][row]} if agents["name"][row] else {})
 
     def _read_lanes(self) -> tuple[Lane, ...]:
         """The threads that are listed, then the streams that kernels and copies ran on.
@@ -468,3 +480,6 @@ class RocpdData(TableData):
         lane = np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
         values = rows["value"][known]
         return CounterRows(lane, number.astype(np.int32), samples["timestamp"][at], values, tuple(texts.tolist()))
+
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        return {name: partial(info_table, self._file, self._table(base), name) for name, base in INFO_TABLES.items()}

@@ -20,7 +20,7 @@ from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.intervals import nesting
 from callgrove.model.texts import Names, Translation
-from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
+from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
 __all__ = ["HOST_KINDS", "DataSetSpans", "refuse_input_as"]
 
@@ -58,7 +58,7 @@ class DataSetSpans:
         return self.firsts[-1]
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL)]:
+        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL, PARENT)]:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
         for number in range(len(self._datasets)):
             if profiles is None or np.isin(self._profiles[number], profiles).any():
