@@ -15,7 +15,7 @@ import pytest
 
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
-from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
+from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, sql, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -249,6 +249,17 @@ def test_gpu_databases_are_summed_up_every_way(conditions: Conditions, monkeypat
         assert {n: sums for n, sums in gpu.by_sql(connection, True).items() if n != "roctxThreadRangeA"} == {
             n: sums for n, sums in gpu_databases.truth(gpu_databases.GpuShape(3000)).items() if n != "step"
         }
+
+
+def test_sql_is_asked_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are compared with those of sqlite3 over the file before anything is timed."""
+    monkeypatch.setattr(sql, "N_EVENTS", 400)
+    findings = {f.what: f for f in sql.run(replace(conditions, scales=(Fraction(1),)))}
+    assert len(findings) == 2 * len(sql.QUERIES) + 2
+    assert all(f.value > 0 for f in findings.values())
+    (file,) = conditions.folder.glob("gpu-400-*.db")
+    [(ours, raw), *_] = sql.QUERIES.values()
+    assert sql.ask(file, ours, "sqlite") == sql.ask_file(file, raw) != []
 
 
 def test_other_sums_are_noticed(tmp_path: Path) -> None:
