@@ -23,6 +23,7 @@ from bench.cases import (
     info,
     modeling,
     prof,
+    sql,
     timeline,
     values,
 )
@@ -44,6 +45,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "exports": exports.run,
     "prof": prof.run,
     "traces": timeline.run,
+    "sql": sql.run,
 }
 SCALES = "1/16,1/4,1"
 RESULTS = ROOT / "bench" / "RESULTS.md"

@@ -34,9 +34,10 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "modeling": {"model", "execute"},
     "formats": {"binary", "model", "execute"},
     "prof": {"analysis", "modeling", "formats"},
+    "query": {"analysis"},
     "render": {"analysis", "modeling"},
     "viewer": {"render", "prof"},
-    "callgrove": {"viewer", "examples", "algebra"},
+    "callgrove": {"viewer", "examples", "algebra", "query"},
     "cli": {"callgrove"},
     "__main__": {"cli"},
 }

@@ -15,7 +15,21 @@ import pytest
 
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
-from bench.cases import convert, cube, exports, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
+from bench.cases import (
+    convert,
+    cube,
+    exports,
+    gpu,
+    growth,
+    hatchet,
+    hpcrun,
+    hpctrace,
+    info,
+    modeling,
+    prof,
+    sql,
+    values,
+)
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -263,6 +277,17 @@ def test_scripts_and_converters_write_the_same_events(conditions: Conditions, mo
     theirs = json.loads((conditions.folder / "script").read_text())["traceEvents"]
     assert {e["name"] for e in theirs} - {e["name"] for e in ours} == {"roctxThreadRangeA"}  # ours has its text
     assert sum(e["dur"] for e in theirs) == pytest.approx(sum(e["dur"] for e in ours))
+
+
+def test_sql_is_asked_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are compared with those of sqlite3 over the file before anything is timed."""
+    monkeypatch.setattr(sql, "N_EVENTS", 400)
+    findings = {f.what: f for f in sql.run(replace(conditions, scales=(Fraction(1),)))}
+    assert len(findings) == 2 * len(sql.QUERIES) + 2
+    assert all(f.value > 0 for f in findings.values())
+    (file,) = conditions.folder.glob("gpu-400-*.db")
+    [(ours, raw), *_] = sql.QUERIES.values()
+    assert sql.ask(file, ours, "sqlite") == sql.ask_file(file, raw) != []
 
 
 def test_other_sums_are_noticed(tmp_path: Path) -> None:

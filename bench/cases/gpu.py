@@ -30,7 +30,7 @@ from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment
 
-__all__ = ["by_sql", "run", "same_sums"]
+__all__ = ["anonymous", "by_sql", "run", "same_sums"]
 
 N_EVENTS = 2_000_000
 N_FILES, N_EVENTS_OF_MANY = 200, 6000
@@ -187,15 +187,16 @@ def main(paths: Sequence[str]) -> None:
 
     def watch(label: str, done: int, total: int) -> None:
         nonlocal most
-        most = max(most, _anonymous())
+        most = max(most, anonymous())
 
     experiment = open_paths([Path(path) for path in paths], "rocpd", ReadOptions(fold=False, progress=watch))
     assert isinstance(experiment, Experiment)
     table(summarise(experiment))
-    print(json.dumps(max(most, _anonymous())))
+    print(json.dumps(max(most, anonymous())))
 
 
-def _anonymous() -> int:
+def anonymous() -> int:
+    """Bytes of this process that are not pages of files."""
     found = re.search(r"RssAnon:\s*(\d+) kB", STATUS.read_text())
     assert found is not None
     return int(found[1]) * 1024

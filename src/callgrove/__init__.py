@@ -6,6 +6,7 @@
     formats/    one package per tool, and the registry
     analysis/   questions asked of an experiment, as plain functions
     modeling/   questions asked of a study: scaling models
+    query/      SQL over experiments and studies
     render/     results as text, CSV, JSON, markdown
     cli/        one small module per verb
     examples    made-up experiments for the demo, the documentation and tests
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from callgrove.model.study import Study
     from callgrove.modeling.fitting import Models, model_study
     from callgrove.modeling.options import ModelOptions
+    from callgrove.query.asking import sql
 
 __all__ = [
     "CallgroveError",
@@ -61,6 +63,7 @@ __all__ = [
     "open",
     "part",
     "select",
+    "sql",
 ]
 
 _LAZY = {
@@ -79,6 +82,7 @@ _LAZY = {
     "open": ("callgrove.formats.registry", "open_path"),
     "select": ("callgrove.model.selection", "select"),
     "part": ("callgrove.algebra.selecting", "part"),
+    "sql": ("callgrove.query.asking", "sql"),
 }
 
 

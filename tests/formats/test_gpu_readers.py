@@ -316,3 +316,32 @@ def test_gpus_of_merged_files_are_counted_by_their_stride(tmp_path: Path) -> Non
     path = write_rpd(tmp_path / "r.rpd", RUN)
     execute(path, "INSERT INTO rocpd_metadata VALUES (2, 'gpu_stride', '8')", "UPDATE rocpd_op SET gpuId = gpuId + 8")
     assert set(opened(path).profiles.identity_list("gpu_device")) == {None, 0, 1}
+
+
+@every_family
+def test_tables_beside_the_spans_say_where_profiles_are(family: str, tmp_path: Path) -> None:
+    path, run = made(family, tmp_path)
+    experiment = opened(path)
+    tables = {name: make() for name, make in experiment.traces.tables.items()}
+    places, processes, agents = (tables[name] for name in ("places", "processes", "agents"))
+    assert len(places) == len(experiment.profiles)
+    assert processes.column("pid").plain() == [run.pid]
+    threads = experiment.profiles.kind == ProfileKind.THREAD
+    numbers = np.array(places.column("number").plain())
+    assert set(numbers[threads].tolist()) == set(run.tids)
+    index, types = agents.column("type_index").plain(), agents.column("type").plain()
+    devices = experiment.profiles.identity_list("gpu_device")
+    for agent, device in zip(places.column("agent").plain(), devices, strict=True):
+        assert (agent is None) == (device is None)
+        assert agent is None or (types[agent], index[agent]) == ("GPU", device)
+
+
+def test_what_rocpd_says_of_kernels_and_counters(tmp_path: Path) -> None:
+    """Of two processes in one file, with the guid of each; a table that the file lacks is empty."""
+    runs = [RUN.without("memset"), replace(RUN.without("memset"), pid=77, guid=RUN.guid[:-1] + "1")]
+    tables = opened(write_rocpd(tmp_path / "two.db", runs)).traces.tables
+    symbols = tables["kernel_symbols"]()
+    expected = {(run.guid, run.pid, name) for run in runs for name in run.totals("kernel")}
+    assert set(zip(*(symbols.column(c).plain() for c in ("guid", "pid", "display_name")), strict=True)) == expected
+    assert tables["pmc_info"]().column("name").plain() == ["SQ_WAVES"] * 2
+    assert len(tables["code_objects"]()) == 0

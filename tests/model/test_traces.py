@@ -11,6 +11,7 @@ from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import (
+    PARENT,
     SPAN_COLUMNS,
     ArraySamples,
     ArraySpans,
@@ -116,6 +117,14 @@ def test_unknown_columns_are_named() -> None:
     columns = {"start_ns": np.array([0]), "end_ns": np.array([10])}
     with pytest.raises(UsageError, match="no column 'colour'; there are start_ns, end_ns"):
         list(ArraySpans(columns).chunks(["colour"], None, None))
+
+
+def test_the_call_around_a_span_may_be_asked_for() -> None:
+    columns = {"start_ns": np.array([0, 5]), "end_ns": np.array([1, 9])}
+    known = ArraySpans({**columns, PARENT: np.array([7, -1])})
+    for spans, expected in ((ArraySpans(columns), [-1, -1]), (known, [7, -1])):
+        (chunk,) = spans.chunks([PARENT], None, None)
+        assert chunk[PARENT].tolist() == expected
 
 
 def test_side_tables_belong_to_spans() -> None:

@@ -32,6 +32,7 @@ from callgrove.model.profiles import (
 )
 from callgrove.model.runs import Run
 from callgrove.model.system import System, system_of
+from callgrove.model.table import Table
 from callgrove.model.traces import Counters, SampleBackend, SpanBackend, Traces, Window
 from callgrove.model.values import NoValues, SparseBlock, ValueBackend, Values
 
@@ -260,9 +261,10 @@ class ExperimentBuilder:
         counters: Counters | Callable[[], Counters | None] | None = None,
         time_range: Window | None = None,
         split: Callable[[int], Traces] | None = None,
+        tables: Mapping[str, Callable[[], Table]] | None = None,
     ) -> None:
         """Traces; their context ids are final (see `order`)."""
-        self._traces = Traces(samples, spans, counters, time_range, split)
+        self._traces = Traces(samples, spans, counters, time_range, split, tables or {})
 
     # -- making it ---------------------------------------------------------------------------------------------
 

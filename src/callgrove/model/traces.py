@@ -19,6 +19,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.table import Table
 
 __all__ = [
     "LABEL",
@@ -227,6 +228,13 @@ class Traces:
 
     Counters may be given as a function that reads them when they are asked for. `split` gives the traces of one part by
     themselves, with that part's profiles numbered from 0: these can be sent to another process.
+
+    `tables` are small ones that stand beside the spans, read when asked for:
+
+        places      a row per profile: process and agent (rows of these tables), number (thread or stream id)
+        processes   guid, pid, hostname, machine_id, command, init, fini
+        agents      part, type, type_index, name, absolute_index, logical_index: the devices, part by part
+        queues, code_objects, kernel_symbols, pmc_info      what the profiler says of these, with the guid
     """
 
     samples: SampleBackend | None = None
@@ -234,6 +242,7 @@ class Traces:
     counters_source: Counters | Callable[[], Counters | None] | None = None
     time_range: Window | None = None
     split: Callable[[int], Traces] | None = None
+    tables: Mapping[str, Callable[[], Table]] = field(default_factory=dict)
 
     @cached_property
     def counters(self) -> Counters | None:

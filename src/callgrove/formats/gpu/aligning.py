@@ -12,7 +12,7 @@ unless one of these is asked for:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from callgrove.formats.gpu.dataset import CounterRows, DataSet, Device, Events, 
 from callgrove.formats.gpu.sqlite_file import MISSING
 from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.experiment import InputWarning, Severity
+from callgrove.model.table import Table
 from callgrove.model.traces import SideTable
 
 __all__ = ["NONE", "START", "aligned", "far_apart"]
@@ -161,6 +162,9 @@ class Shifted:
     def stacks(self) -> Stacks | None:
         found = self._own.stacks()
         return None if found is None else replace(found, time_ns=self._times(found.time_ns, found.lane))
+
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        return self._own.tables()
 
     def close(self) -> None:
         self._own.close()

@@ -12,7 +12,7 @@ end comes before their start are kept as they are: who adds up durations leaves 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +22,7 @@ from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.model.devices import Device
 from callgrove.model.experiment import InputWarning
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Table
 from callgrove.model.texts import Names
 from callgrove.model.traces import SideTable
 
@@ -138,6 +139,9 @@ class DataSet(Protocol):
 
     def stacks(self) -> Stacks | None:
         """Samples of what threads executed."""
+
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        """What the file says of queues, kernel_symbols, ... (see `Traces.tables`), without the process."""
 
     def close(self) -> None:
         """Give back the file."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.formats.gpu.aligning import aligned
+from callgrove.formats.gpu.beside import tables_beside
 from callgrove.formats.gpu.dataset import DataSet, Process
 from callgrove.formats.gpu.places import add_places, process_and_device
 from callgrove.formats.gpu.spans import DataSetSpans
@@ -50,6 +51,7 @@ def experiment_of(
         counters=_counters(datasets, profiles) if options.fold else partial(_counters, datasets, profiles),
         time_range=_time_range(processes),
         split=None if any(dataset.live for dataset in datasets) else partial(_part, datasets),
+        tables=tables_beside(datasets),
     )
     for dataset in datasets:  # now that all was read: dangling ids and cells that are no numbers show only then
         builder.warnings += dataset.warnings

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Process
 from callgrove.formats.gpu.json_cells import is_json, json_scalars, json_strings
 from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
 from callgrove.formats.gpu.rocpd_schema import COLUMNS
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
@@ -30,6 +31,7 @@ from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import Severity
 from callgrove.model.grouping import distinct
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Table
 from callgrove.model.traces import SideTable, SpanKind
 
 __all__ = ["RocpdData", "datasets", "suffixes"]
@@ -552,3 +554,6 @@ class RocpdData(TableData):
         lane = np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
         values = rows["value"][known]
         return CounterRows(lane, number.astype(np.int32), samples["timestamp"][at], values, tuple(texts.tolist()))
+
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        return {name: partial(info_table, self._file, self._table(base), name) for name, base in INFO_TABLES.items()}

@@ -11,7 +11,7 @@ Only what was asked for is read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Table
 from callgrove.model.traces import SideTable, SpanKind
 
 __all__ = ["EventTable", "LaneList", "TableData", "or_absent"]
@@ -216,6 +217,9 @@ class TableData(ABC):
 
     def stacks(self) -> Stacks | None:
         return None
+
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        return {}
 
     def side_of(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> SideTable | None:
         """Columns of an event table as they are: new name -> raw name."""

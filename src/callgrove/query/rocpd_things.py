@@ -1,0 +1,206 @@
+"""Rocprofv3's views of things (processes, threads, kernel symbols, ...) and of what spans have many of (arguments,
+counters).
+
+A counter that was measured in several instances has several rows in `pmc_events` and one in `counters_collection`: the
+sum, or the mean where the tool says that it is no amount (value_type ABS or RELATIVE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from callgrove.model.arrays import ABSENT, Array, Floats, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Column, Table
+from callgrove.model.traces import PARENT, SideTable, SpanChunk
+from callgrove.query.lanes import Lanes, as_column, lane_column
+from callgrove.query.relations import Opened, Relation, Wanted, fields_of
+from callgrove.query.rocpd_views import Cell, ViewReader, lane, side, span
+from callgrove.query.span_tables import side_column
+
+__all__ = ["thing_relations"]
+
+CODE_OBJECTS = (
+    "guid:t pid id agent_id uri:t load_base load_size load_delta code_object_size storage_type memory_base memory_size"
+)
+KERNEL_SYMBOLS = (
+    "guid:t pid id code_object_id kernel_name:t display_name:t kernel_object kernarg_segment_size "
+    "kernarg_segment_alignment group_segment_size private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count "
+    "kernel_symbol_size formatted_kernel_name:t demangled_kernel_name:t truncated_kernel_name:t"
+)
+PMC_INFO = (
+    "guid:t pid id agent_id is_constant is_derived name:t symbol:t description:t component:t units:t value_type:t "
+    "block:t expression:t"
+)
+PROCESSES = "guid:t pid rank nid hostname:t machine_id:t command:t init fini"
+THREADS = "guid:t pid tid name:t rank nid hostname:t machine_id:t profile"
+NO_AMOUNTS = ("ABS", "RELATIVE")
+
+
+def thing_relations() -> list[Relation]:
+    return [
+        Relation("processes", "processes, with rank and host", fields_of(PROCESSES), _processes),
+        Relation("threads", "threads, each once", fields_of(THREADS, {"profile": "profile"}), _threads),
+        _beside("code_objects", "files with kernels that were loaded", CODE_OBJECTS),
+        _beside("kernel_symbols", "kernels as their files have them", KERNEL_SYMBOLS),
+        _beside("pmc_info", "what counters mean", PMC_INFO),
+        *(many.relation for many in MANY),
+    ]
+
+
+def _beside(name: str, title: str, columns: str) -> Relation:
+    def read(opened: Opened, wanted: Wanted) -> Iterator[Table]:
+        assert isinstance(opened, Experiment)
+        if (make := opened.traces.tables.get(name)) is not None:
+            yield make()
+
+    return Relation(name, title, fields_of(columns), read)
+
+
+def _processes(opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    assert isinstance(opened, Experiment)
+    lanes = Lanes(opened)
+    if lanes.processes is None:
+        return
+    process = lanes.rows_of("process")
+    known, first = np.unique(process[process >= 0], return_index=True)
+    example = np.full(len(lanes.processes), ABSENT)
+    example[known] = np.flatnonzero(process >= 0)[first]  # a profile of every process that has one
+    places = {word: as_column(word, lanes.column(word)).plain() for word in ("rank", "nid")}
+    own = [Column(word, [cells[k] if k >= 0 else None for k in example.tolist()]) for word, cells in places.items()]
+    yield Table((*lanes.processes.columns, *own))
+
+
+def _threads(opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    assert isinstance(opened, Experiment)
+    threads = np.flatnonzero(opened.profiles.kind == ProfileKind.THREAD)
+    lanes = Lanes(opened)
+    words = ("guid", "pid", "tid", "rank", "nid", "hostname", "machine_id")
+    columns = [lane_column(word, lanes.column(word), threads) for word in words]
+    yield Table(
+        (*columns, lane_column("name", lanes.column("stream"), threads), Column("profile", threads)),
+    )
+
+
+# -- what spans have many of ------------------------------------------------------------------------------------------
+
+Rows = tuple[Ints, SideTable]  # for every row the number of its span in the chunk, and the rows themselves
+
+
+@dataclass(frozen=True)
+class Many:
+    """A side table with several rows per span, each with columns of its span."""
+
+    name: str
+    title: str
+    side: str  # whose rows these are
+    cells: tuple[Cell, ...]  # of the span
+    own: tuple[Cell, ...]  # of the row
+    combined: Callable[[Experiment, SpanChunk, Rows], Rows] | None = None
+
+    @property
+    def relation(self) -> Relation:
+        fields = tuple(cell.field for cell in (*self.cells, *self.own))
+        return Relation(self.name, self.title, fields, partial(_read, self))
+
+
+def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    assert isinstance(opened, Experiment)
+    reader = ViewReader(opened, "kernel", [cell for cell in many.cells if cell.field.name in wanted])
+    own = [cell for cell in many.own if cell.field.name in wanted or not wanted]
+    for number, part in enumerate(opened.traces.parts()):
+        table = opened.traces.side(many.side, number)
+        if table is None:
+            continue
+        order = np.argsort(table.span, kind="stable")
+        sorted_spans = table.span[order]
+        for chunk in opened.traces.spans(sorted(reader.asked), profiles=part):
+            found = _rows_of(chunk, table, order, sorted_spans)
+            if many.combined is not None:
+                found = many.combined(opened, chunk, found)
+            owner, rows = found
+            if len(owner):
+                expanded = {name: cells[owner] for name, cells in chunk.items()}
+                yield Table((*reader.columns(expanded), *(side_column(cell.field, cell.source, rows) for cell in own)))
+
+
+def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Rows:
+    """The rows of a side table that belong to a chunk's spans."""
+    first, last = (np.searchsorted(spans, chunk["span"], side=s) for s in ("left", "right"))
+    n = last - first
+    owner = np.repeat(np.arange(len(n)), n)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(n) - n, n) + np.repeat(first, n)
+    rows = order[place]
+    return owner, SideTable(table.span[rows], {name: np.asarray(c)[rows] for name, c in table.columns.items()})
+
+
+def _collected(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
+    """One row per span and counter."""
+    owner, table = found
+    if not len(owner):
+        return owner, SideTable(table.span, {**table.columns, "value_type": np.empty(0, object)})
+    names, number = np.unique(np.asarray(table.columns["name"]).astype(str), return_inverse=True)
+    groups, group = np.unique(owner * len(names) + number.reshape(-1), return_inverse=True)
+    value: Floats = np.asarray(table.columns["value"], np.float64)
+    sums = np.bincount(group.reshape(-1), value, len(groups))
+    counts = np.bincount(group.reshape(-1), minlength=len(groups))
+    at, which = groups // len(names), groups % len(names)
+    known = _value_types(experiment)
+    types: Array = np.array([known.get(name) for name in names.tolist()], object)[which]
+    mean = np.isin(types.astype(str), NO_AMOUNTS)
+    made = {"name": names[which].astype(object), "value": np.where(mean, sums / counts, sums), "value_type": types}
+    return at, SideTable(chunk["span"][at], made)
+
+
+def _value_types(experiment: Experiment) -> dict[str, str | None]:
+    make = experiment.traces.tables.get("pmc_info")
+    info = None if make is None else make()
+    return (
+        {} if info is None else dict(zip(info.column("name").plain(), info.column("value_type").plain(), strict=True))
+    )
+
+
+PLACE = (*span("id=span"), *lane("guid:t nid pid rank"), *span("category:t"))
+LINKS = span(f"stack_id=correlation parent_stack_id={PARENT}")
+ARGUMENT = "position=position type:t=type name:t=name value:t=value"
+TIMES = span("start=start_ns end=end_ns duration=duration_ns")
+COUNTED = (
+    *(*PLACE, *side("dispatch_id=dispatch kernel_id=kernel tid=thread queue_id=queue"), *LINKS),
+    *lane("agent_abs_index agent_log_index agent_type_index agent_type:t"),
+    *(*span("kernel_name:t=name"), *TIMES),
+    *side("grid_size_x=grid_x grid_size_y=grid_y grid_size_z=grid_z workgroup_size_x=workgroup_x"),
+    *side("workgroup_size_y=workgroup_y workgroup_size_z=workgroup_z lds_block_size=lds scratch_size=scratch"),
+    *side("vgpr_count=vgpr accum_vgpr_count=accum_vgpr sgpr_count=sgpr"),
+)
+MANY = (
+    Many(
+        "region_args", "arguments of calls", "argument", (*PLACE, *span("region:t=name")), side("type:t name:t value:t")
+    ),
+    Many(
+        "events_args",
+        "arguments of everything that has some",
+        "argument",
+        (*PLACE, *LINKS),
+        side("arg_position=position arg_type:t=type arg_name:t=name arg_value:t=value"),
+    ),
+    Many(
+        "pmc_events",
+        "counters of kernels as they were measured",
+        "counter",
+        (*PLACE, *span("name:t"), *side("dispatch_id=dispatch"), *TIMES),
+        side("counter_name:t=name counter_value:r=value"),
+    ),
+    Many(
+        "counters_collection",
+        "counters of kernels, one row per kernel and counter",
+        "counter",
+        COUNTED,
+        side("counter_name:t=name value:r value_type:t"),
+        _collected,
+    ),
+)

@@ -1,0 +1,240 @@
+"""Spans under the names of rocprofv3's own views, with its column names.
+
+Specification: gpu-traces.md 3.5. Nothing is joined here that could multiply or drop rows: a view is a choice of spans,
+and every cell is looked up for the span itself. So rows without event, thread or agent stay, and a thread meets its
+own process only. They work for all families of GPU databases; what a family does not know is NULL.
+
+    id           the number of the span, unique over all inputs (rocpd's ids are unique in one process only)
+    nid          the number of the node; `hostname` and `processes.machine_id` tell which one it is
+    start, end   nanoseconds, as everywhere
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.table import Column, Table
+from callgrove.model.traces import PARENT, SideRows, SpanChunk, SpanKind
+from callgrove.query.lanes import Lanes, as_column, lane_column, picked
+from callgrove.query.relations import Field, Opened, Relation, Wanted, fields_of
+from callgrove.query.span_tables import side_column, span_column, strings_of
+
+__all__ = ["KERNEL_CELLS", "View", "ViewReader", "lane", "side", "span", "view_relations"]
+
+HOST = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.SYNC)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A column of a view and where it comes from: the `span` itself, its `lane`, its row of a `side` table, or the
+    `agent` or `queue` that such a row names (`detail` is then what is wanted of it)."""
+
+    field: Field
+    origin: str
+    source: str
+    detail: str = ""
+
+
+def _cells(origin: str, words: str) -> tuple[Cell, ...]:
+    """From words like `lds_size=lds name:t`: a column, and its source where that is called otherwise."""
+    pairs = [word.partition("=") for word in words.split()]
+    fields = fields_of(" ".join(name for name, _, _ in pairs), {"id": "span", "profile": "profile"})
+    sources = [source or field.name for field, (_, _, source) in zip(fields, pairs, strict=True)]
+    return tuple(Cell(f, origin, *s.partition(".")[::2]) for f, s in zip(fields, sources, strict=True))
+
+
+span, lane, side = (partial(_cells, origin) for origin in ("span", "lane", "side"))
+agent, queue = (partial(_cells, origin) for origin in ("agent", "queue"))
+
+PLACE = lane("guid:t nid pid rank hostname:t")
+FIRST = (*span("id=span"), *PLACE, *span("profile category:t"))
+TIMES = span("start=start_ns end=end_ns duration=duration_ns")
+LINKS = span(f"stack_id=correlation parent_stack_id={PARENT}")
+AGENT = lane("agent_abs_index agent_log_index agent_type_index agent_type:t")
+REGION = (*FIRST, *lane("tid"), *span("name:t label:t"), *TIMES, *span("depth"), *LINKS)
+KERNEL_CELLS = (
+    *side("tid=thread kernel_id=kernel dispatch_id=dispatch"),
+    *lane("stream_id stream:t"),
+    *side("queue_id=queue"),
+    *queue("queue:t=queue"),
+    *AGENT,
+)
+SIZES = side(
+    "grid_x grid_y grid_z workgroup_x workgroup_y workgroup_z lds_size=lds scratch_size=scratch vgpr_count=vgpr "
+    "accum_vgpr_count=accum_vgpr sgpr_count=sgpr"
+)
+ENDS = {"dst": "destination", "src": "source"}
+COPIED = (
+    "{end}_device:t={side}.name {end}_agent_abs_index={side}.absolute_index {end}_agent_log_index={side}.logical_index"
+)
+COPIED += " {end}_agent_type_index={side}.type_index {end}_agent_type:t={side}.type"
+ALLOCATED = (
+    *lane("tid"),
+    *TIMES,
+    *side("level:t"),
+    *agent(
+        "agent_name:t=device.name agent_abs_index=device.absolute_index agent_log_index=device.logical_index "
+        "agent_type_index=device.type_index agent_type:t=device.type"
+    ),
+    *side("address size=bytes queue_id=queue"),
+    *LINKS,
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """Some kinds of spans, and the columns that the view of that name has."""
+
+    name: str
+    title: str
+    cells: tuple[Cell, ...]
+    kinds: tuple[SpanKind, ...]
+    side: str = ""  # the side table of these spans
+    instants: bool | None = None  # only markers that are moments (True), or all but these (False)
+    level: str = ""  # of allocations, only those of that level
+
+    @property
+    def relation(self) -> Relation:
+        return Relation(self.name, self.title, tuple(cell.field for cell in self.cells), partial(_read, self))
+
+
+VIEWS = (
+    View("regions", "calls, markers and regions of threads", REGION, HOST, instants=False),
+    View("sample_regions", "markers that are moments", REGION, HOST, instants=True),
+    View("regions_and_samples", "both", REGION, HOST),
+    View(
+        "kernels",
+        "kernels, with sizes and registers",
+        (*FIRST, *span("name:t"), *KERNEL_CELLS, *TIMES, *SIZES, *LINKS),
+        (SpanKind.KERNEL,),
+        "kernel",
+    ),
+    View(
+        "memory_copies",
+        "copies, with bytes and both ends",
+        (
+            *(*FIRST, *span("name:t"), *TIMES, *side("size=bytes"), *lane("stream_id stream_name:t=stream")),
+            *(*side("queue_id=queue"), *queue("queue_name:t=queue")),
+            *(cell for end, name in ENDS.items() for cell in agent(COPIED.format(end=end, side=name))),
+            *LINKS,
+        ),
+        (SpanKind.COPY, SpanKind.MEMSET),
+        "copy",
+    ),
+    View(
+        "memory_allocations",
+        "what was allocated and freed",
+        (*FIRST, *span("type:t=name"), *ALLOCATED),
+        (SpanKind.ALLOC,),
+        "alloc",
+    ),
+    View(
+        "scratch_memory",
+        "the same, of scratch memory only",
+        (*FIRST, *span("operation:t=name"), *ALLOCATED),
+        (SpanKind.ALLOC,),
+        "alloc",
+        level="SCRATCH",
+    ),
+)
+
+
+def view_relations() -> list[Relation]:
+    return [view.relation for view in VIEWS]
+
+
+def _read(view: View, opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    """The rows of a view, chunk by chunk."""
+    assert isinstance(opened, Experiment)
+    reader = ViewReader(opened, view.side, [c for c in view.cells if c.field.name in wanted] or [view.cells[0]])
+    times = {"start_ns", "end_ns"} if view.instants is not None else set()
+    for chunk in opened.traces.spans(sorted(reader.asked | {"kind"} | times)):
+        rows = _chosen(view, chunk)
+        if view.level and len(rows):
+            rows = rows[reader.levels(_taken(chunk, rows)) == view.level]
+        if len(rows):
+            yield Table(tuple(reader.columns(_taken(chunk, rows))))
+
+
+def _taken(chunk: SpanChunk, rows: Ints) -> SpanChunk:
+    return {name: cells[rows] for name, cells in chunk.items()}
+
+
+def _chosen(view: View, chunk: SpanChunk) -> Ints:
+    kept = np.isin(chunk["kind"], view.kinds)
+    if view.instants is not None:
+        moment = (chunk["kind"] == SpanKind.MARKER) & (chunk["start_ns"] == chunk["end_ns"])
+        kept &= moment == view.instants
+    return np.flatnonzero(kept)
+
+
+class ViewReader:
+    """Some columns, for the spans of any chunk of one experiment."""
+
+    def __init__(self, experiment: Experiment, side: str, cells: list[Cell]) -> None:
+        self._experiment, self._cells = experiment, cells
+        self._lanes = Lanes(experiment)
+        self._side_name = side
+        spans = {cell.source for cell in cells if cell.origin == "span"} - {"span"}
+        spans |= {"start_ns", "end_ns"} if "duration_ns" in spans else set()
+        self.asked = (spans | {"profile"}) - {"duration_ns"}
+
+    @cached_property
+    def _side(self) -> SideRows:
+        return SideRows(self._experiment.traces, self._side_name)
+
+    @cached_property
+    def _part_of(self) -> dict[int, int]:
+        return {p: k for k, part in enumerate(self._experiment.traces.parts()) for p in part.tolist()}
+
+    def levels(self, chunk: SpanChunk) -> Array:
+        """The level of every allocation."""
+        table, rows = self._side.of(chunk)
+        if table is None or "level" not in table.columns:
+            return np.full(len(rows), "", object)
+        known: Array = np.append(np.asarray(table.columns["level"], object), [""])
+        return known[rows]
+
+    def columns(self, chunk: SpanChunk) -> Iterator[Column]:
+        """One after the other, in order."""
+        strings = strings_of(self._experiment)
+        for cell in self._cells:
+            name = cell.field.name
+            if cell.origin == "span":
+                yield span_column(name, cell.source, chunk, strings)
+            elif cell.origin == "lane":
+                yield lane_column(name, self._lanes.column(cell.source), chunk["profile"])
+            else:
+                yield self._of_side(cell, chunk)
+
+    def _of_side(self, cell: Cell, chunk: SpanChunk) -> Column:
+        table, rows = self._side.of(chunk)
+        if table is None or cell.source not in table.columns:
+            return Column(cell.field.name, [None] * len(rows))
+        if cell.origin == "side":
+            return side_column(cell.field, cell.source, table, rows)
+        number = np.append(np.asarray(table.columns[cell.source]), ABSENT)[rows]
+        if cell.origin == "agent":
+            found = picked(self._lanes.agents, cell.detail, self._agents(number, chunk))
+        else:
+            found = picked(self._lanes.table("queues"), "name", self._queues(number, chunk))
+        return as_column(cell.field.name, found)
+
+    def _agents(self, number: Ints, chunk: SpanChunk) -> Ints:
+        """Side tables number the agents of their part."""
+        part = self._part_of[int(chunk["profile"][0])]
+        first, n = self._lanes.agents_of(part)
+        return np.where((number >= 0) & (number < n), number + first, ABSENT)
+
+    def _queues(self, number: Ints, chunk: SpanChunk) -> Ints:
+        profile = int(chunk["profile"][0])
+        uid = lane_column("guid", self._lanes.column("guid"), np.array([profile])).plain()[0]
+        rows = self._lanes.queue_rows
+        known = {q: rows.get((uid, q), ABSENT) for q in np.unique(number).tolist()}
+        return np.array([known[q] for q in number.tolist()], np.int64)
