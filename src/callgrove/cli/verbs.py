@@ -24,7 +24,7 @@ VERBS = (
     Verb("predict", "what will cost most at a scale that was not measured", "callgrove.cli.predict"),
     Verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "callgrove.cli.summary"),
     Verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "callgrove.cli.export"),
-    Verb("sql", "SQL over the same tables, and over rocprofv3's own view names", "callgrove.cli.sql"),
+    Verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "callgrove.cli.sql"),
     Verb("convert", "write an experiment in another format", "callgrove.cli.convert"),
     Verb("prof", "measurement directories as a database: the job of hpcprof", "callgrove.cli.prof"),
     Verb("merge", "several experiments as one, with everything that they have", "callgrove.cli.merge"),
