@@ -22,6 +22,7 @@ from callgrove.model.arrays import Array, Ids, Ints
 
 __all__ = [
     "LABEL",
+    "SIDE_TABLES",
     "SPAN_COLUMNS",
     "ArraySamples",
     "ArraySpans",
@@ -39,6 +40,7 @@ __all__ = [
 Window = tuple[int, int]  # [start_ns, end_ns)
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
+SIDE_TABLES = ("kernel", "copy", "alloc", "argument", "counter", "flow", "stack")  # what spans may have beside
 SpanChunk = Mapping[str, Array]
 
 
