@@ -28,6 +28,7 @@ __all__ = [
     "Field",
     "Format",
     "Grade",
+    "KeepsSummaries",
     "LossReport",
     "Match",
     "Problem",
@@ -214,6 +215,13 @@ class Writer(Protocol):
 
     def abort(self) -> None:
         """Leave no trace of the target."""
+
+
+@runtime_checkable
+class KeepsSummaries(Protocol):
+    """A writer that takes stored summaries, which are not among the chunks, from the experiment itself."""
+
+    keeps_summaries: bool
 
 
 @runtime_checkable

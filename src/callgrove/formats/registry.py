@@ -168,6 +168,15 @@ FORMATS: tuple[Entry, ...] = (
     ),
     Entry("rpd", "RPD database (rocmProfileData, SQLite)", "callgrove.formats.gpu.formats:RPD", sets=True),
     Entry("nsight", "Nsight Systems export (SQLite)", "callgrove.formats.gpu.formats:NSIGHT", sets=True),
+    Entry(
+        "callgrove",
+        "callgrove's own folder of Parquet tables",
+        "callgrove.formats.columnar.format:FORMAT",
+        writes=True,
+        suffixes=(".cgrove",),
+        extra="arrow",
+        needs="pyarrow",
+    ),
 )
 
 
