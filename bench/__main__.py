@@ -10,7 +10,21 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
-from bench.cases import algebra, convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
+from bench.cases import (
+    algebra,
+    columnar,
+    convert,
+    cube,
+    gpu,
+    growth,
+    hatchet,
+    hpcrun,
+    hpctrace,
+    info,
+    modeling,
+    prof,
+    values,
+)
 from bench.conditions import ROOT, Conditions, conditions
 from bench.results import Finding, as_markdown, as_text, surroundings
 
@@ -27,6 +41,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "gpu": gpu.run,
     "convert": convert.run,
     "prof": prof.run,
+    "columnar": columnar.run,
 }
 SCALES = "1/16,1/4,1"
 RESULTS = ROOT / "bench" / "RESULTS.md"

@@ -15,7 +15,7 @@ import pytest
 
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
-from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
+from bench.cases import columnar, convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -282,6 +282,14 @@ def test_the_command_writes_what_it_found(tmp_path: Path, capsys: pytest.Capture
     assert main(["info", "--scale", "1/1024", "--keep", str(tmp_path / "data"), "--json", str(out)]) == 0
     assert "thread blocks of profile.db asked for" in capsys.readouterr().out
     assert {f["bench"] for f in json.loads(out.read_text())["findings"]} == {"info"}
+
+
+def test_our_own_folders_are_measured(tmp_path: Path) -> None:
+    found = list(columnar.run(Conditions(tmp_path, (Fraction(1, 1024),), 1)))
+    sizes = [finding for finding in found if finding.what.endswith("size / original")]
+    assert [finding.what for finding in sizes] == ["values: size / original", "spans: size / original"]
+    assert all(finding.value > 0 for finding in found)
+    assert not list(tmp_path.glob("*.cgrove"))
 
 
 def test_benches_are_named_in_the_page() -> None:
