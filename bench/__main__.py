@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.cases import (
     algebra,
+    columnar,
     convert,
     cube,
     exports,
@@ -46,6 +47,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "prof": prof.run,
     "traces": timeline.run,
     "sql": sql.run,
+    "columnar": columnar.run,
 }
 SCALES = "1/16,1/4,1"
 RESULTS = ROOT / "bench" / "RESULTS.md"

@@ -111,6 +111,8 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
 - `prof`: measurement directories to released databases. Traces: files of a real run, multiplied, with long traces; the
   floor is `np.fromfile` of the records of all files, converted to native byte order. Contexts: few files whose trees
   have nothing in common. Memory is the peak of a fresh process, pages of files included.
+- `columnar`: our own folders, of a database with values and of a GPU database with spans: written, opened and streamed
+  against reading the bytes; the memory of writing a quarter and the whole, anonymous, in a fresh process.
 """
 
 

@@ -16,6 +16,7 @@ import pytest
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
 from bench.cases import (
+    columnar,
     convert,
     cube,
     exports,
@@ -321,6 +322,14 @@ def test_the_command_writes_what_it_found(tmp_path: Path, capsys: pytest.Capture
     assert main(["info", "--scale", "1/1024", "--keep", str(tmp_path / "data"), "--json", str(out)]) == 0
     assert "thread blocks of profile.db asked for" in capsys.readouterr().out
     assert {f["bench"] for f in json.loads(out.read_text())["findings"]} == {"info"}
+
+
+def test_our_own_folders_are_measured(tmp_path: Path) -> None:
+    found = list(columnar.run(Conditions(tmp_path, (Fraction(1, 1024),), 1)))
+    sizes = [finding for finding in found if finding.what.endswith("size / original")]
+    assert [finding.what for finding in sizes] == ["values: size / original", "spans: size / original"]
+    assert all(finding.value > 0 for finding in found)
+    assert not list(tmp_path.glob("*.cgrove"))
 
 
 def test_benches_are_named_in_the_page() -> None:

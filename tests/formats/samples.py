@@ -15,9 +15,12 @@ from pathlib import Path
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
+from callgrove.examples import example, study_example
+from callgrove.formats.columnar.format import FORMAT as COLUMNAR
 from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import FORMATS, detect, open_path
-from callgrove.formats.transfer import transfer
+from callgrove.formats.transfer import transfer, write
 from callgrove.model.experiment import Experiment
 from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.requirements import ROOT, SHARED
@@ -162,6 +165,9 @@ def _made() -> Iterator[Sample]:
     assert isinstance(opened, Experiment)
     transfer(opened, DraftWriter(folder / "draft.db"))
     yield Sample("made/rocpd-draft", folder / "draft.db", "rocpd-draft")
+    for name, made in (("experiment", example()), ("spans", opened), ("study", study_example())):
+        write(made, COLUMNAR, folder / f"{name}.cgrove", WriteOptions())
+        yield Sample(f"made/callgrove-{name}", folder / f"{name}.cgrove", "callgrove")
 
 
 @cache

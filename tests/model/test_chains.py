@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import Ids
+from callgrove.model.arrays import Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.values import SparseBlock, Values
+from callgrove.model.values import Block, NoValues, SparseBlock, Values, has_fillers
 from tests.model.strategies import ATOMIC, ATOMIC_TYPE, experiments
 
 Row = tuple[int, int, int, float]
@@ -128,3 +129,15 @@ def test_profiles_that_are_left_out_make_the_count_unknown() -> None:
         assert chain.n_stored() is None
         assert list(chain.blocks()) == []
     assert ChainedValues([]).n_stored() == 0
+
+
+def test_a_chain_has_fillers_where_one_of_its_links_has() -> None:
+    class Filled(NoValues):
+        def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+            yield from ()
+
+    none = np.empty(0, np.int32)
+    plain, filled = (Link(backend, none, none, none) for backend in (NoValues(), Filled()))
+    assert not has_fillers(ChainedValues([plain, plain]))
+    assert has_fillers(ChainedValues([plain, filled]))
+    assert (has_fillers(plain.backend), has_fillers(filled.backend)) == (False, True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from callgrove.errors import UsageError
+from callgrove.model.composites import composite_named
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope, time_unit
 
 E, I, F = Scope.EXCLUSIVE, Scope.INCLUSIVE, Scope.FUNCTION  # noqa: E741
@@ -97,3 +98,20 @@ def test_aggregations() -> None:
     for without in (Aggregation.COMPOSITE, Aggregation.NONE):
         with pytest.raises(UsageError, match="cannot be combined"):
             _ = without.ufunc
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("TAU_ATOMIC", ("n", "min", "max", "sum", "sum2")),
+        (" tau_atomic ", ("n", "min", "max", "sum", "sum2")),
+        ("HISTOGRAM(3)", ("min", "max", "bins")),
+        ("ndoubles ( 2 )", ("values",)),
+        ("HISTOGRAM(0)", None),
+        ("HISTOGRAM(9999999)", None),
+        ("DOUBLE", None),
+    ],
+)
+def test_composite_types_are_known_by_their_names(name: str, fields: tuple[str, ...] | None) -> None:
+    found = composite_named(name)
+    assert (None if found is None else found.dtype.names) == fields

@@ -239,10 +239,10 @@ def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) ->
     fields: list[str | None] = [None] * len(block)
     if value.dtype.names is not None:
         metric = int(block.metric[0])
-        composite_type = experiment.metrics[metric].composite
+        composite_type = metric_rows(experiment)[0][metric].composite  # the row may be a computed one
         describe = None if composite_type is None else composite_type.describe
         fields = [json.dumps(_plain(row if describe is None else describe(row))) for row in value]
-        value = experiment.values.scalar(metric, value)
+        value = value if composite_type is None else composite_type.scalar(value)
     columns = (
         Column("profile", block.profile),
         Column("context", block.context),

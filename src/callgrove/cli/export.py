@@ -17,24 +17,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_selection(parser, metric="only values of this metric (default: of all)")
     parser.add_argument("--table", required=True, choices=TABLES, help="which table")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="of values (default: stored)")
-    add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown"))
+    add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"))
 
 
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.tables import Selection, export, n_rows
     from callgrove.cli.opening import as_study, open_any, said_everything
+    from callgrove.cli.parquet_output import emit_parquet
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
 
+    if args.format == "parquet" and not args.output:
+        raise UsageError("a Parquet file cannot be printed: name it with -o FILE")
     if args.table != "values" and (args.metric or args.scope != "stored"):
         raise UsageError(f"-m and --scope choose values; the table {args.table} has no such choice")
     args.fold = args.table not in WITHOUT_PROFILE
     opened = open_any(args)
     if args.table == "series":
         opened = as_study(opened, args)
+    give = emit if args.format != "parquet" else emit_parquet
     if not isinstance(opened, Experiment):
-        emit(export(opened, args.table), args)
+        give(export(opened, args.table), args)
         return 0
     quantity = opened.metrics.resolve(args.metric) if args.metric else None
     chosen = Selection(select(opened, args.rank, args.thread), quantity, args.scope)
@@ -44,5 +48,5 @@ def run(args: argparse.Namespace) -> int:
         tables = chain([first], tables)
         if not len(first):
             said_everything(opened, args, printed=False)
-    emit(tables, args, n_rows(opened, args.table, chosen))
+    give(tables, args, n_rows(opened, args.table, chosen))
     return said_everything(opened, args)

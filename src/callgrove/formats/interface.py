@@ -33,6 +33,7 @@ __all__ = [
     "Format",
     "Grade",
     "Indexes",
+    "KeepsSummaries",
     "LossReport",
     "Match",
     "PackedSamples",
@@ -263,6 +264,13 @@ class Writer(Protocol):
 
     def abort(self) -> None:
         """Leave no trace of the target."""
+
+
+@runtime_checkable
+class KeepsSummaries(Protocol):
+    """A writer that takes stored summaries, which are not among the chunks, from the experiment itself."""
+
+    keeps_summaries: bool
 
 
 @runtime_checkable

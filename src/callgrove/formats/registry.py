@@ -219,6 +219,15 @@ FORMATS: tuple[Entry, ...] = (
         traces=True,
         dialects=("rocprofv3", "extended"),
     ),
+    Entry(
+        "callgrove",
+        "callgrove's own folder of Parquet tables",
+        "callgrove.formats.columnar.format:FORMAT",
+        writes=True,
+        suffixes=(".cgrove",),
+        extra="arrow",
+        needs="pyarrow",
+    ),
 )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from callgrove.errors import UsageError
 from callgrove.formats.interface import (
+    KeepsSummaries,
     LossReport,
     Progress,
     SampleChunk,
@@ -60,7 +61,8 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     except BaseException:
         writer.abort()
         raise
-    if len(experiment.profiles.summaries) and not len(experiment.profiles.measured):
+    kept = isinstance(writer, KeepsSummaries)
+    if not kept and len(experiment.profiles.summaries) and not len(experiment.profiles.measured):
         report.add("values of the stored summary: there is no profile that they could be computed from")
     for problem in experiment.values.problems:
         report.add(f"damaged values: {problem}")

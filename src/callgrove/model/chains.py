@@ -22,6 +22,7 @@ from callgrove.model.values import (
     NoValues,
     SparseBlock,
     ValueBackend,
+    has_fillers,
     measured_blocks,
 )
 
@@ -113,6 +114,10 @@ class ChainedValues:
     def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """The same without the fillers of links that have any."""
         return self._blocks(profiles, metrics, lambda link, own, wanted: measured_blocks(link.backend, own, wanted))
+
+    @property
+    def has_fillers(self) -> bool:
+        return any(has_fillers(link.backend) for link in self._links)
 
     def _blocks(self, profiles: Ints | None, metrics: Ints | None, read: ReadLink) -> Iterator[Block]:
         for link in self._links:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from callgrove.errors import MissingExtra
+
 if TYPE_CHECKING:
     from callgrove.model.arrays import Array
 
@@ -85,6 +87,22 @@ class Table:
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Rows of plain Python values, None where absent."""
         return zip(*(column.plain() for column in self.columns), strict=True)
+
+    def to_arrow(self) -> Any:
+        """The same as a pyarrow.Table; absent cells are null."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise MissingExtra("arrow", "a table for Arrow") from error
+        return pyarrow.table({column.name: pyarrow.array(column.plain()) for column in self.columns})
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas.DataFrame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtra("pandas", "a table for pandas") from error
+        return pandas.DataFrame({column.name: column.plain() for column in self.columns})
 
     def head(self, limit: int | None) -> Table:
         """The first `limit` rows (None: all); what is cut is added to `left`."""

@@ -31,6 +31,7 @@ __all__ = [
     "SparseBlock",
     "ValueBackend",
     "Values",
+    "has_fillers",
     "is_set",
     "measured_blocks",
 ]
@@ -139,6 +140,11 @@ class HasFillers(Protocol):
 
     def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Like `blocks`, with the neutral element in place of such numbers."""
+
+
+def has_fillers(backend: ValueBackend) -> bool:
+    """Does the input hold such numbers? A chain has them where one of its links does."""
+    return isinstance(backend, HasFillers) and bool(getattr(backend, "has_fillers", True))
 
 
 def measured_blocks(backend: ValueBackend, profiles: Ints | None, metrics: Ints | None) -> Iterator[Block]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from callgrove.formats.cube import composites
+from callgrove.formats.cube.scale_functions import SCALE_FUNC_BYTES, pack_scale_functions, unpack_scale_functions
 from callgrove.model.arrays import Array
+from callgrove.model.composites import SCALE_FUNC, composite_named
 from callgrove.model.metrics import Aggregation, Composite
 
 __all__ = ["LARGEST", "ValueType", "value_type"]
 
 LARGEST = float(np.finfo(np.float64).max)  # stands for an absent minimum; its negative for an absent maximum
-MOST_FIELDS = 1 << 20
 PLAIN = {
     "i1": ("INT8", "CHAR"),
     "u1": ("UINT8",),
@@ -28,13 +27,6 @@ PLAIN = {
     "f8": ("DOUBLE", "FLOAT", "MINDOUBLE", "MAXDOUBLE"),
 }
 NUMBERS = {name: np.dtype(f"<{code}") for code, names in PLAIN.items() for name in names}
-TUPLES = {
-    "COMPLEX": composites.COMPLEX,
-    "RATE": composites.RATE,
-    "TAU_ATOMIC": composites.TAU_ATOMIC,
-    "SCALE_FUNC": composites.SCALE_FUNC,
-}
-SIZED = {"HISTOGRAM": composites.histogram, "NDOUBLES": composites.n_doubles}
 
 
 @dataclass(frozen=True)
@@ -54,19 +46,19 @@ class ValueType:
 
     @property
     def is_scale_function(self) -> bool:
-        return self.composite is composites.SCALE_FUNC
+        return self.composite is SCALE_FUNC
 
     def decoded(self, raw: Array, big: bool) -> Array:
         """From bytes (rows x bytes of a row) to values (rows x locations); little-endian ones are not copied."""
         if self.is_scale_function:
-            return composites.unpack_scale_functions(raw.reshape(len(raw), -1, self.item), big)
+            return unpack_scale_functions(raw.reshape(len(raw), -1, self.item), big)
         values: Array = raw.view(self.dtype.newbyteorder(">" if big else "<"))
         return values.astype(self.dtype) if big else values
 
     def encoded(self, values: Array) -> Array:
         """The way back, in little-endian: rows x bytes of a row."""
         if self.is_scale_function:
-            return composites.pack_scale_functions(values).reshape(len(values), -1)
+            return pack_scale_functions(values).reshape(len(values), -1)
         fitting = np.ascontiguousarray(values, self.dtype)
         return fitting.view(np.uint8).reshape(len(values), -1)
 
@@ -77,12 +69,7 @@ def value_type(name: str) -> ValueType | None:
     if word in NUMBERS:
         rules = {"MINDOUBLE": Aggregation.MINIMUM, "MAXDOUBLE": Aggregation.MAXIMUM}
         return ValueType(word, NUMBERS[word], NUMBERS[word].itemsize, rules.get(word, Aggregation.SUM))
-    if word in TUPLES:
-        found = TUPLES[word]
-        item = composites.SCALE_FUNC_BYTES if word == "SCALE_FUNC" else found.dtype.itemsize
-        return ValueType(word, found.dtype, item, Aggregation.COMPOSITE, found)
-    sized = re.fullmatch(r"(HISTOGRAM|NDOUBLES) ?\( ?([0-9]{1,7}) ?\)", word)
-    if sized and 0 < int(sized[2]) <= MOST_FIELDS:
-        made = SIZED[sized[1]](int(sized[2]))
-        return ValueType(word, made.dtype, made.dtype.itemsize, Aggregation.COMPOSITE, made)
-    return None
+    if (found := composite_named(name)) is None:
+        return None
+    item = SCALE_FUNC_BYTES if found is SCALE_FUNC else found.dtype.itemsize
+    return ValueType(word, found.dtype, item, Aggregation.COMPOSITE, found)

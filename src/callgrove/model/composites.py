@@ -1,17 +1,16 @@
-"""Values with several fields: their layout in the file, their scalar reading and how two of them become one.
+"""Values with several fields, by the names that profilers give them: their scalar reading and how two become one.
 
-    TAU_ATOMIC     n, min, max, sum, sum2      n, sum, sum2 add; min and max over those with n > 0     reads as: sum
-    RATE           numerator, denominator      add                                                     the ratio
-    COMPLEX        re, im                      add                                                     the modulus
-    HISTOGRAM(k)   min, max, bins              bins add where the ranges are equal                     sum of the bins
-    NDOUBLES(k)    values                      add                                                     their sum
-    SCALE_FUNC     terms, measurements         cannot be combined                                      number of terms
-
-In a file SCALE_FUNC is packed into 848 bytes: two counts, the terms, then the measurements, then zeros.
+TAU_ATOMIC     n, min, max, sum, sum2      n, sum, sum2 add; min and max over those with n > 0     reads as: sum
+RATE           numerator, denominator      add                                                     the ratio
+COMPLEX        re, im                      add                                                     the modulus
+HISTOGRAM(k)   min, max, bins              bins add where the ranges are equal                     sum of the bins
+NDOUBLES(k)    values                      add                                                     their sum
+SCALE_FUNC     terms, measurements         cannot be combined                                      number of terms
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -22,18 +21,21 @@ from callgrove.model.metrics import Composite
 
 __all__ = [
     "COMPLEX",
+    "COUNTS",
+    "MEASUREMENT",
+    "MOST_MEASUREMENTS",
+    "MOST_TERMS",
     "RATE",
     "SCALE_FUNC",
-    "SCALE_FUNC_BYTES",
     "TAU_ATOMIC",
+    "TERM",
+    "composite_named",
     "histogram",
     "n_doubles",
-    "pack_scale_functions",
-    "unpack_scale_functions",
 ]
 
+MOST_FIELDS = 1 << 20
 MOST_TERMS, MOST_MEASUREMENTS = 30, 10
-SCALE_FUNC_BYTES = 848
 TERM = np.dtype([("a", "<f8"), ("b", "<i4"), ("c", "<u4"), ("d", "<i4")])
 MEASUREMENT = np.dtype([("procs", "<u4"), ("mean", "<f8"), ("width", "<f8")])
 COUNTS = np.dtype([("n_terms", "<u4"), ("n_measurements", "<u4")])
@@ -114,33 +116,14 @@ def _scale_function(value: np.void) -> dict[str, Any]:
     }
 
 
-def unpack_scale_functions(raw: Array, big: bool) -> Array:
-    """From 848 bytes each (the last axis) to the structure above; ValueError where a count is too high."""
-    counts_type, term, measurement = (t.newbyteorder(">" if big else "<") for t in (COUNTS, TERM, MEASUREMENT))
-    flat = np.ascontiguousarray(raw).reshape(-1, SCALE_FUNC_BYTES)
-    counts = np.ascontiguousarray(flat[:, : COUNTS.itemsize]).view(counts_type)[:, 0]
-    if (counts["n_terms"] > MOST_TERMS).any() or (counts["n_measurements"] > MOST_MEASUREMENTS).any():
-        raise ValueError(f"a scaling function of more than {MOST_TERMS} terms or {MOST_MEASUREMENTS} measurements")
-    out = np.zeros(len(flat), SCALE_FUNC.dtype)
-    for name in COUNTS.names or ():
-        out[name] = counts[name]
-    for n in np.unique(counts["n_terms"]).tolist():
-        rows, at = np.flatnonzero(counts["n_terms"] == n), COUNTS.itemsize
-        end = at + n * TERM.itemsize
-        out["terms"][rows, :n] = np.ascontiguousarray(flat[rows, at:end]).view(term)
-        for m in range(int(counts["n_measurements"][rows].max())):
-            some = rows[counts["n_measurements"][rows] > m]
-            place = slice(end + m * MEASUREMENT.itemsize, end + (m + 1) * MEASUREMENT.itemsize)
-            out["measurements"][some, m] = np.ascontiguousarray(flat[some, place]).view(measurement)[:, 0]
-    return out.reshape(raw.shape[:-1])
+TUPLES = {"COMPLEX": COMPLEX, "RATE": RATE, "TAU_ATOMIC": TAU_ATOMIC, "SCALE_FUNC": SCALE_FUNC}
+SIZED = {"HISTOGRAM": histogram, "NDOUBLES": n_doubles}
 
 
-def pack_scale_functions(values: Array) -> Array:
-    """The way back, in little-endian: an array of bytes with one more axis."""
-    flat = values.reshape(-1)
-    out = np.zeros((len(flat), SCALE_FUNC_BYTES), np.uint8)
-    for row, value in enumerate(flat):
-        n, m = int(value["n_terms"]), int(value["n_measurements"])
-        packed = np.array((n, m), COUNTS).tobytes() + value["terms"][:n].tobytes() + value["measurements"][:m].tobytes()
-        out[row, : len(packed)] = np.frombuffer(packed, np.uint8)
-    return out.reshape(*values.shape, SCALE_FUNC_BYTES)
+def composite_named(name: str) -> Composite | None:
+    """The type of that name, such as `TAU_ATOMIC` or `HISTOGRAM(16)`; None where it is not known."""
+    word = " ".join(name.split()).upper()
+    sized = re.fullmatch(r"(HISTOGRAM|NDOUBLES) ?\( ?([0-9]{1,7}) ?\)", word)
+    if sized and 0 < int(sized[2]) <= MOST_FIELDS:
+        return SIZED[sized[1]](int(sized[2]))
+    return TUPLES.get(word)

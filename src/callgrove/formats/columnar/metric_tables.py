@@ -1,0 +1,196 @@
+"""Metrics, and the columns that a file asks to show, as tables, and back.
+
+Composite values are known by the name of their type; of a type with other fields than that name says, or with a name
+that nobody knows, the fields are kept and its first one is the scalar reading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from callgrove.formats.columnar.arrow import Cells
+from callgrove.formats.columnar.attributes import Attributes
+from callgrove.formats.columnar.folder import Folder
+from callgrove.formats.columnar.stored_table import Group, StoredTable
+from callgrove.model.arrays import Array, Floats
+from callgrove.model.composites import composite_named
+from callgrove.model.metrics import Aggregation, Column, Composite, Metric, Metrics, Scope
+from callgrove.model.orders import cycles
+
+__all__ = ["described_dtype", "dtype_of", "large_ids", "metric_tables", "read_metrics"]
+
+TEXTS = ("unit", "description", "url", "number_format", "formula", "statistic")
+FLAGS = ("visible", "show_percent")
+NUMBERS = frozenset("biuf")
+LARGEST_VALUE = 1 << 24  # bytes of one composite value
+
+
+def metric_tables(metrics: Metrics) -> Iterator[tuple[str, Mapping[str, Cells]]]:
+    rows, columns = metrics.rows, metrics.columns
+    yield (
+        "metrics",
+        {
+            "metric": np.arange(len(rows)),
+            "name": [m.name for m in rows],
+            "dtype": [m.dtype for m in rows],
+            "aggregation": [m.aggregation.value for m in rows],
+            "parent": np.array([m.parent for m in rows], np.int32),
+            "id_of_quantity": [m.id_of_quantity for m in rows],
+            "composite": [
+                None if m.composite is None else json.dumps(described_dtype(m.composite.dtype)) for m in rows
+            ],
+            "summary_id": [_fitting(m.summary_id) for m in rows],
+            **_shared(rows),
+            **{name: [getattr(m, name) or None for m in rows] for name in ("unit", "url")},
+        },
+    )
+    yield (
+        "metric_columns",
+        {
+            "name": [c.name for c in columns],
+            "partner": [_fitting(c.partner) for c in columns],
+            **_shared(columns),
+        },
+    )
+
+
+def _shared(rows: tuple[Metric, ...] | tuple[Column, ...]) -> dict[str, Cells]:
+    """What both tables have."""
+    texts = ("description", "number_format", "formula", "statistic")
+    return {
+        "source_id": [_fitting(row.source_id) for row in rows],
+        "scope": [row.scope.value or None for row in rows],
+        **{name: [bool(getattr(row, name)) for row in rows] for name in FLAGS},
+        **{name: [getattr(row, name) or None for row in rows] for name in texts},
+    }
+
+
+def _fitting(number: int | None) -> int | None:
+    return number if number is None or -(2**63) <= number < 2**63 else None
+
+
+def large_ids(metrics: Metrics) -> dict[str, str]:
+    """Ids that no column holds, by row: the manifest has them."""
+    return {str(k): str(m.source_id) for k, m in enumerate(metrics) if _fitting(m.source_id) != m.source_id}
+
+
+def described_dtype(dtype: np.dtype[Any]) -> Any:
+    """A type of values as JSON has it: `<f8`, or its fields."""
+    return dtype.str if dtype.names is None else _fields(dtype)
+
+
+def _fields(dtype: np.dtype[Any]) -> list[Any]:
+    out = []
+    for name in dtype.names or ():
+        inner = dtype[name]
+        base, shape = inner.base, list(inner.shape)
+        out.append([name, base.str if base.names is None else _fields(base), *([shape] if shape else [])])
+    return out
+
+
+def dtype_of(described: Any) -> np.dtype[Any]:
+    """The way back; ValueError for what is no type of numbers."""
+    try:
+        found: np.dtype[Any] = np.dtype(_description(described))
+    except (TypeError, ValueError, KeyError, RecursionError, OverflowError, MemoryError) as error:
+        raise ValueError(f"{str(described)[:60]!r} is no type of values") from error
+    if found.itemsize > LARGEST_VALUE or not found.itemsize or not _is_numeric(found):
+        raise ValueError(f"{str(described)[:60]!r} is no type of numbers")
+    return found
+
+
+def _description(parsed: Any) -> Any:
+    if isinstance(parsed, str):
+        return parsed
+    return [(name, _description(kind), *(tuple(shape) for shape in more)) for name, kind, *more in parsed]
+
+
+def _is_numeric(dtype: np.dtype[Any]) -> bool:
+    if dtype.names is None:
+        return dtype.base.kind in NUMBERS and dtype.base.itemsize <= 8
+    return all(_is_numeric(dtype[name].base) for name in dtype.names)
+
+
+# -- the way back ----------------------------------------------------------------------------------------------------
+
+
+def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
+    table, rows = folder.table("metrics"), folder.numbered("metrics", "metric")
+    parent = folder.ids(table, rows, "parent", len(rows))
+    if len(cycles(parent)):
+        raise table.damage("column parent", "metrics that nest", "a circle")
+    texts = {name: rows.names(name) for name in (*TEXTS, "name", "dtype", "aggregation")}
+    flags = {name: rows.numbers(name).tolist() for name in (*FLAGS, "id_of_quantity")}
+    scopes, composites = _scopes(table, rows), rows.texts("composite")
+    source_id, summary_id = rows.cells("source_id"), rows.cells("summary_id")
+    for row, text in folder.manifest.get(folder.path, "large_metric_ids", dict, {}).items():
+        if str(row).isdigit() and int(row) < len(rows) and str(text).lstrip("-").isdigit() and len(text) < 1000:
+            source_id[int(row)] = int(text)
+    cells: dict[str, Any] = {name: texts[name] for name in texts if name != "aggregation"} | flags
+    found = []
+    for k in range(len(rows)):
+        try:
+            rule = Aggregation(texts["aggregation"][k])
+            composite = (
+                None
+                if composites[k] is None
+                else _composite(texts["dtype"][k], dtype_of(json.loads(composites[k] or "")))
+            )
+        except ValueError as error:
+            raise table.damage(f"row {k}", "a metric", str(error)) from error
+        found.append(
+            Metric(
+                scope=scopes[k],
+                aggregation=rule,
+                parent=int(parent[k]),
+                source_id=source_id[k],
+                summary_id=summary_id[k],
+                composite=composite,
+                attributes=attributes.of("metric", k),
+                **{name: column[k] for name, column in cells.items()},
+            )
+        )
+    if len({(m.name, m.scope, m.statistic) for m in found}) < len(found):
+        raise table.damage("rows", "each quantity once in a scope", "one of them twice")
+    return Metrics(tuple(found), folder.or_warn(lambda: _read_columns(folder), ()))
+
+
+def _read_columns(folder: Folder) -> tuple[Column, ...]:
+    table = folder.table("metric_columns")
+    rows = table.whole()
+    scopes = _scopes(table, rows)
+    texts = {name: rows.names(name) for name in ("name", "description", "number_format", "formula", "statistic")}
+    flags = {name: rows.numbers(name).tolist() for name in FLAGS}
+    ids = {name: rows.cells(name) for name in ("source_id", "partner")}
+    cells = {**texts, **flags, **ids}
+    return tuple(Column(scope=scopes[k], **{name: cells[name][k] for name in cells}) for k in range(len(rows)))
+
+
+def _scopes(table: StoredTable, rows: Group) -> list[Scope]:
+    try:
+        return [Scope(word) for word in rows.names("scope")]
+    except ValueError as error:
+        raise table.damage("column scope", "a scope", str(error)) from error
+
+
+def _composite(name: str, dtype: np.dtype[Any]) -> Composite:
+    known = composite_named(name)
+    return known if known is not None and known.dtype == dtype else Composite(dtype, _FirstField(dtype))
+
+
+class _FirstField:
+    """The scalar reading of a type that nobody knows."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._name = (dtype.names or ("",))[0]
+
+    def __call__(self, values: Array) -> Floats:
+        found = values[self._name]
+        while found.dtype.names is not None:
+            found = found[found.dtype.names[0]]
+        out: Floats = found.reshape(*values.shape, -1).astype(np.float64).sum(axis=-1)
+        return out

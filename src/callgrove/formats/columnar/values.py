@@ -1,0 +1,242 @@
+"""Values of a folder, read row group by row group when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.formats.columnar.folder import Folder
+from callgrove.formats.columnar.index import TableIndex
+from callgrove.formats.columnar.manifest import REMEDY
+from callgrove.formats.columnar.metric_tables import dtype_of
+from callgrove.formats.columnar.schema import FILLER, MANIFEST
+from callgrove.formats.columnar.stored_table import StoredTable
+from callgrove.formats.columnar.value_types import ValueLayout
+from callgrove.model.arrays import ABSENT, Bools, Floats, Ints
+from callgrove.model.metrics import Metrics
+from callgrove.model.profiles import Profiles
+from callgrove.model.values import Block, SparseBlock
+
+__all__ = ["FilledFolderValues", "FolderValues", "read_values"]
+
+
+@dataclass
+class ValueTable:
+    """One table of values; without an index, every row group has to be looked at."""
+
+    table: StoredTable
+    layout: ValueLayout
+    index: TableIndex | None
+
+    def groups(self, profiles: Ints | None) -> Ints:
+        if self.index is None:
+            return np.arange(self.table.n_groups)
+        return self.index.groups(profiles)
+
+
+Limits = tuple[int, int, int]  # how many profiles, contexts and metrics there are
+Run = tuple[int, int, int]  # table, first row, one past the last
+
+
+class FolderValues:
+    """The values of all tables, in the order in which they were given to the writer."""
+
+    def __init__(
+        self,
+        tables: Sequence[ValueTable],
+        runs: Sequence[Run],
+        limits: Limits,
+        summary: Bools,
+        summarised: set[int],
+        neutral: Floats,
+    ) -> None:
+        self._tables, self._runs, self._limits, self._neutral = tuple(tables), tuple(runs), limits, neutral
+        self._summary, self._summarised = summary, summarised
+        self.problems: list[CallgroveError] = []
+        self._last: dict[tuple[int, bool], tuple[int, SparseBlock]] = {}  # of each table the row group read last
+
+    def n_stored(self) -> int | None:
+        return sum(one.table.n_rows for one in self._tables)
+
+    def summarises(self, metric: int) -> bool:
+        return metric in self._summarised
+
+    def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
+        found = []
+        for number, one in enumerate(self._tables):
+            for group in one.groups(np.array([profile])).tolist():
+                block = self._group(number, group)
+                part = block.take(block.profile == profile).of_metrics(metrics)
+                if len(part):
+                    found.append(part)
+        return SparseBlock.joined(found)
+
+    def context(self, context: int) -> SparseBlock:
+        """Every row group is looked at: values lie by profile."""
+        found = []
+        for block in self._stream(None, None):
+            part = block.take((block.context == context) & ~self._summary[block.profile])
+            if len(part):
+                found.append(part)
+        return SparseBlock.joined(found)
+
+    def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        return self._stream(profiles, metrics)
+
+    def _stream(self, profiles: Ints | None, metrics: Ints | None, measured: bool = False) -> Iterator[SparseBlock]:
+        """A row group of each table is in memory. Damaged ones are stepped over, and kept in `problems`."""
+        wanted = [set(one.groups(profiles).tolist()) for one in self._tables]
+        for number, first, last in self._runs:
+            table = self._tables[number].table
+            for group in table.groups_of(first, last):
+                if group not in wanted[number]:
+                    continue
+                start = int(table.first_rows[group])
+                try:
+                    rows = self._group(number, group, measured).take(slice(max(first - start, 0), last - start))
+                except CorruptFile as error:
+                    self._met(error)
+                    wanted[number].discard(group)
+                    continue
+                kept = _chosen(rows, profiles, metrics)
+                if kept is not None:
+                    rows = rows.take(kept)
+                if len(rows):
+                    yield rows
+
+    def _group(self, number: int, group: int, measured: bool = False) -> SparseBlock:
+        if (number, measured) in self._last and self._last[number, measured][0] == group:
+            return self._last[number, measured][1]
+        block = self._read(number, group, measured)
+        self._last[number, measured] = group, block
+        return block
+
+    def _read(self, number: int, group: int, measured: bool) -> SparseBlock:
+        one = self._tables[number]
+        found = one.table.group(group, [*one.layout.needed, *([FILLER] if measured else [])])
+        ids = [found.numbers(name) for name in ("profile", "context", "metric")]
+        block = SparseBlock(ids[0], ids[1], ids[2], one.layout.decoded(found))
+        fields = zip(ids, ("profile", "context", "metric"), self._limits, strict=True)
+        unknown = np.zeros(len(block), np.bool_)
+        for column, what, n in fields:
+            wrong = (column < 0) | (column >= n)
+            if what == "metric" and one.layout.metric is not None:
+                wrong |= column != one.layout.metric
+            if wrong.any():
+                self._met(
+                    one.table.damage(
+                        f"row group {group}",
+                        f"{what} ids below {n}",
+                        f"{int(wrong.sum())} values with others, which are left out",
+                    )
+                )
+            unknown |= wrong
+        if unknown.any():  # they stay in place as rows of no profile, so that row numbers still fit
+            block = replace(block, profile=np.where(unknown, np.int32(ABSENT), block.profile))
+        if measured and block.value.dtype.names is None:
+            neutral = self._neutral[np.where(unknown, 0, block.metric)]
+            filler = found.numbers(FILLER).astype(np.bool_)
+            value = block.value if np.isfinite(neutral[filler]).all() else block.value.astype(np.float64)
+            block = replace(block, value=np.where(filler, neutral.astype(value.dtype), value))
+        return block
+
+    def _met(self, error: CallgroveError) -> None:
+        if str(error) not in {str(known) for known in self.problems}:
+            self.problems.append(error)
+
+
+class FilledFolderValues(FolderValues):
+    """Values among which are numbers that nobody measured; see `HasFillers`."""
+
+    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        return self._stream(profiles, metrics, measured=True)
+
+
+def _chosen(block: SparseBlock, profiles: Ints | None, metrics: Ints | None) -> Bools | None:
+    """Which rows are wanted; None is all of them."""
+    kept: Bools | None = None
+    if len(block) and int(block.profile.min()) < 0:
+        kept = block.profile >= 0
+    if profiles is not None:
+        own = np.isin(block.profile, profiles)
+        kept = own if kept is None else kept & own
+    if metrics is not None:
+        own = np.isin(block.metric, metrics)
+        kept = own if kept is None else kept & own
+    return None if kept is None or kept.all() else kept
+
+
+def read_values(
+    folder: Folder,
+    profiles: Profiles,
+    n_contexts: int,
+    metrics: Metrics,
+    index: Callable[[StoredTable], TableIndex | None],
+) -> FolderValues:
+    """What the manifest says of values; tables that cannot be read are left out, and said."""
+    fillers = folder.manifest.get(folder.path, "fillers", bool, False)
+    limits = len(profiles), n_contexts, len(metrics)
+    found: dict[int, ValueTable] = {}
+    for number, entry in enumerate(folder.manifest.get(folder.path, "values", list)):
+        layout = _layout(folder, entry, fillers, limits[2])
+        one = folder.or_warn(lambda layout=layout: _value_table(folder, layout, index), None)  # type: ignore[misc]
+        if one is not None:
+            found[number] = one
+    numbers = {number: place for place, number in enumerate(found)}
+    runs = folder.or_warn(lambda: _read_runs(folder, found), _one_after_another(found))
+    kind = FilledFolderValues if fillers else FolderValues
+    summarised = {m for m in folder.manifest.get(folder.path, "summarised", list, []) if isinstance(m, int)}
+    own = [(numbers[number], first, last) for number, first, last in runs]
+    neutral = np.array([metric.aggregation.neutral for metric in metrics] or [0.0])
+    return kind(list(found.values()), own, limits, profiles.is_summary, summarised, neutral)
+
+
+def _value_table(
+    folder: Folder, layout: ValueLayout, index: Callable[[StoredTable], TableIndex | None]
+) -> ValueTable | None:
+    table = folder.table(layout.table, layout.columns).checked()
+    return ValueTable(table, layout, index(table))
+
+
+def _layout(folder: Folder, entry: object, fillers: bool, n_metrics: int) -> ValueLayout:
+    try:
+        assert isinstance(entry, dict)
+        metric = entry["metric"]
+        layout = ValueLayout(dtype_of(entry["dtype"]), metric, fillers)
+        fits = (metric is None) == (layout.dtype.names is None) and (
+            metric is None or (type(metric) is int and 0 <= metric < n_metrics)
+        )
+        if fits and entry["table"] == layout.table:
+            return layout
+        found = repr(entry)[:80]
+    except (AssertionError, KeyError, ValueError) as error:
+        found = str(error)[:80]
+    path = folder.path / MANIFEST
+    raise CorruptFile(path, "values", expected="tables with types of values", found=found, remedy=REMEDY)
+
+
+def _read_runs(folder: Folder, found: dict[int, ValueTable]) -> list[Run]:
+    """The runs of all tables that can be read; they must cover these."""
+    table = folder.table("value_order")
+    rows = table.whole()
+    columns = [rows.numbers(name).tolist() for name in ("file", "first", "rows")]
+    at = dict.fromkeys(found, 0)
+    runs: list[Run] = []
+    for number, first, length in zip(*columns, strict=True):
+        if number in found:
+            if first != at[number] or length <= 0:
+                raise table.damage("rows", "runs that follow one another", f"one from row {first} of table {number}")
+            at[number] += length
+            runs.append((number, first, first + length))
+    for number, one in found.items():
+        if at[number] != one.table.n_rows:
+            expected = f"{one.table.n_rows:,} rows of {one.table.path.name}"
+            raise table.damage("rows", expected, f"{at[number]:,}")
+    return runs
+
+
+def _one_after_another(found: dict[int, ValueTable]) -> list[Run]:
+    return [(number, 0, one.table.n_rows) for number, one in found.items() if one.table.n_rows]

@@ -1,0 +1,245 @@
+"""Writes a folder: tables when they are defined, values, samples and spans as they come, the rest when it is closed.
+
+Everything that an experiment has is kept, so there is hardly ever a loss to report. Memory holds the tables, a row
+group of each kind of value, and of side tables and attachments one at a time.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from callgrove.errors import RefusedInput, UsageError
+from callgrove.formats.columnar.arrow import Cells, arrow
+from callgrove.formats.columnar.attributes import attribute_columns
+from callgrove.formats.columnar.group_writer import GroupWriter, write_table
+from callgrove.formats.columnar.index import IndexRows
+from callgrove.formats.columnar.manifest import Manifest, warnings_in
+from callgrove.formats.columnar.metric_tables import large_ids, metric_tables
+from callgrove.formats.columnar.place_tables import place_tables
+from callgrove.formats.columnar.program_tables import program_tables
+from callgrove.formats.columnar.reading import origin_of
+from callgrove.formats.columnar.samples import SamplesWriter
+from callgrove.formats.columnar.schema import EXPERIMENT, MANIFEST, SOURCES
+from callgrove.formats.columnar.spans_writer import (
+    SidesWriter,
+    SpansWriter,
+    counter_columns,
+    counter_table,
+    parts_of,
+)
+from callgrove.formats.columnar.values_writer import Measured, ValuesWriter
+from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.targets import PendingFolder
+from callgrove.model.arrays import Ids
+from callgrove.model.experiment import Experiment
+from callgrove.model.values import Block, DenseBlock, SparseBlock
+
+__all__ = ["FolderWriter", "is_folder_of_ours"]
+
+
+class _Open:
+    """What is there between `define` and `close`."""
+
+    def __init__(self, place: Path, tables: Experiment) -> None:
+        self.tables, self.place = tables, place
+        self.index = IndexRows()
+        self.parts: Ids = parts_of(tables)
+        self.measured = Measured(tables.values)
+        self.values = ValuesWriter(place, tables.values, self.index, self.measured.knows)
+        self.samples = SamplesWriter(place) if tables.traces.samples is not None else None
+        self.spans: SpansWriter | None = None
+        if tables.traces.spans_backend is not None:
+            self.spans = SpansWriter(place, tables, self.parts, self.index)
+        self.n_rows: dict[str, int] = {}
+        self.summaries_first = _begins_with_summary(tables)
+
+    def write(self, name: str, cells: Mapping[str, Cells]) -> None:
+        self.n_rows[name] = write_table(self.place, name, EXPERIMENT[name], cells)
+
+    def abort(self) -> None:
+        for part in (self.values, self.samples, self.spans):
+            if part is not None:
+                part.abort()
+
+
+class FolderWriter:
+    """A folder in the making. A failure of any call removes everything that was written."""
+
+    takes_spans = True
+    keeps_summaries = True
+
+    def __init__(self, target: Path, options: WriteOptions) -> None:
+        arrow()
+        self.target, self._progress = target, options.progress
+        self._pending = PendingFolder(target, options.overwrite, is_folder_of_ours, "a callgrove folder")
+        self._report = LossReport()
+        self._open: _Open | None = None
+
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        with self._pending.or_nothing(before=self.abort):
+            yield
+
+    def define(self, tables: Experiment) -> None:
+        with self._or_nothing():
+            if self._open is not None:
+                raise UsageError(f"{self.target}: define was called twice")
+            self._open = opened = _Open(self._pending.place, tables)
+            for name, cells in (
+                *program_tables(tables.contexts),
+                *place_tables(tables, opened.parts),
+                *metric_tables(tables.metrics),
+                ("attributes", attribute_columns(tables)),
+            ):
+                opened.write(name, cells)
+            self._copy_sources(tables)
+            if opened.summaries_first:
+                self._write_summaries(opened)
+
+    def _write_summaries(self, opened: _Open) -> None:
+        """Stored summaries are not among the chunks that a writer is given."""
+        summaries = opened.tables.profiles.summaries
+        if len(summaries):
+            for block in opened.tables.values.blocks(summaries):
+                opened.values.add(block.triples())
+
+    def _copy_sources(self, tables: Experiment) -> None:
+        """Copies of source files, under the names by which the tables know them."""
+        for file, copy in tables.sources.copies.items():
+            inside = PurePosixPath(copy)
+            try:
+                where = tables.sources.path(file)
+            except RefusedInput as error:
+                self._report.add(f"source file: {error}")
+                continue
+            if where is None or inside.is_absolute() or ".." in inside.parts:
+                continue
+            place = self._pending.place / SOURCES / inside
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(where, place)
+
+    def write(self, chunk: Chunk) -> None:
+        with self._or_nothing():
+            opened = self._defined()
+            if isinstance(chunk, SampleChunk):
+                self._write_samples(opened, chunk)
+            elif isinstance(chunk, SparseBlock | DenseBlock):
+                self._write_values(opened, chunk)
+            elif opened.spans is not None:
+                opened.spans.add(chunk)
+            else:
+                raise UsageError(f"{self.target}: spans were given, and the experiment that was defined has none")
+
+    def _write_samples(self, opened: _Open, chunk: SampleChunk) -> None:
+        if opened.samples is None:
+            opened.samples = SamplesWriter(opened.place)
+        opened.samples.add(chunk)
+
+    def _write_values(self, opened: _Open, block: Block) -> None:
+        opened.values.add(*opened.measured.triples(block))
+
+    def _defined(self) -> _Open:
+        if self._open is None:
+            raise UsageError(f"{self.target}: define comes first, and nothing after close")
+        return self._open
+
+    def flush(self) -> None:
+        """Row groups are written when they are full; there is no folder before `close`."""
+        with self._or_nothing():
+            self._defined()
+
+    def close(self) -> LossReport:
+        with self._or_nothing():
+            opened = self._defined()
+            self._close_values(opened)
+            more = self._close_traces(opened)
+            self._write_attachments(opened)
+            opened.write("index", opened.index.columns())
+            self._manifest(opened, more).write(opened.place)
+            self._pending.complete()
+            self._open = None
+        return self._report
+
+    def _close_values(self, opened: _Open) -> None:
+        if not opened.summaries_first:
+            self._write_summaries(opened)
+        opened.n_rows.update(opened.values.close())
+        opened.write("value_order", opened.values.order)
+
+    def _close_traces(self, opened: _Open) -> dict[str, object]:
+        """What the manifest says of traces."""
+        traces = opened.tables.traces
+        more: dict[str, object] = {"time_range": None if traces.time_range is None else list(traces.time_range)}
+        if opened.samples is not None:
+            opened.n_rows["samples"] = opened.samples.close()
+            opened.write("sample_lines", opened.samples.lines())
+        if opened.spans is not None:
+            opened.n_rows["spans"] = opened.spans.close()
+            opened.write("span_strings", opened.spans.strings())
+            sides = SidesWriter(opened.place, traces, self._report)
+            opened.n_rows.update(sides.write())
+            opened.write("span_sides", sides.rows())
+            more |= {"span_parts": len(traces.parts()), "splits": traces.split is not None, "sides": sides.described}
+        if (counters := traces.counters) is not None:
+            kind, cells = counter_columns(counters)
+            opened.n_rows["counters"] = write_table(opened.place, "counters", counter_table(kind), cells)
+            more |= {"counter_names": list(counters.names), "counter_type": kind}
+        return more
+
+    def _write_attachments(self, opened: _Open) -> None:
+        """Each in a row group of its own, so that one is read without the others."""
+        file = GroupWriter(opened.place, "attachments", EXPERIMENT["attachments"])
+        for name, attachment in opened.tables.attachments.items():
+            data = attachment.read()
+            cells = {"name": _cell(name), "size": np.array([len(data)], np.int64), "data": _cell(data)}
+            file.add(cells)
+            file.end_group()
+        opened.n_rows["attachments"] = file.close()
+
+    def _manifest(self, opened: _Open, more: dict[str, object]) -> Manifest:
+        tables, values = opened.tables, opened.tables.values
+        summarised = [m for m in range(len(tables.metrics)) if values.backend.summarises(m)]
+        return Manifest(
+            "experiment",
+            tables.title,
+            origin_of(tables.format, tables.version),
+            opened.n_rows,
+            {
+                "warnings": warnings_in(tables.warnings),
+                "identifier_kinds": list(tables.profiles.identifiers.names),
+                "large_metric_ids": large_ids(tables.metrics),
+                "values": opened.values.described,
+                "fillers": opened.measured.knows,
+                "summarised": summarised if len(tables.profiles.summaries) else [],
+                **more,
+            },
+        )
+
+    def abort(self) -> None:
+        if self._open is not None:
+            self._open.abort()
+        self._open = None
+        self._pending.discard()
+
+
+def _begins_with_summary(tables: Experiment) -> bool:
+    """Where do stored summaries stand among all values: before or after the others?"""
+    if not len(tables.profiles.summaries):
+        return False
+    first = next(iter(tables.values.blocks(np.arange(len(tables.profiles)))), None)
+    return first is not None and bool(tables.profiles.is_summary[first.triples().profile[:1]].any())
+
+
+def _cell(value: object) -> np.typing.NDArray[np.object_]:
+    out = np.empty(1, object)
+    out[0] = value
+    return out
+
+
+def is_folder_of_ours(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file()
