@@ -1,4 +1,4 @@
-"""What `info` says of a study."""
+"""What is in a study, as words for a person: `info` and reports say the same."""
 
 from __future__ import annotations
 
