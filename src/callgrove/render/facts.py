@@ -72,6 +72,7 @@ def next_commands(facts: Overview, path: str) -> Iterator[str]:
         yield f"callgrove top {where}"
         yield f"callgrove tree {where}"
         yield f"callgrove hot {where}"
+        yield f"callgrove report {where} -o report.html"
     if len(facts.metrics) > 1:
         yield f"callgrove top {where} -m {shlex.quote(facts.metrics[1])}"
     if facts.n_spans:

@@ -45,4 +45,5 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
     if len(paths) > 1:
         opened_from.append(("and", f"{len(paths) - 1:,} more files"))
     warnings = tuple((word, text) for word, text in lines if word in _WARNINGS)
-    return Summary(opened.title, (*opened_from, *facts), warnings, tuple(commands))
+    others = tuple(command for command in commands if not command.startswith("callgrove report "))
+    return Summary(opened.title, (*opened_from, *facts), warnings, others)

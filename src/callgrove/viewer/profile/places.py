@@ -15,6 +15,7 @@ import numpy as np
 
 from callgrove.model.arrays import Array, Floats, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.model.runs import Run
 from callgrove.viewer.encoding import Texts
 
 __all__ = ["Grid", "Places"]
@@ -59,6 +60,7 @@ class Places:
     def __init__(self, experiment: Experiment, profiles: Ints) -> None:
         ranks = experiment.profiles.identity_list("rank")
         several_runs = len(experiment.runs) > 1
+        runs = [_run(number, run) for number, run in enumerate(experiment.runs)]
         lanes: dict[str, int] = {}
         columns: dict[tuple[int, int, int], str] = {}
         seen: Counter[tuple[int, int, int]] = Counter()
@@ -71,7 +73,7 @@ class Places:
             key = (run, at[1], seen[at])
             seen[at] += 1
             keys.append(key)
-            columns[key] = _column(run if several_runs else None, rank, key[2])
+            columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
         order = sorted(columns)
         number = {key: position for position, key in enumerate(order)}
         self._column = np.array([number[key] for key in keys], np.int64)
@@ -109,8 +111,14 @@ def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
     return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
 
 
-def _column(run: int | None, rank: int | None, number: int) -> str:
-    parts = [f"run {run}"] if run is not None else []
+def _run(number: int, run: Run) -> str:
+    """A run by its parameters, or by its number."""
+    point = " ".join(f"{name}={value:g}" for name, value in run.parameters.items())
+    return point or f"run {number}"
+
+
+def _column(run: str, rank: int | None, number: int) -> str:
+    parts = [run] if run else []
     if rank is not None:
         parts.append(f"rank {rank}")
     if number or not parts:

@@ -56,7 +56,7 @@ export function drawCallTree(place, data, view) {
         cost("exclusive", "exclusive"),
         { key: "percent", title: "percent", width: "74px", numeric: true, text: (i) => (additive ? percent(rows[shared](i) / (total || NaN)) : ""), hint: () => `of ${shared} cost` },
         { key: "where", title: "where", width: "minmax(90px, 0.35fr)", text: (i) => whereabouts(rows.file(i), rows.line(i), rows.module(i)), hint: (i) => [rows.file(i) && `${rows.file(i)}:${rows.line(i)}`, rows.module(i)].filter(Boolean).join("\n") },
-        { key: "kind", title: "kind", width: "84px", text: (i) => rows.kind(i) },
+        { key: "kind", title: "kind", width: "96px", text: (i) => rows.kind(i) },
       ],
       sortBy: shared,
       onSort: (key, down) => { rows.sort(key === "percent" ? shared : key, down); update(); },

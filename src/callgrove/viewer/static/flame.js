@@ -41,7 +41,7 @@ export function drawFlame(place, data, view) {
     name: "flame-graph",
     label: "Flame graph. Arrow keys walk through calls, Enter zooms in, Escape out, slash searches.",
     draw: (surface, width, height) => draw(surface, width, height),
-    height: () => scroller.clientHeight,
+    height: () => scroller.clientHeight - 8,
   });
   scroller.append(spacer);
   spacer.append(picture.root);
@@ -64,7 +64,7 @@ export function drawFlame(place, data, view) {
   );
 
   function redraw() {
-    spacer.style.height = `${Math.max(scroller.clientHeight, MAP + 8 + (layout.deepest + 1) * ROW + 4)}px`;
+    spacer.style.height = `${Math.max(scroller.clientHeight - 8, MAP + 8 + (layout.deepest + 1) * ROW + 4)}px`;
     drawCrumbs();
     drawLegend(legend, colours);
     share.textContent = found ? `“${view.get("search").trim()}”: ${percent(found.share)} of ${data.metrics[metric].name} (${amountOf(data.metrics[metric].unit)(found.cost)}) in ${count(found.n)} ${found.n === 1 ? "call" : "calls"}` : "";
@@ -107,6 +107,7 @@ export function drawFlame(place, data, view) {
       if (found.is[i]) [fill, ink] = [theme.mark, inkOn(theme.mark)];
       else [fill, ink] = [mixed(fill, theme.ground, 0.72), theme.muted];
     }
+    if (width < 4 && !found) fill = mixed(fill, theme.ground, 0.3); // a crowd of them must not outshine what can be read
     surface.rect(x, y, Math.max(width - (width > 3 ? 1 : 0), 0.5), ROW - 1, fill);
     const style = { fill: ink, size: 12 };
     const text = width > 24 ? fitting(surface, shortName(tree.name(i), tree.kind(i)), width - 10, style) : "";
@@ -229,7 +230,7 @@ export function drawFlame(place, data, view) {
   picture.canvas.addEventListener("mouseleave", () => tooltip.hide());
   picture.canvas.addEventListener("blur", () => tooltip.hide());
   picture.canvas.addEventListener("wheel", (event) => {
-    const scrolls = spacer.offsetHeight > scroller.clientHeight + 1;
+    const scrolls = scroller.scrollHeight > scroller.clientHeight + 1;
     if (scrolls && !event.ctrlKey && !event.shiftKey) return;
     event.preventDefault();
     const delta = event.deltaY || event.deltaX;

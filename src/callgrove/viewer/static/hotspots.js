@@ -8,6 +8,7 @@ import { tooltip } from "./tooltip.js";
 
 const N_TOP = 10;
 const ROW = 23;
+const STEP = 8;
 
 /**
  * @param {HTMLElement} place
@@ -28,7 +29,8 @@ export function drawHotspots(place, data, view) {
   const path = bars("hot-path", "Hot path: inclusive cost from the root down", () => {
     const found = paths[metric];
     const all = Array.from(found.label, (label, i) => row(label, found.inclusive[i], found.inclusive[i], found.exclusive[i], found.depth[i]));
-    return all.length > 14 ? [...all.slice(0, 4), { gap: all.length - 13 }, ...all.slice(-9)] : all;
+    const shown = all.length > 14 ? [...all.slice(0, 4), { gap: all.length - 13 }, ...all.slice(-9)] : all;
+    return shown.map((one, i) => ({ ...one, depth: i })); // steps of a stair: real depths leave no room to read
   });
 
   function row(label, cost, inclusive, exclusive, depth) {
@@ -70,15 +72,15 @@ function bars(name, label, rowsOf) {
     const most = Math.max(...rows.map((one) => (one.gap ? 0 : one.cost)), 0) || 1;
     const widest = Math.max(...rows.map((one) => (one.gap ? 0 : surface.measure(one.text, { size: 12 }))), 0) + 10;
     const room = Math.max(width - widest, 80);
-    const deepest = Math.min(Math.max(...rows.map((one) => one.depth ?? 0), 0) * 8, room * 0.3);
+    const deepest = Math.min(Math.max(...rows.map((one) => one.depth ?? 0), 0) * STEP, room * 0.3);
     rows.forEach((one, i) => drawRow(surface, one, i * ROW + 2, most, room, deepest, width, theme));
   }
   function drawRow(surface, one, y, most, room, deepest, width, theme) {
     if (one.gap) {
-      surface.text(8, y + ROW / 2 - 1, `… ${one.gap} more levels`, { fill: theme.muted, size: 12 });
+      surface.text(one.depth * STEP + 6, y + ROW / 2 - 1, `… ${one.gap} more levels`, { fill: theme.muted, size: 12 });
       return;
     }
-    const indent = Math.min(one.depth * 8, deepest);
+    const indent = Math.min(one.depth * STEP, deepest);
     const length = Math.max(((room - deepest) * Math.max(one.cost, 0)) / most, 2);
     const fill = mixed(CATEGORIES[0], theme.ground, 0.62 - 0.5 * Math.min(one.cost / most, 1));
     surface.rect(indent, y, length, ROW - 4, fill);

@@ -8,6 +8,7 @@ import { csv, save } from "./saving.js";
 import { tooltip } from "./tooltip.js";
 
 const WRAP = 64; // cells in a row where there is only one lane
+const WIDEST = 110; // pixels of a cell
 
 /**
  * @param {HTMLElement} place
@@ -52,10 +53,10 @@ export function drawSpread(place, data, view) {
   }
 
   function boxes(width) {
-    const left = layout.named ? 86 : 8;
+    const left = layout.named ? Math.min(Math.max(...layout.rowNames.map((name) => name.length)) * 6.6 + 16, 190) : 8;
     const cell = Math.max((width - left - 8) / layout.nColumns, 0.5);
     const tall = (mapHeight(width, layout) - 46) / layout.nRows;
-    return { left, cell: Math.min(cell, 64), tall };
+    return { left, cell: Math.min(cell, WIDEST), tall };
   }
 
   function drawMap(surface, width) {
@@ -92,9 +93,9 @@ export function drawSpread(place, data, view) {
   function drawRamp(surface, left, y, low, high, theme) {
     const amount = amountOf(unit());
     const from = amount(low);
-    const start = left + surface.measure(from, { size: 11 }) + 6;
+    const start = Math.round(left + surface.measure(from, { size: 11 }) + 6);
     surface.text(left, y + 6, from, { size: 11, fill: theme.muted });
-    for (let i = 0; i < 40; i++) surface.rect(start + i * 4, y, 4.2, 12, scale(i / 39));
+    for (let i = 0; i < 40; i++) surface.rect(start + i * 4, y, 4, 12, scale(i / 39));
     surface.text(start + 166, y + 6, amount(high), { size: 11, fill: theme.muted });
   }
 
@@ -210,7 +211,7 @@ function laidOut(grid) {
 }
 
 function mapHeight(width, layout) {
-  const cell = Math.min((width - 94) / layout.nColumns, 64);
-  const tall = Math.min(Math.max(cell, 14), 44);
+  const cell = Math.min((width - 94) / layout.nColumns, WIDEST);
+  const tall = Math.min(Math.max(cell, 14), 40);
   return Math.min(Math.max(layout.nRows * tall, 40), Math.max(layout.nRows * 4, 320)) + 46;
 }
