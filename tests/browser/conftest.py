@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Error, Page, Request, sync_playwright
 
+from callgrove.cli.main import main
 from tests.requirements import ROOT, need
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -83,3 +84,15 @@ def screenshot() -> Callable[[Page, str], None]:
         page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
     return kept
+
+
+@pytest.fixture
+def written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Path]:
+    """Gives `written(PATH..., option...)`: the page that `callgrove report` makes of them."""
+
+    def made(*words: object) -> Path:
+        target = tmp_path / "report.html"
+        assert main(["report", *map(str, words), "-o", str(target), "--force"]) == 0, capsys.readouterr().err
+        return target
+
+    return made

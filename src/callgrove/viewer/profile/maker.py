@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from callgrove.analysis.hot_path import hot_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.viewer.panels import Choice, Detail, Panel
 from callgrove.viewer.profile.costs import ShownCosts, is_additive, shown_costs
 from callgrove.viewer.profile.labels import Labels
 from callgrove.viewer.profile.spread import spread_of
-from callgrove.viewer.profile.tables import GROUPS, FlatTable, callers, hot_paths
+from callgrove.viewer.profile.tables import GROUPS, FlatTable, callers, rows_of
 from callgrove.viewer.profile.tree import CallTree, CutTree, described_metric
 
 __all__ = ["ProfileMaker", "profile_maker"]
@@ -34,6 +35,7 @@ class ProfileMaker:
         self._experiment, self._found = experiment, found
         self._tree = CallTree(found.metrics)
         self._flat = {by: FlatTable(found.metrics, by) for by in GROUPS}
+        self._paths = [hot_path(costs) for costs in found.metrics]
         self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
@@ -41,7 +43,7 @@ class ProfileMaker:
         metrics = self._found.metrics
         tree = self._tree.cut(detail.of(len(self._tree), MOST_CONTEXTS), labels)
         flat = [self._flat[by].data(labels, detail) for by in GROUPS]
-        paths = hot_paths(metrics, labels)
+        paths = [rows_of(path, labels) for path in self._paths]
         bottom_up = [callers(costs, labels, detail) for costs in metrics]
         spread = self._spread.data(labels, detail) if self._spread is not None else None
         shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}

@@ -1,5 +1,4 @@
-"""Tables beside the call tree: flat ones, callers bottom-up, and hot paths. Numbers are those of `top`, `tree
---bottom-up` and `hot`."""
+"""Tables beside the call tree: flat ones, and callers bottom-up. Numbers are those of `top` and `tree --bottom-up`."""
 
 from __future__ import annotations
 
@@ -11,14 +10,13 @@ from callgrove.analysis.callers import bottom_up
 from callgrove.analysis.costs import Costs
 from callgrove.analysis.flat import described_groups
 from callgrove.analysis.groups import Groups, group
-from callgrove.analysis.hot_path import hot_path
 from callgrove.model.arrays import Array, Floats, Ints
 from callgrove.model.table import Table
 from callgrove.viewer.panels import Detail
 from callgrove.viewer.profile.costs import is_additive
 from callgrove.viewer.profile.labels import Labels
 
-__all__ = ["GROUPS", "FlatTable", "callers", "hot_paths"]
+__all__ = ["GROUPS", "FlatTable", "callers", "rows_of"]
 
 GROUPS = ("function", "line", "loop", "file", "module")
 MOST_ROWS = 2_000
@@ -77,15 +75,11 @@ def callers(costs: Costs, labels: Labels, detail: Detail) -> dict[str, Any] | No
     if not is_additive(costs):
         return None
     table = bottom_up(costs, detail.of(MOST_ROWS, MOST_ROWS, 20))
-    return {**_rows(table, labels), "left": table.left}
+    return {**rows_of(table, labels), "left": table.left}
 
 
-def hot_paths(metrics: tuple[Costs, ...], labels: Labels) -> list[dict[str, Any]]:
-    """The hot path in each metric."""
-    return [_rows(hot_path(costs), labels) for costs in metrics]
-
-
-def _rows(table: Table, labels: Labels) -> dict[str, Any]:
+def rows_of(table: Table, labels: Labels) -> dict[str, Any]:
+    """Rows with their depths, such as those of a hot path."""
     return {
         "label": labels.of_rows(table),
         "depth": np.asarray(table.column("depth").values, np.int64),

@@ -5,8 +5,8 @@ into one row for each parent.
     parent    -1  0  1  1  0 ...                1  4 ...           of folded rows, whose subtrees they stand for
     more                                       12  3 ...           how many contexts each of them stands for
 
-A context is as large as its largest share in any of the metrics, or that of a context below it. So the largest ones are
-always connected to a root.
+`inclusive` is in the data only where it is not the sum over the subtree of `exclusive`. A context is as large as its
+largest share in any of the metrics, or that of a context below it. So the largest ones are always connected to a root.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from callgrove.viewer.profile.labels import Labels
 
 __all__ = ["CallTree", "CutTree", "described_metric"]
 
+CLOSE = 1e-13  # relative; errors add up over the levels of a tree
 TINY = 1e-12  # the share of what has a cost that is no part of a total
 
 
@@ -98,14 +99,15 @@ class CallTree:
         chosen = self._contexts[kept]
         position = np.append(np.cumsum(kept) - 1, -1)  # of a kept context; the root of all is -1
         tops = ~kept & ((self._parent < 0) | kept[self._parent])
+        parent = np.concatenate([position[self._parent[kept]], position[holders]])
+        rows = np.searchsorted(holders, above[tops])
         data = {
             "context": chosen,
-            "parent": np.concatenate([position[self._parent[kept]], position[holders]]),
+            "parent": parent,
             "label": labels.of_contexts(chosen),
             "more": np.bincount(row.ravel(), minlength=len(holders)),
             "metrics": [
-                self._metric(number, kept, np.flatnonzero(tops), np.searchsorted(holders, above[tops]), len(holders))
-                for number in range(len(self.metrics))
+                self._metric(number, kept, np.flatnonzero(tops), rows, parent) for number in range(len(self.metrics))
             ],
         }
         return CutTree(data, len(chosen), len(dropped), share)
@@ -119,20 +121,28 @@ class CallTree:
                 return above
             above[lost] = self._parent[above[lost]]
 
-    def _metric(self, number: int, kept: Array, tops: Ints, row: Ints, n_rows: int) -> dict[str, Any]:
+    def _metric(self, number: int, kept: Array, tops: Ints, row: Ints, parent: Ints) -> dict[str, Any]:
         """One metric over kept contexts and folded rows. A folded row has no cost of its own that could be told from
-        that of what it stands for: both columns say the same."""
+        that of what it stands for: both columns say the same. Inclusive cost is left out where the page can add it up
+        itself."""
         costs = self.metrics[number]
         inclusive = costs.inclusive[self._contexts]
         exclusive = self._exclusive[number][self._contexts]
         rule = costs.metric.aggregation
-        more = np.full(n_rows, rule.neutral, inclusive.dtype if not rule.neutral else np.float64)
+        more = np.full(len(parent) - int(kept.sum()), rule.neutral, inclusive.dtype if not rule.neutral else np.float64)
         rule.combine_at(more, row, inclusive[tops])
-        return {
-            **described_metric(costs),
-            "exclusive": np.concatenate([exclusive[kept], more]),
-            "inclusive": np.concatenate([inclusive[kept], more]),
-        }
+        shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
+        data = {**described_metric(costs), "exclusive": shown[0]}
+        return data if is_additive(costs) and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
+
+
+def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
+    """Is inclusive cost, to many more digits than a page shows, what is exclusive and what is inclusive below?"""
+    below = np.zeros(len(parent))
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.add.at(below, parent[parent >= 0], inclusive[parent >= 0])
+        differences = np.abs(inclusive - (exclusive + below))
+        return bool((differences <= CLOSE * np.abs(inclusive)).all())
 
 
 def described_metric(costs: Costs) -> dict[str, Any]:

@@ -32,9 +32,23 @@ function rounded(value) {
 
 function threeDigits(value) {
   const size = rounded(value);
-  if (size >= 100) return value.toFixed(0);
-  if (size >= 10) return value.toFixed(1);
-  return size >= 1 ? value.toFixed(2) : String(Number(value.toPrecision(3)));
+  if (size >= 100) return fixed(value, 0);
+  if (size >= 10) return fixed(value, 1);
+  if (size >= 1) return fixed(value, 2);
+  const exponent = Number(value.toExponential().split("e")[1]);
+  const digits = Number(fixed(value, Math.min(2 - exponent, 100)));
+  if (exponent >= -4) return String(digits);
+  const [mantissa, power] = digits.toExponential().split("e-");
+  return `${mantissa}e-${power.padStart(2, "0")}`;
+}
+
+/** So many digits after the point. Of two that are equally near the even one is taken, as everywhere but in toFixed. */
+function fixed(value, digits) {
+  const up = Math.abs(value).toFixed(digits);
+  const exact = Math.abs(value).toFixed(Math.min(digits + 60, 100));
+  const rest = exact.slice(exact.indexOf(".") + 1 + digits);
+  const text = /^50*$/.test(rest) && Number(up.at(-1)) % 2 ? exact.slice(0, exact.indexOf(".") + (digits ? 1 + digits : 0)) : up;
+  return value < 0 && Number(text) !== 0 ? `-${text}` : text;
 }
 
 /**
@@ -55,7 +69,7 @@ export function amountOf(unit) {
 export function percent(share) {
   if (!Number.isFinite(share)) return "";
   if (share > 0 && share < 0.0005) return "<0.1%";
-  return `${(100 * share).toFixed(1)}%`;
+  return `${fixed(100 * share, 1)}%`;
 }
 
 /**

@@ -46,7 +46,6 @@ export function createTable(options) {
   let cursor = 0;
   let sortBy = options.sortBy;
   let descending = options.descending ?? true;
-  let focused = false;
 
   const headings = columns.map((column) => {
     const made = element("button", {
@@ -74,6 +73,7 @@ export function createTable(options) {
   }
 
   function draw() {
+    if (!root.isConnected) return; // the last event of a table that was replaced
     spacer.style.height = `${rows.length * ROW}px`;
     root.setAttribute("aria-rowcount", String(rows.length + 1));
     const first = Math.max(0, Math.floor(root.scrollTop / ROW) - SPARE);
@@ -94,14 +94,8 @@ export function createTable(options) {
       line.setAttribute("aria-level", String(depth + 1));
       if (open !== null) line.setAttribute("aria-expanded", String(open));
     }
-    if (at === cursor && focused) line.classList.add("cursor");
+    if (at === cursor) line.classList.add("cursor");
     columns.forEach((column, i) => line.append(drawCell(column, row, i === 0 && tree, depth, open)));
-    line.addEventListener("click", () => {
-      cursor = at;
-      focused = true;
-      if (open !== null) options.onToggle?.(row);
-      else draw();
-    });
     return line;
   }
 
@@ -156,8 +150,14 @@ export function createTable(options) {
     return above;
   }
 
-  root.addEventListener("focus", () => { focused = true; draw(); });
-  root.addEventListener("blur", () => { focused = false; draw(); });
+  // by place: rows come and go
+  spacer.addEventListener("click", (event) => {
+    const at = Math.floor((event.clientY - spacer.getBoundingClientRect().top) / ROW);
+    if (at < 0 || at >= rows.length) return;
+    cursor = at;
+    if ((options.opened?.(rows[at]) ?? null) !== null) options.onToggle?.(rows[at]);
+    else draw();
+  });
   root.addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });
   new ResizeObserver(() => draw()).observe(root);
   markSorted();

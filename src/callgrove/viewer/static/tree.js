@@ -20,7 +20,8 @@
  * @property {ArrayLike<number>} parent
  * @property {ArrayLike<number>} label
  * @property {ArrayLike<number>} more  how many contexts each folded row stands for
- * @property {(Metric & {exclusive: ArrayLike<number>, inclusive: ArrayLike<number>})[]} metrics
+ * @property {(Metric & {exclusive: ArrayLike<number>, inclusive?: ArrayLike<number>})[]} metrics  inclusive cost is
+ *     there where it is not the sum of exclusive cost over the subtree
  */
 
 import { amountOf, count, percent, whereabouts } from "./format.js";
@@ -35,6 +36,13 @@ const TREES = new WeakMap();
 export function treeOf(data, labels) {
   if (!TREES.has(data.parent)) TREES.set(data.parent, createTree(data, labels));
   return TREES.get(data.parent);
+}
+
+/** Sums over subtrees: folded rows, which stand last, first; then contexts, which stand behind what is above them. */
+function summed(parent, exclusive) {
+  const sums = Float64Array.from(exclusive);
+  for (let i = sums.length - 1; i >= 0; i--) if (parent[i] >= 0) sums[parent[i]] += sums[i];
+  return sums;
 }
 
 /**
@@ -61,7 +69,7 @@ function createTree(data, labels) {
     parent: data.parent,
     depth,
     start,
-    metrics: data.metrics,
+    metrics: data.metrics.map((metric) => ({ ...metric, inclusive: metric.inclusive ?? summed(data.parent, metric.exclusive) })),
     isMore: (i) => i >= kept,
     nBelow: (i) => (i >= kept ? data.more[i - kept] : 0),
     context: (i) => (i < kept ? data.context[i] : null),
