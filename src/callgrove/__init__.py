@@ -7,6 +7,7 @@
     analysis/   questions asked of an experiment, as plain functions
     modeling/   questions asked of a study: scaling models
     render/     results as text, CSV, JSON, markdown
+    viewer/     pictures: one page with its data inside
     cli/        one small module per verb
     examples    made-up experiments for the demo, the documentation and tests
     errors      every error raised on purpose

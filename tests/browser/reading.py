@@ -6,9 +6,9 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page
 
-__all__ = ["downloaded", "flame", "open_tab", "picked", "rows", "shown_panel", "tooltip"]
+__all__ = ["downloaded", "flame", "level_height", "open_tab", "picked", "rows", "shown_panel", "tooltip"]
 
-MAP, ROW, PADDING = 34, 22, 8  # pixels of the flame graph: above the first box, of a box, around all
+MAP = 34  # pixels of the flame graph above its first box
 
 
 def open_tab(page: Page, name: str) -> None:
@@ -37,6 +37,11 @@ def picked(page: Page, label: str, value: str) -> None:
 
 def flame(page: Page) -> Locator:
     return page.locator(".panel-flame-graph canvas")
+
+
+def level_height(page: Page) -> int:
+    """Pixels of a box."""
+    return int(flame(page).get_attribute("data-row") or 0)
 
 
 def tooltip(page: Page) -> dict[str, str]:

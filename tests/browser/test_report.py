@@ -31,7 +31,7 @@ from callgrove.viewer.bundle import bundle, modules
 from callgrove.viewer.panels import Choice
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage
-from tests.browser.reading import MAP, ROW, downloaded, flame, open_tab, picked, rows, shown_panel, tooltip
+from tests.browser.reading import MAP, downloaded, flame, level_height, open_tab, picked, rows, shown_panel, tooltip
 from tests.formats.samples import CORPUS
 
 Screenshot = Callable[[Page, str], None]
@@ -150,7 +150,7 @@ def box(page: Page, share: float, level: int) -> dict[str, float]:
     """Where a place of the flame graph is: a share of its width, and a level from the root."""
     width = flame(page).bounding_box()
     assert width is not None
-    return {"x": share * width["width"], "y": MAP + (level + 0.5) * ROW}
+    return {"x": share * width["width"], "y": MAP + (level + 0.5) * level_height(page)}
 
 
 def test_hovering_tells_the_numbers_of_tree(stencil: Path, open_page: OpenPage) -> None:
@@ -217,7 +217,7 @@ def test_zooming_with_the_keyboard(stencil: Path, open_page: OpenPage) -> None:
     assert page.get_by_role("radio", name="Roots at bottom").get_attribute("aria-checked") == "true"
     area = flame(page).bounding_box()
     assert area is not None
-    page.mouse.move(area["x"] + 5, area["y"] + area["height"] - ROW / 2)
+    page.mouse.move(area["x"] + 5, area["y"] + area["height"] - 8)
     assert tooltip(page)["title"] == "main thread"
 
 

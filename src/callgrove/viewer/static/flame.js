@@ -11,7 +11,8 @@ import { matcher } from "./store.js";
 import { tooltip } from "./tooltip.js";
 import { treeOf } from "./tree.js";
 
-const ROW = 22;
+const LOWEST = 22; // pixels of a box; in shallow trees they are higher
+const HIGHEST = 30;
 const MAP = 26; // height of the map of everything
 const NARROWEST = 0.7; // pixels; narrower boxes are not drawn
 
@@ -28,6 +29,7 @@ export function drawFlame(place, data, view) {
   let cursor = -1;
   let focus = -1;
   let upside = false;
+  let row = LOWEST;
   let colouring = "name";
   let colours = colourer(tree, metric, colouring);
   let found = searched(tree, metric, layout, view.get("search"));
@@ -64,7 +66,10 @@ export function drawFlame(place, data, view) {
   );
 
   function redraw() {
-    spacer.style.height = `${Math.max(scroller.clientHeight - 8, MAP + 8 + (layout.deepest + 1) * ROW + 4)}px`;
+    const room = (scroller.clientHeight - 8 - MAP - 12) / (layout.deepest + 1);
+    row = Math.floor(Math.min(Math.max(room, LOWEST), HIGHEST));
+    picture.canvas.dataset.row = String(row);
+    spacer.style.height = `${Math.max(scroller.clientHeight - 8, MAP + 8 + (layout.deepest + 1) * row + 4)}px`;
     drawCrumbs();
     drawLegend(legend, colours);
     share.textContent = found ? `“${view.get("search").trim()}”: ${percent(found.share)} of ${data.metrics[metric].name} (${amountOf(data.metrics[metric].unit)(found.cost)}) in ${count(found.n)} ${found.n === 1 ? "call" : "calls"}` : "";
@@ -76,7 +81,7 @@ export function drawFlame(place, data, view) {
     const x = ((layout.from[i] - from) / (to - from)) * width;
     const right = ((layout.to[i] - from) / (to - from)) * width;
     const level = tree.depth[i];
-    const y = upside ? height - (level + 1) * ROW + scroll : MAP + 8 + level * ROW - scroll;
+    const y = upside ? height - (level + 1) * row + scroll : MAP + 8 + level * row - scroll;
     return { x: Math.max(x, 0), right: Math.min(right, width), y };
   }
 
@@ -90,12 +95,12 @@ export function drawFlame(place, data, view) {
     const scroll = scrolled(height);
     visit(tree, metric, layout, from, to, NARROWEST / width, (i) => {
       const { x, right, y } = boxOf(i, width, height, scroll);
-      if (y > height || y + ROW < MAP) return;
+      if (y > height || y + row < MAP) return;
       drawBox(surface, i, x, right - x, y, theme);
     });
     if (cursor >= 0) {
       const { x, right, y } = boxOf(cursor, width, height, scroll);
-      if (right > x) surface.rect(x, y, Math.max(right - x, 2), ROW - 1, "", theme.ink);
+      if (right > x) surface.rect(x, y, Math.max(right - x, 2), row - 1, "", theme.ink);
     }
     drawMap(surface, width, theme);
   }
@@ -108,19 +113,19 @@ export function drawFlame(place, data, view) {
       else [fill, ink] = [mixed(fill, theme.ground, 0.72), theme.muted];
     }
     if (width < 4 && !found) fill = mixed(fill, theme.ground, 0.3); // a crowd of them must not outshine what can be read
-    surface.rect(x, y, Math.max(width - (width > 3 ? 1 : 0), 0.5), ROW - 1, fill);
+    surface.rect(x, y, Math.max(width - (width > 3 ? 1 : 0), 0.5), row - 1, fill);
     const style = { fill: ink, size: 12 };
     const text = width > 24 ? fitting(surface, shortName(tree.name(i), tree.kind(i)), width - 10, style) : "";
-    if (text) surface.text(x + 5, y + ROW / 2 - 0.5, text, style);
+    if (text) surface.text(x + 5, y + row / 2 - 0.5, text, style);
   }
 
   /** Everything in small, and which part of it is in sight. */
   function drawMap(surface, width, theme) {
     surface.rect(0, 0, width, MAP, theme.ground);
-    const row = Math.min(5, MAP / (layout.deepest + 1));
+    const level = Math.min(5, MAP / (layout.deepest + 1));
     visit(tree, metric, layout, 0, 1, 1 / width, (i) => {
       const fill = found && found.is[i] ? theme.mark : mixed(colours.of(i), theme.ground, found ? 0.7 : 0.25);
-      surface.rect(layout.from[i] * width, tree.depth[i] * row, Math.max((layout.to[i] - layout.from[i]) * width, 0.5), Math.max(row - 0.5, 0.5), fill);
+      surface.rect(layout.from[i] * width, tree.depth[i] * level, Math.max((layout.to[i] - layout.from[i]) * width, 0.5), Math.max(level - 0.5, 0.5), fill);
     });
     if (from > 0 || to < 1) surface.rect(from * width, 0, Math.max((to - from) * width, 3), MAP, "", theme.accent);
     surface.line([[0, MAP + 3.5], [width, MAP + 3.5]], theme.faint);
@@ -132,7 +137,7 @@ export function drawFlame(place, data, view) {
     const { width, height } = picture.size();
     if (y < MAP) return -1;
     const scroll = scrolled(height);
-    const level = Math.floor(upside ? (height + scroll - y) / ROW : (y - MAP - 8 + scroll) / ROW);
+    const level = Math.floor(upside ? (height + scroll - y) / row : (y - MAP - 8 + scroll) / row);
     return callAt(tree, metric, layout, from + (x / width) * (to - from), level);
   }
 
@@ -172,9 +177,9 @@ export function drawFlame(place, data, view) {
     const { width, height } = picture.size();
     const level = tree.depth[cursor];
     if (!upside) {
-      const top = level * ROW;
+      const top = level * row;
       if (top < scroller.scrollTop) scroller.scrollTop = top;
-      if (top + MAP + ROW + 12 > scroller.scrollTop + height) scroller.scrollTop = top + MAP + ROW + 12 - height;
+      if (top + MAP + row + 12 > scroller.scrollTop + height) scroller.scrollTop = top + MAP + row + 12 - height;
     }
     const box = picture.canvas.getBoundingClientRect();
     const where = boxOf(cursor, width, height, scrolled(height));
