@@ -1,7 +1,7 @@
 """Cost by profile: of everything, and of the costliest functions.
 
-Values are read some profiles at a time, each block once for each metric: memory does not grow with the profiles. Where
-reading all metrics would take long, only the first one is shown.
+All values of a metric are read for it, block by block. Where reading all metrics would take long, only the first one
+is shown.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.by_profile import exclusive_by_profile
 from callgrove.analysis.costs import Costs, select
 from callgrove.model.arrays import Floats, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Scope
 from callgrove.viewer.panels import Choice, Detail
 from callgrove.viewer.profile.costs import is_additive
 from callgrove.viewer.profile.labels import Labels
@@ -26,8 +26,7 @@ __all__ = ["Spread", "spread_of"]
 
 N_FUNCTIONS = 10
 MOST_CELLS = 4_096
-AT_ONCE = 4_000_000  # values of contexts x profiles in memory
-CHEAP = 40_000_000  # values of contexts x profiles x metrics; beyond that only the first metric is shown
+CHEAP = 40_000_000  # values to read; beyond that only the first metric is shown
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,8 @@ def spread_of(experiment: Experiment, metrics: Sequence[Costs], functions: FlatT
     if len(profiles) < 2:
         return None
     additive = [costs for costs in metrics if is_additive(costs)]
-    size = len(experiment.contexts) * len(profiles)
+    n_values = experiment.values.n_stored()
+    size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
     read = additive if size * len(additive) <= CHEAP else additive[:1]
     numbers = {costs.metric.name: number for number, costs in enumerate(metrics)}
     found = tuple(_read(experiment, costs, functions, numbers[costs.metric.name], profiles) for costs in read)
@@ -100,14 +100,7 @@ def _read(experiment: Experiment, costs: Costs, functions: FlatTable, number: in
     exclusive = functions.exclusive(number).astype(np.float64)
     largest = np.argsort(-exclusive, kind="stable")[:N_FUNCTIONS]
     largest = largest[exclusive[largest] > 0]
-    n = experiment.contexts.n_listed
-    members: list[slice | Ints] = [
-        slice(0, n),
-        *(np.flatnonzero(functions.groups.of == one) for one in largest.tolist()),
-    ]
-    step = max(1, AT_ONCE // max(len(experiment.contexts), 1))
-    parts = []
-    for start in range(0, len(profiles), step):
-        matrix = experiment.matrix(costs.metric.name, Scope.EXCLUSIVE, profiles[start : start + step])[:n]
-        parts.append(np.stack([matrix[rows].sum(axis=0, dtype=np.float64) for rows in members]))
-    return _Spread(costs, largest, np.concatenate(parts, axis=1))
+    of = np.full(len(experiment.contexts), -1)
+    of[: len(functions.groups.of)] = functions.groups.of
+    masks = [of >= 0, *(of == one for one in largest.tolist())]
+    return _Spread(costs, largest, exclusive_by_profile(experiment, costs.metric.name, masks, profiles))
