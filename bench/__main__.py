@@ -10,7 +10,21 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
-from bench.cases import algebra, convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
+from bench.cases import (
+    algebra,
+    convert,
+    cube,
+    gpu,
+    growth,
+    hatchet,
+    hpcrun,
+    hpctrace,
+    info,
+    modeling,
+    prof,
+    report,
+    values,
+)
 from bench.conditions import ROOT, Conditions, conditions
 from bench.results import Finding, as_markdown, as_text, surroundings
 
@@ -27,6 +41,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "gpu": gpu.run,
     "convert": convert.run,
     "prof": prof.run,
+    "report": report.run,
 }
 SCALES = "1/16,1/4,1"
 RESULTS = ROOT / "bench" / "RESULTS.md"
@@ -43,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shape = where.sparse_rows.with_profiles(where.largest)
     print(as_text(findings))
     if args.json:
-        report = {"surroundings": surroundings(), "findings": [asdict(finding) for finding in findings]}
-        args.json.write_text(json.dumps(report, indent=1))
+        found = {"surroundings": surroundings(), "findings": [asdict(finding) for finding in findings]}
+        args.json.write_text(json.dumps(found, indent=1))
     if args.write:
         size = f"{shape.n_profiles:,} profiles, {shape.n_contexts:,} contexts and {shape.n_metrics} metrics"
         RESULTS.write_text(as_markdown(findings, where.n_repeats, size))

@@ -111,6 +111,9 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
 - `prof`: measurement directories to released databases. Traces: files of a real run, multiplied, with long traces; the
   floor is `np.fromfile` of the records of all files, converted to native byte order. Contexts: few files whose trees
   have nothing in common. Memory is the peak of a fresh process, pages of files included.
+- `report`: the page of a database, without the script and style that all pages have, per context with a cost (lines are
+  part of their function); pages against bounds that they must keep; the time from the database to the page against that
+  from the database to the columns of all values.
 """
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from bench import gpu_databases
 from bench.__main__ import BENCHES, main
-from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, values
+from bench.cases import convert, cube, gpu, growth, hatchet, hpcrun, hpctrace, info, modeling, prof, report, values
 from bench.conditions import Conditions, opened
 from bench.cubes import CubeShape, make_cube
 from bench.generate import Shape, generate
@@ -179,6 +179,12 @@ def test_measurements_become_databases(conditions: Conditions, monkeypatch: pyte
     many, few = (opened(conditions.folder / name) for name in ("prof-12.d", "deep-300.d"))
     assert (len(many.profiles.measured), many.traces.n_samples) == (12, 600)
     assert len(few.contexts) == 1 + 4 * 298  # an entry, and what is below it
+
+
+def test_reports_keep_to_their_bounds(conditions: Conditions) -> None:
+    findings = list(report.run(conditions))
+    assert [f.bench for f in findings] == ["report"] * 5
+    assert all(finding.is_kept for finding in findings)
 
 
 def test_generated_cubes_hold_what_the_generator_says(tmp_path: Path) -> None:
