@@ -243,6 +243,14 @@ def test_searching_tells_the_share(stencil: Path, open_page: OpenPage, screensho
     assert page.locator(".row.found").count() == 0
 
 
+def test_a_hot_function_is_found_in_the_flame_graph(stencil: Path, open_page: OpenPage) -> None:
+    page = open_page(stencil)
+    page.locator("canvas[aria-label^=Functions]").click(position={"x": 20, "y": 2 * 23 + 10})  # the third bar
+    assert page.get_by_role("tab", selected=True).inner_text() == "Flame graph"
+    assert page.locator("input[type=search]").input_value() == "MPI_Waitall"
+    assert "in 1 call" in page.locator(".match").first.inner_text()
+
+
 def test_the_metric_changes_every_view(stencil: Path, open_page: OpenPage) -> None:
     page = open_page(stencil)
     for tab in ("Overview", "Flame graph", "Call tree", "Spread"):

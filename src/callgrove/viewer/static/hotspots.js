@@ -25,13 +25,19 @@ export function drawHotspots(place, data, view) {
     const order = Array.from(costs, (_, i) => i).filter((i) => Number.isFinite(costs[i]) && costs[i] > 0);
     order.sort((a, b) => costs[b] - costs[a] || a - b);
     return order.slice(0, N_TOP).map((i) => row(top.label[i], costs[i], top.inclusive[metric][i], costs[i], 0));
-  });
+  }, find);
   const path = bars("hot-path", "Hot path: inclusive cost from the root down", () => {
     const found = paths[metric];
     const all = Array.from(found.label, (label, i) => row(label, found.inclusive[i], found.inclusive[i], found.exclusive[i], found.depth[i]));
     const shown = all.length > 14 ? [...all.slice(0, 4), { gap: all.length - 13 }, ...all.slice(-9)] : all;
     return shown.map((one, i) => ({ ...one, depth: i })); // steps of a stair: real depths leave no room to read
-  });
+  }, find);
+
+  /** Where it is in the flame graph. */
+  function find(name) {
+    view.set("search", name);
+    view.set("tab", "Flame graph");
+  }
 
   function row(label, cost, inclusive, exclusive, depth) {
     const { unit, total, additive, name } = metrics[metric];
@@ -62,8 +68,8 @@ export function drawHotspots(place, data, view) {
   });
 }
 
-/** Horizontal bars with their names inside or beside them. */
-function bars(name, label, rowsOf) {
+/** Horizontal bars with their names inside or beside them; a click chooses one. */
+function bars(name, label, rowsOf, chosen) {
   let rows = rowsOf();
   const picture = createPicture({ name, label, height: () => Math.max(rows.length, 1) * ROW + 4, draw });
   function draw(surface, width) {
@@ -89,10 +95,19 @@ function bars(name, label, rowsOf) {
     else surface.text(indent + length + 6, y + (ROW - 4) / 2, fitting(surface, one.name, room - indent - length - 12, { size: 12 }) || inside, { fill: theme.ink, size: 12 });
     surface.text(width - 2, y + (ROW - 4) / 2, one.text, { fill: theme.muted, size: 12, anchor: "end" });
   }
-  picture.canvas.addEventListener("mousemove", (event) => {
+  const rowAt = (event) => {
     const one = rows[Math.floor(event.offsetY / ROW)];
-    if (one && !one.gap) tooltip.show(one.details, event.clientX, event.clientY);
+    return one && !one.gap ? one : null;
+  };
+  picture.canvas.addEventListener("mousemove", (event) => {
+    const one = rowAt(event);
+    picture.canvas.style.cursor = one ? "pointer" : "default";
+    if (one) tooltip.show(one.details, event.clientX, event.clientY);
     else tooltip.hide();
+  });
+  picture.canvas.addEventListener("click", (event) => {
+    const one = rowAt(event);
+    if (one) chosen(one.details.title);
   });
   picture.canvas.addEventListener("mouseleave", () => tooltip.hide());
   return { root: picture.root, buttons: picture.buttons, refresh: () => { rows = rowsOf(); picture.redraw(); } };

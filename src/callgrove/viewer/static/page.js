@@ -58,7 +58,7 @@ function nameOf(section, i) {
 function createSection(section, drawers) {
   const names = [...new Set([OVERVIEW, ...section.panels.map((panel) => panel.title)])];
   const metrics = section.panels.find((panel) => panel.data.metrics)?.data.metrics ?? [];
-  const view = createStore({ metric: metrics[0]?.name ?? "", search: "" });
+  const view = createStore({ metric: metrics[0]?.name ?? "", search: "", tab: OVERVIEW });
   const bar = element("div", { class: "tabs", attributes: { role: "tablist", "aria-label": "Views" } });
   const root = element("div", { class: "section" });
   const tabs = names.map((name, i) => {
@@ -76,6 +76,8 @@ function createSection(section, drawers) {
   });
   const search = /** @type {HTMLInputElement} */ (element("input", { attributes: { type: "search", placeholder: "Search calls  /", "aria-label": "Search calls by name, or by /pattern/", spellcheck: "false" } }));
   search.addEventListener("input", () => view.set("search", search.value));
+  view.watch("search", (text) => { if (search.value !== text) search.value = text; });
+  view.watch("tab", (name) => open(names.indexOf(name)));
   search.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { search.value = ""; view.set("search", ""); search.blur(); }
   });
@@ -95,6 +97,7 @@ function createSection(section, drawers) {
       one.panel.hidden = i !== number;
     });
     if (focus) tabs[number].tab.focus();
+    view.set("tab", names[number]);
     if (!tabs[number].drawn) draw(tabs[number]);
   }
 

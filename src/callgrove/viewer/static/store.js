@@ -1,4 +1,4 @@
-/** What panels of a section agree on: the metric, the search. */
+/** What panels of a section agree on: the metric (by name), the search (its text), the tab that is open (its title). */
 
 /**
  * @typedef {Object} Store
