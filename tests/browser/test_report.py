@@ -460,6 +460,33 @@ def test_hostile_names_are_texts_in_files(tab: str, hostile_page: Path, open_pag
             assert [row["name"] for row in read] == [row["module"] for row in read] == names
 
 
+def test_numbers_of_any_size_draw(tmp_path: Path, open_page: OpenPage, screenshot: Screenshot) -> None:
+    """Damaged input may hold any number."""
+    builder = ExperimentBuilder("made-up", title="odd numbers")
+    values = [1.0, -3.0, np.inf, np.nan, 1e300, 1e-300, -np.inf]
+    root = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"), Relation.CALL)
+    for number in range(len(values)):
+        region = builder.region(ContextKind.FUNCTION, f"f{number}")
+        builder.add_context(root, ContextKind.FUNCTION, region, Relation.CALL)
+    for name, numbers in (("any", values), ("finite", [1.0, -3.0, 0.0, 2.0, 1e300, 1e-300, 5.0])):
+        builder.add_metric(Metric(name, Scope.EXCLUSIVE, unit="sec"))
+        for _ in range(2):
+            profile = builder.add_profile(ProfileKind.THREAD)
+            builder.add_values(profile, np.arange(1, len(values) + 1), len(name) > 3, np.array(numbers))
+    path = tmp_path / "odd.html"
+    path.write_text(report([Input(builder.build(), ["odd.d"])]), encoding="utf-8")
+    page = open_page(path)
+    for metric in ("any", "finite"):
+        picked(page, "Metric", metric)
+        for tab in page.get_by_role("tab").all_inner_texts():
+            open_tab(page, tab)
+            screenshot(page, f"odd-{metric}-{tab.lower().replace(' ', '-')}")
+    open_tab(page, "Call tree")
+    page.get_by_role("button", name="Expand all").click()
+    assert {cells[0] for cells in rows(page)} == {"main", *(f"f{number}" for number in (0, 1, 3, 4, 5, 6))}
+    assert page.locator(".row").count() == 7, "what costs something in the other metric only is not there"
+
+
 def test_a_folded_page_says_so_and_is_no_larger(tmp_path: Path, open_page: OpenPage, screenshot: Screenshot) -> None:
     path, inputs = tmp_path / "folded.html", [Input(large(3_000, 16), ["large.d"])]
     largest = len(report(inputs)) - 50_000

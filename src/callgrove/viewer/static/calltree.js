@@ -38,7 +38,7 @@ export function drawCallTree(place, data, view) {
     opening.hidden = way === "flat";
     rows = way === "top-down" ? treeRows(treeOf(data.tree, labels), metric)
       : way === "bottom-up" ? callerRows(data.callers[metric], labels)
-        : flatRows(data.flat.find((one) => one.by === by), labels, metric);
+        : flatRows(data.flat.find((one) => one.by === by), labels, metric, metrics[metric].additive);
     const { unit, total, additive, name } = metrics[metric];
     const amount = amountOf(unit);
     const cost = (key, title) => ({
@@ -127,7 +127,7 @@ function openRows(tree, rows, childrenBy) {
       const at = /** @type {number} */ (stack.pop());
       if (at !== tree.root) out.push(at);
       if (at !== tree.root && !enter(at)) continue;
-      for (let k = tree.start[at + 1] - 1; k >= tree.start[at]; k--) if (!hits || hits.is[list[k]] || hits.above[list[k]]) stack.push(list[k]);
+      for (let k = tree.start[at + 1] - 1; k >= tree.start[at]; k--) if (rows.has(list[k]) && (!hits || hits.is[list[k]] || hits.above[list[k]])) stack.push(list[k]);
     }
     return out;
   };
@@ -150,7 +150,7 @@ function openRows(tree, rows, childrenBy) {
       if (!fits) return;
       const [is, above] = [new Uint8Array(tree.n), new Uint8Array(tree.n)];
       for (let i = 0; i < tree.n; i++) {
-        if (rows.isMore(i) || !fits(rows.name(i))) continue;
+        if (rows.isMore(i) || !rows.has(i) || !fits(rows.name(i))) continue;
         is[i] = 1;
         for (let at = tree.parent[i]; at >= 0 && !above[at]; at = tree.parent[at]) above[at] = open[at] = 1;
       }
@@ -165,11 +165,18 @@ function openRows(tree, rows, childrenBy) {
 }
 
 function treeRows(tree, metric) {
-  const { inclusive, exclusive } = tree.metrics[metric];
+  const { inclusive, exclusive, additive } = tree.metrics[metric];
+  const costly = new Uint8Array(tree.n); // the tree also has what costs something in other metrics only
+  for (let i = tree.n - 1; i >= 0; i--) {
+    if (!costly[i] && !isThere(inclusive[i], additive) && !isThere(exclusive[i], additive)) continue;
+    costly[i] = 1;
+    if (tree.parent[i] >= 0) costly[tree.parent[i]] = 1;
+  }
   const rows = {
     left: 0,
     name: tree.name, kind: tree.kind, file: tree.file, line: tree.line, module: tree.module, context: tree.context,
     isMore: tree.isMore, depth: (i) => tree.depth[i], inclusive: (i) => inclusive[i], exclusive: (i) => exclusive[i],
+    has: (i) => costly[i],
   };
   return openRows(tree, rows, (key, down) => tree.childrenBy(`${key} ${down} ${metric}`, comparison(rows, key, down)));
 }
@@ -193,7 +200,7 @@ function callerRows(data, labels) {
   const tree = { n, root: n, parent, start, hasChildren: (i) => start[i + 1] > start[i] };
   const rows = {
     ...labelled(labels, table.label),
-    left: table.left, context: () => null, isMore: () => false, depth: (i) => table.depth[i],
+    left: table.left, context: () => null, isMore: () => false, has: () => true, depth: (i) => table.depth[i],
     inclusive: (i) => table.inclusive[i], exclusive: (i) => table.exclusive[i],
   };
   const made = openRows(tree, rows, (key, down) => {
@@ -209,10 +216,10 @@ function callerRows(data, labels) {
   return made;
 }
 
-function flatRows(data, labels, metric) {
+function flatRows(data, labels, metric, additive) {
   const [inclusive, exclusive] = [data.inclusive[metric], data.exclusive[metric]];
   let hits = /** @type {(function(string): boolean) | null} */ (null);
-  let order = Array.from(data.label, (_, i) => i).filter((i) => real(inclusive[i]) || real(exclusive[i]));
+  let order = Array.from(data.label, (_, i) => i).filter((i) => isThere(inclusive[i], additive) || isThere(exclusive[i], additive));
   const rows = {
     ...labelled(labels, data.label),
     left: data.left, inclusive: (i) => inclusive[i], exclusive: (i) => exclusive[i],
@@ -225,7 +232,8 @@ function flatRows(data, labels, metric) {
   return rows;
 }
 
-const real = (value) => Number.isFinite(value) && value !== 0;
+/** Is there any cost? An absent minimum or maximum is infinite, and one of zero is there. */
+const isThere = (value, additive) => (additive ? value !== 0 : Number.isFinite(value));
 
 function labelled(labels, label) {
   return {

@@ -4,10 +4,11 @@
  */
 
 import { createPicture, fitting, themeColours } from "./canvas.js";
-import { CATEGORIES, colourOf, inkOn, mixed, OTHER, palette, scale } from "./colours.js";
+import { inkOn, mixed } from "./colours.js";
 import { button, choice, element, switches } from "./dom.js";
-import { amountOf, basename, count, percent, shortName } from "./format.js";
-import { matcher } from "./store.js";
+import { colourer, drawLegend } from "./flame_colours.js";
+import { callAt, layOut, searched, visit } from "./flame_layout.js";
+import { amountOf, count, percent, shortName } from "./format.js";
 import { tooltip } from "./tooltip.js";
 import { treeOf } from "./tree.js";
 
@@ -32,7 +33,7 @@ export function drawFlame(place, data, view) {
   let row = LOWEST;
   let colouring = "name";
   let colours = colourer(tree, metric, colouring);
-  let found = searched(tree, metric, layout, view.get("search"));
+  let found = searched(tree, metric, view.get("search"));
 
   const crumbs = element("nav", { class: "crumbs", attributes: { "aria-label": "Path of the zoomed call" } });
   const share = element("span", { class: "match", attributes: { role: "status" } });
@@ -248,11 +249,11 @@ export function drawFlame(place, data, view) {
     metric = chosenMetric(data.metrics, name);
     layout = layOut(tree, metric);
     colours = colourer(tree, metric, colouring);
-    found = searched(tree, metric, layout, view.get("search"));
+    found = searched(tree, metric, view.get("search"));
     zoom(-1);
   });
   view.watch("search", (text) => {
-    found = searched(tree, metric, layout, text);
+    found = searched(tree, metric, text);
     redraw();
   });
   redraw();
@@ -262,134 +263,4 @@ export function drawFlame(place, data, view) {
 function chosenMetric(metrics, name) {
   const wanted = metrics.findIndex((one) => one.name === name && one.additive);
   return wanted >= 0 ? wanted : metrics.findIndex((one) => one.additive);
-}
-
-/**
- * Where every call begins and ends, as a part of the total. Calls that together exceed what called them (damaged input)
- * are made narrower; negative costs have no width.
- */
-function layOut(tree, metric) {
-  const { inclusive } = tree.metrics[metric];
-  const list = tree.byCost(metric);
-  const from = new Float64Array(tree.n + 1);
-  const to = new Float64Array(tree.n + 1);
-  const cost = (i) => (inclusive[i] > 0 ? inclusive[i] : 0);
-  let all = 0;
-  let deepest = 0;
-  for (let k = tree.start[tree.root]; k < tree.start[tree.root + 1]; k++) all += cost(list[k]);
-  to[tree.root] = 1;
-  const stack = [tree.root];
-  while (stack.length) {
-    const above = /** @type {number} */ (stack.pop());
-    const own = above === tree.root ? all : cost(above);
-    let below = 0;
-    for (let k = tree.start[above]; k < tree.start[above + 1]; k++) below += cost(list[k]);
-    const width = (to[above] - from[above]) / (Math.max(own, below) || 1);
-    let x = from[above];
-    for (let k = tree.start[above]; k < tree.start[above + 1]; k++) {
-      const i = list[k];
-      from[i] = x;
-      x += cost(i) * width;
-      to[i] = x;
-      if (to[i] > from[i]) deepest = Math.max(deepest, tree.depth[i]);
-      if (tree.hasChildren(i)) stack.push(i);
-    }
-  }
-  return { from, to, deepest };
-}
-
-/** Calls that are wide enough and in sight, callers first. */
-function visit(tree, metric, layout, from, to, narrowest, action) {
-  const list = tree.byCost(metric);
-  const least = narrowest * (to - from);
-  const stack = [tree.root];
-  while (stack.length) {
-    const above = /** @type {number} */ (stack.pop());
-    for (let k = tree.start[above]; k < tree.start[above + 1]; k++) {
-      const i = list[k];
-      if (layout.to[i] - layout.from[i] < least || layout.to[i] <= from || layout.from[i] >= to) continue;
-      action(i);
-      if (tree.hasChildren(i)) stack.push(i);
-    }
-  }
-}
-
-function callAt(tree, metric, layout, x, level) {
-  const list = tree.byCost(metric);
-  let above = tree.root;
-  for (let depth = 0; depth <= level; depth++) {
-    let next = -1;
-    for (let k = tree.start[above]; k < tree.start[above + 1] && next < 0; k++) {
-      if (layout.from[list[k]] <= x && x < layout.to[list[k]]) next = list[k];
-    }
-    if (next < 0) return -1;
-    above = next;
-  }
-  return above === tree.root ? -1 : above;
-}
-
-/** What a search finds; cost is that of the outermost calls, so that nothing counts twice. */
-function searched(tree, metric, layout, text) {
-  const fits = matcher(text ?? "");
-  if (!fits) return null;
-  const { inclusive, total } = tree.metrics[metric];
-  const is = new Uint8Array(tree.n);
-  const inside = new Uint8Array(tree.n);
-  const known = new Map();
-  let [cost, n] = [0, 0];
-  for (let i = 0; i < tree.n; i++) {
-    const label = tree.label(i);
-    if (!known.has(label)) known.set(label, label >= 0 && fits(tree.name(i)));
-    const above = tree.parent[i];
-    const within = above >= 0 && (inside[above] || is[above]);
-    inside[i] = within ? 1 : 0;
-    if (!known.get(label) || tree.isMore(i)) continue;
-    is[i] = 1;
-    n++;
-    if (!within) cost += inclusive[i];
-  }
-  return { is, cost, n, share: total ? cost / total : 0 };
-}
-
-/** The colour of each call, and what the colours mean. */
-function colourer(tree, metric, by) {
-  const { inclusive, exclusive, total } = tree.metrics[metric];
-  const folded = (i, colour) => (tree.isMore(i) ? OTHER : colour);
-  if (by === "exclusive" || by === "inclusive") {
-    const costs = by === "exclusive" ? exclusive : inclusive;
-    let most = 0;
-    for (let i = 0; i < tree.n; i++) if (!tree.isMore(i) && costs[i] > most) most = costs[i];
-    const amount = amountOf(tree.metrics[metric].unit);
-    return { of: (i) => folded(i, scale(most ? Math.sqrt(Math.max(costs[i], 0) / most) : 0)), scale: ["0", `${amount(most)}${total ? ` (${percent(most / total)})` : ""}`], names: null };
-  }
-  if (by === "name") {
-    const known = new Map();
-    const of = (i) => {
-      const label = tree.label(i);
-      if (!known.has(label)) known.set(label, folded(i, colourOf(tree.name(i))));
-      return known.get(label);
-    };
-    return { of, scale: null, names: null };
-  }
-  const what = by === "module" ? (i) => basename(tree.module(i)) || "(unknown)" : (i) => tree.kind(i);
-  const costs = new Map();
-  for (let i = 0; i < tree.n; i++) if (!tree.isMore(i)) costs.set(what(i), (costs.get(what(i)) ?? 0) + Math.max(exclusive[i], 0));
-  const names = [...costs.keys()].sort((a, b) => costs.get(b) - costs.get(a));
-  const colours = palette(names);
-  return { of: (i) => folded(i, colours.get(what(i)) ?? OTHER), scale: null, names: names.slice(0, CATEGORIES.length + 1).map((name, k) => [k < CATEGORIES.length ? name : "others", colours.get(name)]) };
-}
-
-function drawLegend(place, colours) {
-  const swatch = (colour) => {
-    const made = element("span", { class: "swatch" });
-    made.style.backgroundColor = colour;
-    return made;
-  };
-  if (colours.scale) {
-    const steps = Array.from({ length: 12 }, (_, i) => swatch(scale(i / 11)));
-    place.replaceChildren(element("span", { text: colours.scale[0] }), element("span", { class: "ramp" }, steps), element("span", { text: colours.scale[1] }));
-  } else {
-    place.replaceChildren(...(colours.names ?? []).map(([name, colour]) => element("span", { class: "key" }, [swatch(colour), element("span", { text: name })])));
-  }
-  place.hidden = !colours.scale && !colours.names;
 }

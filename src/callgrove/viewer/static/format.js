@@ -11,6 +11,7 @@ const TIME_UNITS = { sec: 1, s: 1, ms: 1e-3, us: 1e-6, usec: 1e-6, ns: 1e-9, nse
  * @returns {string}
  */
 export function si(value, unit = "") {
+  if (value === null) return ""; // what was no number came as null
   unit = SYMBOLS[unit] ?? unit;
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "" : `${value > 0 ? "inf" : "-inf"} ${unit}`.trimEnd();
   const power = powerOf(value, unit);
@@ -35,11 +36,9 @@ function threeDigits(value) {
   if (size >= 100) return fixed(value, 0);
   if (size >= 10) return fixed(value, 1);
   if (size >= 1) return fixed(value, 2);
-  const exponent = Number(value.toExponential().split("e")[1]);
-  const digits = Number(fixed(value, Math.min(2 - exponent, 100)));
-  if (exponent >= -4) return String(digits);
-  const [mantissa, power] = digits.toExponential().split("e-");
-  return `${mantissa}e-${power.padStart(2, "0")}`;
+  const [mantissa, exponent] = value.toExponential(2).split("e");
+  if (Number(exponent) >= -4) return String(Number(fixed(value, 2 - Number(exponent))));
+  return `${Number(mantissa)}e-${exponent.slice(1).padStart(2, "0")}`;
 }
 
 /** So many digits after the point. Of two that are equally near the even one is taken, as everywhere but in toFixed. */
