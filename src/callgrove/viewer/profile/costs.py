@@ -17,7 +17,7 @@ MOST_METRICS = 12
 
 @dataclass(frozen=True)
 class ShownCosts:
-    """The metric that is shown first, and the others; `left_out` counts those that would also have a cost to show."""
+    """The metric that is shown first, and the others; `left_out` counts those beyond the most that a page shows."""
 
     metrics: tuple[Costs, ...]
     left_out: int = 0

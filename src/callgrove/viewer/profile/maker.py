@@ -64,7 +64,8 @@ class ProfileMaker:
                 "every metric. Flat tables and totals still count them."
             )
         if self._found.left_out:
-            notes.append(f"{self._found.left_out} more metrics have a cost; -m chooses which one comes first.")
+            n_shown, left = len(self._found.metrics), self._found.left_out
+            notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
         return tuple(notes)
 
 
