@@ -38,6 +38,39 @@ export function treeOf(data, labels) {
   return TREES.get(data.parent);
 }
 
+/**
+ * Children of every row: those of row i, in their order, are children[start[i]] up to children[start[i + 1]]; those
+ * without a parent are the children of row n.
+ * @param {ArrayLike<number>} parent
+ */
+export function childrenOf(parent) {
+  const n = parent.length;
+  const above = (i) => (parent[i] < 0 ? n : parent[i]);
+  const start = new Int32Array(n + 2);
+  for (let i = 0; i < n; i++) start[above(i) + 1]++;
+  for (let i = 0; i <= n; i++) start[i + 1] += start[i];
+  const next = start.slice();
+  const children = new Int32Array(n);
+  for (let i = 0; i < n; i++) children[next[above(i)]++] = i;
+  return { start, children };
+}
+
+/**
+ * The same children, those of each row sorted.
+ * @param {Int32Array} start
+ * @param {Int32Array} children
+ * @param {function(number, number): number} compare
+ */
+export function sortedChildren(start, children, compare) {
+  const list = children.slice();
+  for (let i = 0; i + 1 < start.length; i++) {
+    if (start[i + 1] - start[i] < 2) continue;
+    const part = Array.from(list.subarray(start[i], start[i + 1]));
+    list.set(part.sort((a, b) => compare(a, b) || a - b), start[i]);
+  }
+  return list;
+}
+
 /** Sums over subtrees: folded rows, which stand last, first; then contexts, which stand behind what is above them. */
 function summed(parent, exclusive) {
   const sums = Float64Array.from(exclusive);
@@ -55,12 +88,7 @@ function createTree(data, labels) {
   const depth = new Int32Array(n);
   // parents come first, but for folded rows, which come last and are never parents
   for (let i = 0; i < n; i++) depth[i] = data.parent[i] < 0 ? 0 : depth[data.parent[i]] + 1;
-  const start = new Int32Array(n + 2);
-  for (let i = 0; i < n; i++) start[(data.parent[i] < 0 ? n : data.parent[i]) + 1]++;
-  for (let i = 0; i <= n; i++) start[i + 1] += start[i];
-  const next = start.slice();
-  const children = new Int32Array(n);
-  for (let i = 0; i < n; i++) children[next[data.parent[i] < 0 ? n : data.parent[i]]++] = i;
+  const { start, children } = childrenOf(data.parent);
   const orders = new Map();
 
   const tree = {
@@ -83,13 +111,7 @@ function createTree(data, labels) {
     /** Children of all contexts, those of one at [start[i], start[i + 1]), sorted; a folded row stays last. */
     childrenBy(key, compare) {
       if (!orders.has(key)) {
-        const list = children.slice();
-        for (let i = 0; i <= n; i++) {
-          if (start[i + 1] - start[i] < 2) continue;
-          const part = Array.from(list.subarray(start[i], start[i + 1]));
-          part.sort((a, b) => Number(a >= kept) - Number(b >= kept) || compare(a, b) || a - b);
-          list.set(part, start[i]);
-        }
+        const list = sortedChildren(start, children, (a, b) => Number(a >= kept) - Number(b >= kept) || compare(a, b));
         if (orders.size > 8) orders.clear();
         orders.set(key, list);
       }
