@@ -15,13 +15,19 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench peers clean
+.PHONY: help demo pictures test check bench peers clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 - \2/p' Makefile
 
 demo: .venv/.ready ## make example databases and walk through them
-	@.venv/bin/callgrove demo
+	@rm -rf build/demo
+	@.venv/bin/callgrove demo --keep build/demo
+
+pictures: .venv/.ready ## take the documentation's pictures anew, where a browser is installed
+	@rm -rf build/demo
+	@.venv/bin/callgrove demo --keep build/demo >/dev/null 2>&1
+	@.venv/bin/python docs/pictures.py build/demo/report.html
 
 test: .venv/.ready ## run the tests
 	@.venv/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8

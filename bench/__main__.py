@@ -24,6 +24,7 @@ from bench.cases import (
     info,
     modeling,
     prof,
+    report,
     sql,
     timeline,
     values,
@@ -48,6 +49,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "traces": timeline.run,
     "sql": sql.run,
     "columnar": columnar.run,
+    "report": report.run,
 }
 SCALES = "1/16,1/4,1"
 RESULTS = ROOT / "bench" / "RESULTS.md"
@@ -64,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shape = where.sparse_rows.with_profiles(where.largest)
     print(as_text(findings))
     if args.json:
-        report = {"surroundings": surroundings(), "findings": [asdict(finding) for finding in findings]}
-        args.json.write_text(json.dumps(report, indent=1))
+        found = {"surroundings": surroundings(), "findings": [asdict(finding) for finding in findings]}
+        args.json.write_text(json.dumps(found, indent=1))
     if args.write:
         size = f"{shape.n_profiles:,} profiles, {shape.n_contexts:,} contexts and {shape.n_metrics} metrics"
         RESULTS.write_text(as_markdown(findings, where.n_repeats, size))

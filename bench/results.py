@@ -113,6 +113,9 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
   have nothing in common. Memory is the peak of a fresh process, pages of files included.
 - `columnar`: our own folders, of a database with values and of a GPU database with spans: written, opened and streamed
   against reading the bytes; the memory of writing a quarter and the whole, anonymous, in a fresh process.
+- `report`: the page of a database, without the script and style that all pages have, per context with a cost (lines are
+  part of their function); pages against bounds that they must keep; the time from the database to the page against that
+  from the database to the columns of all values.
 """
 
 

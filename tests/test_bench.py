@@ -28,6 +28,7 @@ from bench.cases import (
     info,
     modeling,
     prof,
+    report,
     sql,
     values,
 )
@@ -194,6 +195,12 @@ def test_measurements_become_databases(conditions: Conditions, monkeypatch: pyte
     many, few = (opened(conditions.folder / name) for name in ("prof-12.d", "deep-300.d"))
     assert (len(many.profiles.measured), many.traces.n_samples) == (12, 600)
     assert len(few.contexts) == 1 + 4 * 298  # an entry, and what is below it
+
+
+def test_reports_keep_to_their_bounds(conditions: Conditions) -> None:
+    findings = list(report.run(conditions))
+    assert [f.bench for f in findings] == ["report"] * 5
+    assert all(finding.is_kept for finding in findings)
 
 
 def test_generated_cubes_hold_what_the_generator_says(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@
     modeling/   questions asked of a study: scaling models
     query/      SQL over experiments and studies
     render/     results as text, CSV, JSON, markdown
+    viewer/     pictures: one page with its data inside
     cli/        one small module per verb
     examples    made-up experiments for the demo, the documentation and tests
     errors      every error raised on purpose

@@ -83,7 +83,7 @@ def test_runs_in_every_format(
 
 def test_every_verb_is_run_here() -> None:
     elsewhere = {"formats", "convert", "demo", "model", "predict", "summary", "prof"}
-    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "sql"}
+    elsewhere |= {"diff", "merge", "mean", "cut", "part", "common", "report", "sql"}
     assert {verb for verb, _, _ in ON_A_DATABASE} | elsewhere == {verb.name for verb in VERBS}
 
 
@@ -209,8 +209,9 @@ def test_info_of_several(capsys: Capture) -> None:
     assert both == run(capsys, "info", PTH4) + "\n" + run(capsys, "info", MPI4)
 
 
-def test_commands_of_info_run(capsys: Capture, tmp_path: Path) -> None:
+def test_commands_of_info_run(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`next` lists commands for this very file, quoted for a shell."""
+    monkeypatch.chdir(tmp_path)
     spaced = tmp_path / "it's a run.d"
     spaced.symlink_to(PTH4)
     for path in (*DATABASES, spaced):
@@ -220,7 +221,11 @@ def test_commands_of_info_run(capsys: Capture, tmp_path: Path) -> None:
             program, *words = shlex.split(command)
             assert program == "callgrove"
             assert str(path) in words
-            assert run(capsys, *words)
+            if words[0] == "report":
+                run(capsys, *words, "--force")
+                assert Path("report.html").stat().st_size
+            else:
+                assert run(capsys, *words)
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -12,9 +12,9 @@ from callgrove.errors import InputError, RefusedInput, UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment, Sources
-from callgrove.model.metrics import Metric, Scope
+from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from tests.model.strategies import experiments
+from tests.model.strategies import ATOMIC, ATOMIC_TYPE, experiments
 
 RANK, THREAD = 2, 3
 
@@ -58,6 +58,19 @@ def test_unknown_quantities_are_refused() -> None:
 
 def test_the_default_metric_has_cost() -> None:
     assert small().default_metric == "time"
+
+
+def test_composite_values_are_no_default_metric() -> None:
+    builder = ExperimentBuilder("test")
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    profile = builder.add_profile(ProfileKind.THREAD)
+    builder.add_metric(
+        Metric("atomic", Scope.EXCLUSIVE, "sec", composite=ATOMIC_TYPE, aggregation=Aggregation.COMPOSITE)
+    )
+    builder.add_metric(Metric("visits", Scope.EXCLUSIVE))
+    builder.add_values(profile, [0], 0, np.array([(1, 2.0, 2.0, 2.0)], ATOMIC))
+    builder.add_values(profile, [0], 1, [3.0])
+    assert builder.build().default_metric == "visits"
 
 
 @pytest.mark.parametrize(

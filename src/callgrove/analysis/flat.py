@@ -11,7 +11,7 @@ from callgrove.analysis.rows import described
 from callgrove.model.arrays import ABSENT
 from callgrove.model.table import Column, Table
 
-__all__ = ["top"]
+__all__ = ["described_groups", "top"]
 
 
 def top(costs: Costs, by: str = "function", limit: int | None = None, columns: ShownColumns | None = None) -> Table:
@@ -25,13 +25,10 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
     costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
     order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
     shown = order if limit is None else order[:limit]
-    described_as = described(costs.tree, groups.first[shown].tolist(), parameters=by == "context")
-    if by in ("file", "module"):
-        described_as = _only(costs, by, groups.first[shown].tolist(), described_as)
     more = columns.of_rows(groups.rows(shown, costs.tree)) if columns else ()
     return Table(
         (
-            *described_as,
+            *described_groups(costs, by, groups.first[shown].tolist()),
             *costs.columns(exclusive[shown], inclusive[shown], exclusive[shown]),
             *more,
         ),
@@ -39,7 +36,13 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
     )
 
 
-def _only(costs: Costs, by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def described_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:
+    """What groups are called, each of which one of its contexts stands for."""
+    columns = described(costs.tree, contexts, parameters=by == "context")
+    return _only(by, contexts, columns) if by in ("file", "module") else columns
+
+
+def _only(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """A row that stands for a file or a module is named after it and has no other place."""
     cells = {column.name: column.plain() for column in columns}
     n = len(contexts)

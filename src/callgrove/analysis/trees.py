@@ -15,7 +15,7 @@ from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.table import Column, Table
 
-__all__ = ["Folded", "fold_lines", "top_down"]
+__all__ = ["Folded", "exclusive_of", "fold_lines", "top_down"]
 
 FOLDED = (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
 
@@ -47,10 +47,16 @@ def fold_lines(costs: Costs, source: bool = False) -> Folded:
     depth: list[int] = []
     for up, visible in zip(above.tolist(), shown.tolist(), strict=True):
         depth.append((depth[up] if up >= 0 else -1) + visible)
+    return Folded(shown, owner, parent, np.array(depth, np.int32), exclusive_of(costs, owner), costs.inclusive)
+
+
+def exclusive_of(costs: Costs, owner: Ids) -> Array:
+    """Exclusive cost of contexts with all that became part of them; the same owners serve every metric."""
     aggregation = costs.metric.aggregation
-    exclusive = np.full(n, aggregation.neutral, costs.exclusive.dtype if not aggregation.neutral else np.float64)
+    kind = costs.exclusive.dtype if not aggregation.neutral else np.dtype(np.float64)
+    exclusive = np.full(len(owner), aggregation.neutral, kind)
     aggregation.combine_at(exclusive, owner, costs.exclusive)
-    return Folded(shown, owner, parent, np.array(depth, np.int32), exclusive, costs.inclusive)
+    return exclusive
 
 
 def top_down(

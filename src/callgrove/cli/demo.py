@@ -14,6 +14,8 @@ from callgrove.errors import CallgroveError, UsageError
 NAME = "stencil.d"
 GPU_NAME = "train.db"
 STUDY_NAME = "scaling.txt"
+INPUTS = (NAME, GPU_NAME, STUDY_NAME)
+REPORT_NAME = "report.html"
 WALK = (
     ("What is it?", ["info", NAME]),
     ("Where does the time go?", ["top", NAME, "--limit", "8"]),
@@ -25,6 +27,10 @@ WALK = (
     ("A run on GPUs: how busy are they, and where does their time go?", ["summary", GPU_NAME, "--limit", "12"]),
     ("How does the first program scale?", ["model", STUDY_NAME]),
     ("What will cost most on 4096 ranks?", ["predict", STUDY_NAME, "--at", "p=4096,n=500"]),
+    (
+        "A page with pictures of all three, to open in a browser:",
+        ["report", *INPUTS, "--title", "demo", "-o", REPORT_NAME],
+    ),
     ("As data:", ["export", NAME, "--table", "values", "--scope", "exclusive", "--limit", "4"]),
 )
 
@@ -37,10 +43,12 @@ def run(args: argparse.Namespace) -> int:
     if args.keep is not None:
         folder = Path(args.keep)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (NAME, GPU_NAME, STUDY_NAME):
+        for name in (*INPUTS, REPORT_NAME):
             if (folder / name).exists():
                 raise UsageError(f"{folder / name}: is there already; remove it or choose another folder")
-        return _walk(folder)
+        code = _walk(folder)
+        print(f"\nAll of it is in {folder}; begin with {folder / REPORT_NAME}.")
+        return code
     with tempfile.TemporaryDirectory(prefix="callgrove-demo-") as folder_name:
         return _walk(Path(folder_name))
 

@@ -75,7 +75,7 @@ def _write(inputs: list[Experiment], args: argparse.Namespace) -> int:
 def _headline(found: Comparison, args: argparse.Namespace) -> None:
     """The totals, on stderr: stdout is data."""
     from callgrove.cli.messages import note
-    from callgrove.cli.viewing import amount
+    from callgrove.render.amounts import amount
     from callgrove.render.units import percent
 
     if args.format != "table" or args.output:
@@ -91,8 +91,8 @@ def _headline(found: Comparison, args: argparse.Namespace) -> None:
 
 def _shown(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
     """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
-    from callgrove.cli.viewing import amount
     from callgrove.model.table import Column, Table
+    from callgrove.render.amounts import amount
 
     if args.format != "table":
         return table

@@ -23,6 +23,7 @@ VERBS = (
     Verb("model", "how costs scale: functions of the parameters, as Extra-P makes them", "callgrove.cli.model"),
     Verb("predict", "what will cost most at a scale that was not measured", "callgrove.cli.predict"),
     Verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "callgrove.cli.summary"),
+    Verb("report", "pictures as one page: flame graph, call tree, spread, timeline, scaling", "callgrove.cli.report"),
     Verb("export", "one table in full: contexts, values, profiles, samples, spans, ...", "callgrove.cli.export"),
     Verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "callgrove.cli.sql"),
     Verb("convert", "write an experiment in another format", "callgrove.cli.convert"),

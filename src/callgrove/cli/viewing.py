@@ -7,32 +7,23 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 
 from callgrove.analysis.columns import CostColumn, ShownColumns, shown_columns
 from callgrove.analysis.costs import Costs, select
 from callgrove.cli.messages import note
 from callgrove.cli.output import stdout_look
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import time_unit
 from callgrove.model.table import Column, Table
+from callgrove.render.amounts import amount
 from callgrove.render.bars import bar
-from callgrove.render.units import percent, printf, si
+from callgrove.render.units import percent, printf
 
-__all__ = ["all_columns", "amount", "headline", "shown"]
+__all__ = ["all_columns", "headline", "shown"]
 
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
 LOOP_AT = "loop at "
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
-
-
-def amount(unit: str) -> Callable[[float], str]:
-    """How a cost of that unit is written: seconds with prefixes, bytes, plain counts."""
-    seconds = time_unit(unit)
-    if seconds is not None:
-        return lambda value: si(value * seconds, "s")
-    return lambda value: si(value, unit)
 
 
 def headline(costs: Costs, args: argparse.Namespace) -> None:

@@ -143,9 +143,11 @@ class Experiment:
         return self.metrics.default(self._has_cost)
 
     def _has_cost(self, quantity: str) -> bool:
+        """Composite values are no cost that a view could show."""
         try:
-            neutral = self.metrics.first(quantity).aggregation.neutral
-            return bool(np.any(self.totals(quantity, Scope.INCLUSIVE) != neutral))
+            metric = self.metrics.first(quantity)
+            neutral = metric.aggregation.neutral
+            return metric.composite is None and bool(np.any(self.totals(quantity, Scope.INCLUSIVE) != neutral))
         except UsageError:
             return False
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, summable
+from callgrove.model.arrays import Array, Bools, Floats, summable
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.orders import combine_upwards, subtract_children
@@ -73,6 +73,17 @@ class Recipe:
         if self.wanted == Scope.EXCLUSIVE:
             return own
         return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc, out=own)
+
+    def weights(self, chosen: Bools, tree: ContextTree) -> Floats:
+        """How often each stored value counts in the sum of exclusive cost over the chosen contexts. Where a wider scope
+        is stored, a value that another one contains is taken off where that one is chosen. For sums only."""
+        counts: Floats = (chosen & tree.listed).astype(np.float64)
+        if self.is_stored or self.metric.scope == Scope.POINT:
+            return counts
+        outer = tree.within if self.metric.scope == Scope.FUNCTION else tree.parent
+        held = (outer >= 0) & tree.listed
+        counts[held] -= chosen[outer[held]]
+        return counts
 
     def _composite_inclusive(self, values: Array, tree: ContextTree) -> Array:
         """Children into their parents, the deepest first; of several children one after the other."""

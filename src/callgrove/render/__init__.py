@@ -7,6 +7,8 @@ text_table.py  aligned columns for a terminal or a file
 cells.py       from columns to cell texts
 visible.py     names from files, made safe to print; widths on a terminal
 units.py       numbers with units: 45.1 ms, 12.3 k, 99.0%
+amounts.py     costs with their units
+facts.py       what is in an experiment, study_facts.py in a study
 bars.py        bars in text
 plots.py       models and measurements as SVG, on axes.py
 extrap_report.py  models as Extra-P prints them

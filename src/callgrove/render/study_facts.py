@@ -1,4 +1,4 @@
-"""What `info` says of a study."""
+"""What is in a study, as words for a person: `info` and reports say the same."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ def study_facts(study: Study) -> Iterator[tuple[str, str]]:
 def study_next(study: Study, path: str | None) -> Iterator[str]:
     """Commands for this very input."""
     if path is not None:
+        yield f"callgrove model {shlex.quote(path)}"
+        yield f"callgrove report {shlex.quote(path)} -o report.html"
         yield f"callgrove export {shlex.quote(path)} --table series --limit 10"
         ending = "json" if study.format == "extrap-experiment" else "extra-p"
         yield f"callgrove convert {shlex.quote(path)} study.{ending}"

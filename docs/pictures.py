@@ -1,0 +1,41 @@
+"""Takes the pictures of the documentation from a report: `make pictures`, where Chromium is installed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+FOLDER = Path(__file__).resolve().parent / "images"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def main(report: Path) -> int:
+    """One picture for each view that the documentation shows."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        sys.stderr.write("no Chromium is installed: the pictures stay as they are\n")
+        return 0
+    FOLDER.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1180, "height": 480}, device_scale_factor=1)
+        page.goto(report.resolve().as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        page.get_by_role("tab", name="Flame graph").click()
+        page.mouse.move(5, 5)
+        page.wait_for_timeout(300)
+        page.screenshot(path=FOLDER / "report-flame.png")
+        page.set_viewport_size({"width": 1180, "height": 640})
+        page.get_by_role("tab", name="Overview").click()
+        page.mouse.move(5, 5)
+        page.wait_for_timeout(300)
+        page.screenshot(path=FOLDER / "report-overview.png")
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,89 @@
+"""`callgrove report`: pictures of an experiment, as one page to open, to mail or to keep with a CI run."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_selection, add_study_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from callgrove.viewer.report import Input
+
+SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kMG]?)B?", re.ASCII)
+SIZES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+
+def size(text: str) -> int:
+    """A number of bytes: 800kB, 5MB, 1.5M."""
+    found = SIZE.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size like 800kB or 5MB")
+    return int(float(found[1]) * SIZES[found[2]])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_study_input(parser, many=True)
+    add_selection(parser, "the metric that is shown first (default: the first time, else the first)")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the page to write, like report.html")
+    parser.add_argument("--title", metavar="TEXT", default="", help="what the page is called (default: by its input)")
+    parser.add_argument(
+        "--max-size",
+        metavar="SIZE",
+        type=size,
+        default="5MB",
+        help="fold the smallest parts until the page is no larger (default: 5MB)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+
+
+def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import inputs, said_everything
+    from callgrove.cli.progress import progress
+    from callgrove.errors import UsageError
+    from callgrove.formats.targets import PendingFile
+    from callgrove.model.experiment import Experiment
+    from callgrove.viewer.panels import Choice
+    from callgrove.viewer.report import report
+
+    target = Path(args.output)
+    where = target.resolve()
+    if any(where.is_relative_to(Path(path).resolve()) for path in inputs(args)):
+        raise UsageError(f"{args.output}: lies in the input, which is never modified; name another FILE")
+    pending = PendingFile(target, args.force)
+    with pending.or_nothing():
+        opened = list(_opened(args))
+        with progress() as report_progress:
+            text = report(
+                opened, Choice(args.metric, args.rank, args.thread), args.title, args.max_size, report_progress
+            )
+        pending.place.write_text(text, encoding="utf-8", newline="")
+        pending.complete()
+    note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")
+    for one in opened:
+        if isinstance(one.opened, Experiment):
+            said_everything(one.opened, args)
+    return 0
+
+
+def _opened(args: argparse.Namespace) -> Iterator[Input]:
+    """All paths as one experiment where their format takes several, else each by itself."""
+    from callgrove.cli.opening import inputs, open_any
+    from callgrove.errors import UsageError
+    from callgrove.viewer.report import Input
+
+    paths = inputs(args)
+    if len(args.paths or ()) > 1:
+        try:
+            yield Input(open_any(args), paths)
+        except UsageError:
+            for path in paths:
+                yield Input(open_any(argparse.Namespace(**{**vars(args), "path": path})), [path])
+        return
+    yield Input(open_any(args), paths)

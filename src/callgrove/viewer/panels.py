@@ -1,0 +1,47 @@
+"""What a page is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["Choice", "Detail", "Panel", "PanelMaker"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of an input is wanted: the metric shown first, and whose values."""
+
+    metric: str | None = None
+    ranks: Container[int] | None = None
+    threads: Container[int] | None = None
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much of what there is a panel shows. A page that gets too large is made again with a smaller share."""
+
+    share: float = 1.0
+
+    def of(self, n: int, most: int, least: int = 1) -> int:
+        """How many of `n` things to show, of which no panel shows more than `most`."""
+        return min(n, max(least, int(min(n, most) * self.share)))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One view: `kind` says who draws it (static/main.js), `data` is what `encoding` can hold. Panels of one title
+    share a tab, the first of which is Overview. `notes` are sentences to show with it, such as what was left out."""
+
+    kind: str
+    title: str
+    data: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+class PanelMaker(Protocol):
+    """Has computed what it shows, and makes panels of it in any detail: cheaply, since it may be asked again."""
+
+    def panels(self, detail: Detail) -> Iterable[Panel]:
+        """The panels; none where there is nothing to show."""

@@ -1,0 +1,73 @@
+"""Everything that is measured per context and profile, as panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from callgrove.analysis.hot_path import hot_path
+from callgrove.model.experiment import Experiment
+from callgrove.model.study import Study
+from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.profile.costs import ShownCosts, is_additive, shown_costs
+from callgrove.viewer.profile.labels import Labels
+from callgrove.viewer.profile.spread import spread_of
+from callgrove.viewer.profile.tables import GROUPS, FlatTable, callers, rows_of
+from callgrove.viewer.profile.tree import CallTree, CutTree, described_metric
+
+__all__ = ["ProfileMaker", "profile_maker"]
+
+MOST_CONTEXTS = 250_000
+
+
+def profile_maker(opened: Experiment | Study, choice: Choice) -> ProfileMaker | None:
+    """Panels of an experiment in which any context has any cost."""
+    if isinstance(opened, Study):
+        return None
+    found = shown_costs(opened, choice)
+    return ProfileMaker(opened, found, choice) if found is not None else None
+
+
+class ProfileMaker:
+    """The hot path, the flame graph, the call tree, and the spread over profiles."""
+
+    def __init__(self, experiment: Experiment, found: ShownCosts, choice: Choice) -> None:
+        self._experiment, self._found = experiment, found
+        self._tree = CallTree(found.metrics)
+        self._flat = {by: FlatTable(found.metrics, by) for by in GROUPS}
+        self._paths = [hot_path(costs) for costs in found.metrics]
+        self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice)
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        labels = Labels(self._experiment.contexts)
+        metrics = self._found.metrics
+        tree = self._tree.cut(detail.of(len(self._tree), MOST_CONTEXTS), labels)
+        flat = [self._flat[by].data(labels, detail) for by in GROUPS]
+        paths = [rows_of(path, labels) for path in self._paths]
+        bottom_up = [callers(costs, labels, detail) for costs in metrics]
+        spread = self._spread.data(labels, detail) if self._spread is not None else None
+        shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}
+        notes = self._notes(tree)
+        yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0]}, notes)
+        if any(is_additive(costs) for costs in metrics):
+            yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
+        yield Panel("calltree", "Call tree", {**shared, "tree": tree.data, "flat": flat, "callers": bottom_up}, notes)
+        if spread is not None:
+            yield Panel("spread", "Spread", {**shared, **spread[0]}, spread[1])
+
+    def _notes(self, tree: CutTree) -> tuple[str, ...]:
+        notes = []
+        if tree.n_folded:
+            notes.append(
+                f"To keep this page small, {tree.n_folded:,} of {tree.n_kept + tree.n_folded:,} contexts are folded "
+                f"into rows that say how many they stand for: each has at most {_percent(tree.share)} of the cost in "
+                "every metric. Flat tables and totals still count them."
+            )
+        if self._found.left_out:
+            n_shown, left = len(self._found.metrics), self._found.left_out
+            notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
+        return tuple(notes)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,146 @@
+"""Where profiles stand in a heat map: a column for each rank (of each run), a row for each lane of it, such as a thread
+or a stream of a GPU.
+
+Tuples are not unique: what has the same rank and lane as another gets a column of its own. Where there are more columns
+than a picture can show, neighbouring ones are taken together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from callgrove.model.arrays import Array, Floats, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.runs import Run
+from callgrove.viewer.encoding import Texts
+
+__all__ = ["Grid", "Places"]
+
+MOST_LANES = 64
+SPARSEST = 4  # cells of the grid per profile; emptier grids become one row
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells with at least one profile each. `cell` is that of every profile, `n_joined` how many columns are one."""
+
+    cell: Ints
+    column: Ints
+    lane: Ints
+    n_profiles: Ints
+    columns: tuple[str, ...]
+    lanes: tuple[str, ...]
+    n_joined: int
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return {
+            "column": self.column,
+            "lane": self.lane,
+            "n_profiles": self.n_profiles,
+            "columns": Texts(self.columns),
+            "lanes": Texts(self.lanes),
+            "n_joined": self.n_joined,
+        }
+
+    def combined(self, values: Floats, ufunc: np.ufunc, start: float) -> Floats:
+        """One number for each cell."""
+        out = np.full(len(self.column), start)
+        ufunc.at(out, self.cell, values)
+        return out
+
+
+class Places:
+    """The column and the lane of some profiles."""
+
+    def __init__(self, experiment: Experiment, profiles: Ints) -> None:
+        ranks = experiment.profiles.identity_list("rank")
+        several_runs = len(experiment.runs) > 1
+        runs = [_run(number, run) for number, run in enumerate(experiment.runs)]
+        lanes: dict[str, int] = {}
+        columns: dict[tuple[int, int, int], str] = {}
+        seen: Counter[tuple[int, int, int]] = Counter()
+        lane, keys = [], []
+        for profile in profiles.tolist():
+            run, rank = int(experiment.profiles.run[profile]), ranks[profile]
+            words = _lane(experiment, profile, rank)
+            lane.append(lanes.setdefault(words, len(lanes)))
+            at = (run, -1 if rank is None else rank, lane[-1])
+            key = (run, at[1], seen[at])
+            seen[at] += 1
+            keys.append(key)
+            columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
+        order = sorted(columns)
+        number = {key: position for position, key in enumerate(order)}
+        self._column = np.array([number[key] for key in keys], np.int64)
+        self._lane = np.array(lane, np.int64)
+        self._columns, self._lanes = [columns[key] for key in order], list(lanes)
+        if len(lanes) > MOST_LANES or len(order) * len(lanes) > SPARSEST * len(profiles) + MOST_LANES:
+            self._column, self._lane = np.arange(len(profiles)), np.zeros(len(profiles), np.int64)
+            self._columns = [experiment.profiles.label(p) for p in profiles.tolist()]
+            self._lanes = ["profiles"]
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def grid(self, n_cells: int) -> Grid:
+        """At most about so many cells."""
+        joined = max(1, -(-len(self._columns) * len(self._lanes) // max(n_cells, 1)))
+        column = self._column // joined
+        key = column * len(self._lanes) + self._lane
+        found, cell = np.unique(key, return_inverse=True)
+        n_lanes = len(self._lanes)
+        return Grid(
+            cell.ravel(),
+            found // n_lanes,
+            found % n_lanes,
+            np.bincount(cell.ravel(), minlength=len(found)),
+            _joined_names(self._columns, joined),
+            tuple(self._lanes),
+            joined,
+        )
+
+
+def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
+    """What tells a profile from the others of its rank."""
+    words = experiment.profiles.described(profile)
+    return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
+
+
+def _run(number: int, run: Run) -> str:
+    """A run by its parameters, or by its number."""
+    point = " ".join(f"{name}={value:g}" for name, value in run.parameters.items())
+    return point or f"run {number}"
+
+
+def _column(run: str, rank: int | None, number: int) -> str:
+    parts = [run] if run else []
+    if rank is not None:
+        parts.append(f"rank {rank}")
+    if number or not parts:
+        parts.append(f"process {number}")
+    return " ".join(parts)
+
+
+def _joined_names(names: list[str], joined: int) -> tuple[str, ...]:
+    if joined == 1:
+        return tuple(names)
+    parts = [names[at : at + joined] for at in range(0, len(names), joined)]
+    return tuple(f"{part[0]} to {part[-1]}" if len(part) > 1 else part[0] for part in parts)
+
+
+def spread_statistics(values: Array) -> dict[str, float]:
+    """Least, mean and most over profiles, their deviation, and how much more the most is than the mean."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = float(values.mean())
+        return {
+            "min": float(values.min()),
+            "mean": mean,
+            "max": float(values.max()),
+            "std": float(values.std()),
+            "imbalance": float(values.max()) / mean - 1 if mean else 0.0,
+        }

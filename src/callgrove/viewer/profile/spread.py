@@ -1,0 +1,106 @@
+"""Cost by profile: of everything, and of the costliest functions.
+
+All values of a metric are read for it, block by block. Where reading all metrics would take long, only the first one
+is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from callgrove.analysis.by_profile import exclusive_by_profile
+from callgrove.analysis.costs import Costs, select
+from callgrove.model.arrays import Floats, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.viewer.panels import Choice, Detail
+from callgrove.viewer.profile.costs import is_additive
+from callgrove.viewer.profile.labels import Labels
+from callgrove.viewer.profile.places import Grid, Places, spread_statistics
+from callgrove.viewer.profile.tables import FlatTable
+
+__all__ = ["Spread", "spread_of"]
+
+N_FUNCTIONS = 10
+MOST_CELLS = 4_096
+CHEAP = 40_000_000  # values to read; beyond that only the first metric is shown
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """One metric: the cost of everything and of some groups (functions), by profile."""
+
+    costs: Costs
+    groups: Ints
+    values: Floats  # 1 + groups, profiles
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The spread of some metrics over the chosen profiles."""
+
+    functions: FlatTable
+    places: Places
+    metrics: tuple[_Spread, ...]
+    left_out: int
+
+    def data(self, labels: Labels, detail: Detail) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What is drawn, and what to say about it."""
+        grid = self.places.grid(detail.of(len(self.places), MOST_CELLS, 16))
+        rows: list[dict[str, Any]] = []
+        for metric in self.metrics:
+            names = self.functions.labels_of(metric.groups, labels)
+            for number, values in enumerate(metric.values):
+                mean = grid.combined(values, np.add, 0.0) / grid.n_profiles
+                row: dict[str, Any] = {
+                    "metric": metric.costs.metric.name,
+                    "label": int(names[number - 1]) if number else -1,
+                    "mean": mean,
+                    **{f"all_{name}": value for name, value in spread_statistics(values).items()},
+                }
+                if grid.n_joined > 1:
+                    row |= {
+                        "low": grid.combined(values, np.minimum, np.inf),
+                        "high": grid.combined(values, np.maximum, -np.inf),
+                    }
+                rows.append(row)
+        return {"grid": grid.data, "rows": rows, "n_profiles": len(self.places)}, self._notes(grid)
+
+    def _notes(self, grid: Grid) -> tuple[str, ...]:
+        notes = []
+        if grid.n_joined > 1:
+            notes.append(
+                f"{len(self.places):,} profiles are shown as {len(grid.column):,} cells: each stands for up to "
+                f"{grid.n_joined} neighbours and shows their mean; the smallest and the largest are in its details."
+            )
+        if self.left_out:
+            notes.append(f"{self.left_out} more metrics were not read profile by profile; -m chooses the one that is.")
+        return tuple(notes)
+
+
+def spread_of(experiment: Experiment, metrics: Sequence[Costs], functions: FlatTable, choice: Choice) -> Spread | None:
+    """The spread; None where there is only one profile, or none."""
+    chosen = select(experiment, choice.ranks, choice.threads)
+    profiles = experiment.profiles.measured if chosen is None else chosen
+    if len(profiles) < 2:
+        return None
+    additive = [costs for costs in metrics if is_additive(costs)]
+    n_values = experiment.values.n_stored()
+    size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
+    read = additive if size * len(additive) <= CHEAP else additive[:1]
+    numbers = {costs.metric.name: number for number, costs in enumerate(metrics)}
+    found = tuple(_read(experiment, costs, functions, numbers[costs.metric.name], profiles) for costs in read)
+    return Spread(functions, Places(experiment, profiles), found, len(additive) - len(read)) if found else None
+
+
+def _read(experiment: Experiment, costs: Costs, functions: FlatTable, number: int, profiles: Ints) -> _Spread:
+    exclusive = functions.exclusive(number).astype(np.float64)
+    largest = np.argsort(-exclusive, kind="stable")[:N_FUNCTIONS]
+    largest = largest[exclusive[largest] > 0]
+    of = np.full(len(experiment.contexts), -1)
+    of[: len(functions.groups.of)] = functions.groups.of
+    masks = [of >= 0, *(of == one for one in largest.tolist())]
+    return _Spread(costs, largest, exclusive_by_profile(experiment, costs.metric.name, masks, profiles))

@@ -1,0 +1,88 @@
+"""Tables beside the call tree: flat ones, and callers bottom-up. Numbers are those of `top` and `tree --bottom-up`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from callgrove.analysis.callers import bottom_up
+from callgrove.analysis.costs import Costs
+from callgrove.analysis.flat import described_groups
+from callgrove.analysis.groups import Groups, group
+from callgrove.model.arrays import Array, Floats, Ints
+from callgrove.model.table import Table
+from callgrove.viewer.panels import Detail
+from callgrove.viewer.profile.costs import is_additive
+from callgrove.viewer.profile.labels import Labels
+
+__all__ = ["GROUPS", "FlatTable", "callers", "rows_of"]
+
+GROUPS = ("function", "line", "loop", "file", "module")
+MOST_ROWS = 2_000
+
+
+class FlatTable:
+    """All groups of one kind in some metrics."""
+
+    def __init__(self, metrics: tuple[Costs, ...], by: str) -> None:
+        self._by, self._metrics = by, metrics
+        tree = metrics[0].tree
+        self.groups: Groups = group(tree, by)
+        self._exclusive: list[Array] = [self.groups.exclusive(costs) for costs in metrics]
+        self._inclusive: list[Array] = [self.groups.inclusive(costs) for costs in metrics]
+        size = np.full(len(self.groups), -1.0)
+        for costs, exclusive, inclusive in zip(metrics, self._exclusive, self._inclusive, strict=True):
+            there = costs.has(exclusive) | costs.has(inclusive)
+            np.fmax(size, np.where(there, _shares(costs, exclusive, inclusive), -1.0), out=size)
+        costly = np.flatnonzero(size >= 0)
+        self._order: Ints = costly[np.argsort(-size[costly], kind="stable")]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def exclusive(self, metric: int) -> Array:
+        """The exclusive cost of every group."""
+        return self._exclusive[metric]
+
+    def labels_of(self, groups: Ints, labels: Labels) -> Ints:
+        """What some groups are called."""
+        return labels.of_rows(Table(described_groups(self._metrics[0], self._by, self.groups.first[groups].tolist())))
+
+    def data(self, labels: Labels, detail: Detail) -> dict[str, Any]:
+        """The groups with the largest share in any metric."""
+        chosen = self._order[: detail.of(len(self), MOST_ROWS, 10)]
+        return {
+            "by": self._by,
+            "label": self.labels_of(chosen, labels),
+            "left": len(self) - len(chosen),
+            "exclusive": [exclusive[chosen] for exclusive in self._exclusive],
+            "inclusive": [inclusive[chosen] for inclusive in self._inclusive],
+        }
+
+
+def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
+    """By exclusive cost; of groups without any, a little of the inclusive one, so that the largest stay."""
+    if not is_additive(costs) or not costs.total:
+        return np.zeros(len(exclusive))
+    with np.errstate(invalid="ignore", over="ignore"):
+        shares = np.abs(exclusive / costs.total) + 1e-3 * np.abs(inclusive / costs.total)
+    return np.nan_to_num(shares)
+
+
+def callers(costs: Costs, labels: Labels, detail: Detail) -> dict[str, Any] | None:
+    """Functions with their callers below them; None of a metric whose costs cannot be divided among callers."""
+    if not is_additive(costs):
+        return None
+    table = bottom_up(costs, detail.of(MOST_ROWS, MOST_ROWS, 20))
+    return {**rows_of(table, labels), "left": table.left}
+
+
+def rows_of(table: Table, labels: Labels) -> dict[str, Any]:
+    """Rows with their depths, such as those of a hot path."""
+    return {
+        "label": labels.of_rows(table),
+        "depth": np.asarray(table.column("depth").values, np.int64),
+        "exclusive": np.asarray(table.column("exclusive").values),
+        "inclusive": np.asarray(table.column("inclusive").values),
+    }

@@ -1,0 +1,157 @@
+"""The call tree of a page: lines folded into their functions, as `tree` shows it, and the smallest subtrees folded
+into one row for each parent.
+
+    nodes   |-- kept contexts, in preorder --|-- folded rows --|
+    parent    -1  0  1  1  0 ...                1  4 ...           of folded rows, whose subtrees they stand for
+    more                                       12  3 ...           how many contexts each of them stands for
+
+`inclusive` is in the data only where it is not the sum over the subtree of `exclusive`. A context is as large as its
+largest share in any of the metrics, or that of a context below it. So the largest ones are always connected to a root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from callgrove.analysis.costs import Costs
+from callgrove.analysis.trees import Folded, exclusive_of, fold_lines
+from callgrove.model.arrays import Array, Floats, Ids, Ints
+from callgrove.model.orders import combine_upwards, depths, levels
+from callgrove.viewer.profile.costs import is_additive
+from callgrove.viewer.profile.labels import Labels
+
+__all__ = ["CallTree", "CutTree", "described_metric"]
+
+CLOSE = 1e-13  # relative; errors add up over the levels of a tree
+TINY = 1e-12  # the share of what has a cost that is no part of a total
+
+
+@dataclass(frozen=True)
+class CutTree:
+    """Some of a call tree. `share` is the largest share of what was folded, 0 where nothing was."""
+
+    data: dict[str, Any]
+    n_kept: int
+    n_folded: int
+    share: float
+
+
+@dataclass(frozen=True)
+class CallTree:
+    """The whole call tree in some metrics."""
+
+    metrics: tuple[Costs, ...]
+
+    @cached_property
+    def _folded(self) -> Folded:
+        return fold_lines(self.metrics[0])
+
+    @cached_property
+    def _exclusive(self) -> tuple[Array, ...]:
+        return tuple(exclusive_of(costs, self._folded.owner) for costs in self.metrics)
+
+    @cached_property
+    def _contexts(self) -> Ints:
+        """Contexts with any cost, and those above them."""
+        costly = np.zeros(len(self._folded.shown), np.bool_)
+        for costs, exclusive in zip(self.metrics, self._exclusive, strict=True):
+            costly |= costs.has(exclusive) | costs.has(costs.inclusive)
+        costly &= self._folded.shown
+        parent = self._folded.parent
+        above = combine_upwards(costly.astype(np.int8), parent, levels(depths(parent)), np.maximum)
+        return np.flatnonzero((above > 0) & self._folded.shown)
+
+    @cached_property
+    def _parent(self) -> Ids:
+        """By position among `_contexts`."""
+        position = np.full(len(self._folded.shown) + 1, -1, np.int32)
+        position[self._contexts] = np.arange(len(self._contexts))
+        out: Ids = position[self._folded.parent[self._contexts]]
+        return out
+
+    @cached_property
+    def _size(self) -> Floats:
+        """The largest share of a context or of what is below it, in any metric."""
+        size = np.full(len(self._contexts), TINY)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for costs in self.metrics:
+                inclusive = np.abs(costs.inclusive[self._contexts].astype(np.float64))
+                if is_additive(costs) and costs.total:
+                    np.fmax(size, inclusive / abs(costs.total), out=size)
+        return combine_upwards(size, self._parent, levels(depths(self._parent)), np.maximum)
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    def cut(self, n_contexts: int, labels: Labels) -> CutTree:
+        """The largest contexts, and rows for what lies below them."""
+        order = np.argsort(-self._size, kind="stable")  # of equal ones the first, so that parents come first
+        kept = np.zeros(len(self), np.bool_)
+        kept[order[:n_contexts]] = True
+        share = float(self._size[order[n_contexts]]) if n_contexts < len(self) else 0.0
+        above = self._nearest_kept(kept)
+        dropped = np.flatnonzero(~kept)
+        holders, row = np.unique(above[dropped], return_inverse=True)
+        chosen = self._contexts[kept]
+        position = np.append(np.cumsum(kept) - 1, -1)  # of a kept context; the root of all is -1
+        tops = ~kept & ((self._parent < 0) | kept[self._parent])
+        parent = np.concatenate([position[self._parent[kept]], position[holders]])
+        rows = np.searchsorted(holders, above[tops])
+        data = {
+            "context": chosen,
+            "parent": parent,
+            "label": labels.of_contexts(chosen),
+            "more": np.bincount(row.ravel(), minlength=len(holders)),
+            "metrics": [
+                self._metric(number, kept, np.flatnonzero(tops), rows, parent) for number in range(len(self.metrics))
+            ],
+        }
+        return CutTree(data, len(chosen), len(dropped), share)
+
+    def _nearest_kept(self, kept: Array) -> Ids:
+        """The closest kept context above each one; -1 where there is none."""
+        above = self._parent.copy()
+        while True:
+            lost = (above >= 0) & ~kept[above]
+            if not lost.any():
+                return above
+            above[lost] = self._parent[above[lost]]
+
+    def _metric(self, number: int, kept: Array, tops: Ints, row: Ints, parent: Ints) -> dict[str, Any]:
+        """One metric over kept contexts and folded rows. A folded row has no cost of its own that could be told from
+        that of what it stands for: both columns say the same. Inclusive cost is left out where the page can add it up
+        itself."""
+        costs = self.metrics[number]
+        inclusive = costs.inclusive[self._contexts]
+        exclusive = self._exclusive[number][self._contexts]
+        rule = costs.metric.aggregation
+        more = np.full(len(parent) - int(kept.sum()), rule.neutral, inclusive.dtype if not rule.neutral else np.float64)
+        rule.combine_at(more, row, inclusive[tops])
+        shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
+        data = {**described_metric(costs), "exclusive": shown[0]}
+        return data if is_additive(costs) and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
+
+
+def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
+    """Is inclusive cost, to many more digits than a page shows, what is exclusive and what is inclusive below?"""
+    below = np.zeros(len(parent))
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.add.at(below, parent[parent >= 0], inclusive[parent >= 0])
+        differences = np.abs(inclusive - (exclusive + below))
+        return bool((differences <= CLOSE * np.abs(inclusive)).all())
+
+
+def described_metric(costs: Costs) -> dict[str, Any]:
+    """What a page needs to know of a metric to show its costs."""
+    metric = costs.metric
+    return {
+        "name": metric.name,
+        "unit": metric.unit,
+        "description": metric.description,
+        "additive": is_additive(costs),
+        "total": float(costs.total),
+    }

@@ -1,0 +1,89 @@
+"""Inputs to sections, sections to one page that keeps to a size.
+
+What is too much for the size is left out from the least of it on: subtrees with the smallest share are folded, long
+tables end sooner, profiles are grouped. Each panel says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from callgrove._version import __version__
+from callgrove.errors import UsageError
+from callgrove.model.experiment import Experiment
+from callgrove.model.study import Study
+from callgrove.viewer.encoding import encode
+from callgrove.viewer.page import page
+from callgrove.viewer.panels import Choice, Detail, PanelMaker
+from callgrove.viewer.profile.maker import profile_maker
+from callgrove.viewer.section import Summary, summary_of
+
+__all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "report"]
+
+DEFAULT_SIZE = 5_000_000
+LEAST_SHARE = 1e-6
+TRIES = 12
+
+Opened = Experiment | Study
+Progress = Callable[[str, int, int | None], None]
+
+# What makes panels of an input: each gives None where it has nothing to say. They appear in this order.
+MAKERS: tuple[Callable[[Opened, Choice], PanelMaker | None], ...] = (profile_maker,)
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something opened, and the paths that it was opened from."""
+
+    opened: Opened
+    paths: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Section:
+    summary: Summary
+    makers: tuple[PanelMaker, ...]
+
+    def data(self, detail: Detail) -> dict[str, Any]:
+        panels = [panel for maker in self.makers for panel in maker.panels(detail)]
+        return {
+            "title": self.summary.title,
+            **self.summary.data,
+            "panels": [{"kind": p.kind, "title": p.title, "data": p.data, "notes": p.notes} for p in panels],
+        }
+
+
+def _silent(label: str, done: int, total: int | None) -> None:
+    """Nobody watches."""
+
+
+def report(
+    inputs: Iterable[Input],
+    choice: Choice | None = None,
+    title: str = "",
+    max_size: int = DEFAULT_SIZE,
+    progress: Progress = _silent,
+) -> str:
+    """The page of some inputs, each with a section of its own, in at most `max_size` bytes."""
+    sections = []
+    for number, one in enumerate(inputs):
+        progress("reading what is shown", number, None)
+        makers = [make(one.opened, choice or Choice()) for make in MAKERS]
+        sections.append(_Section(summary_of(one.opened, one.paths), tuple(m for m in makers if m is not None)))
+    name = title or ", ".join(dict.fromkeys(s.summary.title or "experiment" for s in sections))
+    detail, smallest = Detail(), 0
+    empty = len(page(name, ""))
+    for attempt in range(TRIES):
+        progress("writing", attempt, None)
+        text = page(name, encode({"title": name, "by": __version__, "sections": [s.data(detail) for s in sections]}))
+        size = len(text.encode())
+        if size <= max_size:
+            return text
+        smallest = size
+        room = max(max_size - empty, 0) / max(size - empty, 1)
+        if detail.share <= LEAST_SHARE:
+            break
+        detail = Detail(max(LEAST_SHARE, detail.share * 0.9 * room))
+    raise UsageError(f"a page of {max_size:,} bytes shows nothing of this: the smallest that does has {smallest:,}")

@@ -1,0 +1,93 @@
+/** Elements made of text: nothing here, or anywhere else, parses markup. */
+
+/**
+ * @typedef {Object} Properties
+ * @property {string} [class]
+ * @property {string} [text]
+ * @property {Object<string, string>} [attributes]
+ * @property {Object<string, function(any): void>} [on]  listeners by event
+ */
+
+/**
+ * An element with its text or its children.
+ * @param {string} tag
+ * @param {Properties} [properties]
+ * @param {(Node | null)[]} [children]
+ * @returns {HTMLElement}
+ */
+export function element(tag, properties = {}, children = []) {
+  const made = document.createElement(tag);
+  if (properties.class) made.className = properties.class;
+  if (properties.text !== undefined) made.textContent = properties.text;
+  for (const [name, value] of Object.entries(properties.attributes ?? {})) made.setAttribute(name, value);
+  for (const [event, listener] of Object.entries(properties.on ?? {})) made.addEventListener(event, listener);
+  for (const child of children) if (child) made.append(child);
+  return made;
+}
+
+/**
+ * A button that says what it does.
+ * @param {string} text
+ * @param {string} title
+ * @param {function(MouseEvent): void} action
+ * @returns {HTMLButtonElement}
+ */
+export function button(text, title, action) {
+  const made = element("button", { text, attributes: { type: "button", title }, on: { click: action } });
+  return /** @type {HTMLButtonElement} */ (made);
+}
+
+/**
+ * A list to choose from, with its label.
+ * @param {string} label
+ * @param {[string, string][]} options  value and text
+ * @param {string} value
+ * @param {function(string): void} chosen
+ * @returns {{root: HTMLElement, set: function(string): void}}
+ */
+export function choice(label, options, value, chosen) {
+  const select = /** @type {HTMLSelectElement} */ (
+    element("select", { on: { change: () => chosen(select.value) } },
+      options.map(([key, text]) => element("option", { text, attributes: { value: key } })))
+  );
+  select.value = value;
+  const root = element("label", { class: "choice" }, [element("span", { text: label }), select]);
+  return { root, set: (next) => { select.value = next; } };
+}
+
+/**
+ * Buttons of which one is pressed; arrow keys go from one to the next.
+ * @param {string} label
+ * @param {[string, string][]} options  value and text
+ * @param {string} value
+ * @param {function(string): void} chosen
+ * @returns {{root: HTMLElement, set: function(string): void}}
+ */
+export function switches(label, options, value, chosen) {
+  const buttons = options.map(([key, text]) => {
+    const made = button(text, text, () => { set(key); chosen(key); });
+    made.setAttribute("role", "radio");
+    made.dataset.value = key;
+    return made;
+  });
+  const root = element("div", { class: "switches", attributes: { role: "radiogroup", "aria-label": label } }, buttons);
+  root.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const at = buttons.findIndex((one) => one.getAttribute("aria-checked") === "true");
+    const next = buttons[(at + step + buttons.length) % buttons.length];
+    next.click();
+    next.focus();
+  });
+  /** @param {string} next */
+  function set(next) {
+    for (const one of buttons) {
+      one.setAttribute("aria-checked", String(one.dataset.value === next));
+      one.tabIndex = one.dataset.value === next ? 0 : -1;
+    }
+  }
+  set(value);
+  return { root, set };
+}

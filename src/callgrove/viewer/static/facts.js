@@ -1,0 +1,38 @@
+/** What was opened: facts, warnings, and commands to go on with. */
+
+import { button, element } from "./dom.js";
+
+/**
+ * @param {HTMLElement} place
+ * @param {{facts: [string, string][], warnings: [string, string][], commands: string[]}} section
+ */
+export function drawFacts(place, section) {
+  const rows = section.facts.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text })]);
+  place.append(element("section", { class: "card facts" }, [
+    element("h2", { text: "What was opened" }),
+    element("dl", {}, rows),
+    section.warnings.length ? element("ul", { class: "warnings", attributes: { "aria-label": "Warnings" } }, section.warnings.map(warning)) : null,
+    section.commands.length ? element("div", { class: "commands" }, [
+      element("h3", { text: "Go on with" }),
+      ...section.commands.map(command),
+    ]) : null,
+  ]));
+}
+
+function warning([severity, text]) {
+  return element("li", { class: `warning ${severity}` }, [
+    element("span", { class: "badge", text: severity }), element("span", { text }),
+  ]);
+}
+
+function command(text) {
+  const copy = button("copy", `Copy: ${text}`, async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "copied";
+    } catch {
+      copy.textContent = "select it"; // pages from disk may not write to the clipboard
+    }
+  });
+  return element("div", { class: "command" }, [element("code", { text }), copy]);
+}

@@ -1,0 +1,342 @@
+/**
+ * The flame graph, roots at the top (an icicle) or at the bottom: as wide as the inclusive cost. A click zooms, so do
+ * the wheel and the keyboard; a search marks what it finds and says what share of the cost that is.
+ */
+
+import { createPicture, fitting, themeColours } from "./canvas.js";
+import { inkOn, mixed } from "./colours.js";
+import { button, choice, element, switches } from "./dom.js";
+import { colourer, drawLegend } from "./flame_colours.js";
+import { callAt, layOut, searched, visit } from "./flame_layout.js";
+import { amountOf, count, percent, shortName } from "./format.js";
+import { tooltip } from "./tooltip.js";
+import { treeOf } from "./tree.js";
+
+const LOWEST = 22; // pixels of a box; in shallow trees they are higher
+const HIGHEST = 30;
+const MAP = 26; // height of the map of everything
+const TOP = MAP + 8; // where the first box begins
+const PADDING = 8; // of the element around the picture
+const NARROWEST = 0.7; // pixels; narrower boxes are not drawn
+const COLOURINGS = /** @type {[string, string][]} */ ([
+  ["name", "name"], ["module", "module"], ["kind", "kind"], ["exclusive", "exclusive cost"], ["inclusive", "inclusive cost"],
+]);
+
+/**
+ * @param {HTMLElement} place
+ * @param {FlameData} data
+ * @param {import("./store.js").Store} view
+ */
+export function drawFlame(place, data, view) {
+  new FlameGraph(place, data, view).refresh();
+}
+
+/**
+ * @typedef {{tree: import("./tree.js").TreeData, labels: import("./tree.js").Labels, metrics: import("./tree.js").Metric[]}} FlameData
+ */
+
+/** What is in sight is a part of the whole, from `from` to `to`; `focus` is the call that was zoomed to, -1 is none. */
+class FlameGraph {
+  /**
+   * @param {HTMLElement} place
+   * @param {FlameData} data
+   * @param {import("./store.js").Store} view
+   */
+  constructor(place, data, view) {
+    this.data = data;
+    this.view = view;
+    this.tree = treeOf(data.tree, data.labels);
+    this.colouring = "name";
+    this.upside = false; // roots at the bottom
+    this.row = LOWEST;
+    this.cursor = -1; // the call that the keyboard is at
+    this.focus = -1;
+    this.from = 0;
+    this.to = 1;
+    this.measure();
+    this.build(place);
+    this.listen();
+    view.watch("metric", () => { this.measure(); this.zoom(-1); });
+    view.watch("search", () => { this.find(); this.refresh(); });
+  }
+
+  /** Everything that depends on the metric. */
+  measure() {
+    this.metric = chosenMetric(this.data.metrics, this.view.get("metric"));
+    this.layout = layOut(this.tree, this.metric);
+    this.colours = colourer(this.tree, this.metric, this.colouring);
+    this.find();
+  }
+
+  find() {
+    this.found = searched(this.tree, this.metric, this.view.get("search"));
+  }
+
+  /** @param {HTMLElement} place */
+  build(place) {
+    this.crumbs = element("nav", { class: "crumbs", attributes: { "aria-label": "Path of the zoomed call" } });
+    this.share = element("span", { class: "match", attributes: { role: "status" } });
+    this.legend = element("div", { class: "legend" });
+    this.picture = createPicture({
+      name: "flame-graph",
+      label: "Flame graph. Arrow keys walk through calls, Enter zooms in, Escape out, slash searches.",
+      draw: (surface, width, height) => this.draw(surface, width, height),
+      height: () => this.scroller.clientHeight - PADDING,
+    });
+    this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
+    this.scroller = element("div", { class: "flame-scroller" }, [this.spacer]);
+    const direction = switches("Direction", [["down", "Roots at top"], ["up", "Roots at bottom"]], "down", (value) => this.turn(value === "up"));
+    const colouring = choice("Colour by", COLOURINGS, this.colouring, (value) => this.colour(value));
+    place.append(
+      element("div", { class: "toolbar" }, [
+        direction.root, colouring.root, button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
+        this.share, element("span", { class: "gap" }), this.picture.buttons,
+      ]),
+      this.crumbs, this.scroller, this.legend,
+    );
+  }
+
+  listen() {
+    const { canvas } = this.picture;
+    canvas.addEventListener("keydown", (event) => this.pressed(event));
+    canvas.addEventListener("click", (event) => this.clicked(event));
+    canvas.addEventListener("mousemove", (event) => this.hovered(event));
+    canvas.addEventListener("mouseleave", () => tooltip.hide());
+    canvas.addEventListener("blur", () => tooltip.hide());
+    canvas.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
+    this.scroller.addEventListener("scroll", () => { tooltip.hide(); this.picture.redraw(); }, { passive: true });
+    new ResizeObserver(() => this.refresh()).observe(this.scroller);
+  }
+
+  turn(upside) {
+    this.upside = upside;
+    this.refresh();
+    this.scroller.scrollTop = upside ? this.scroller.scrollHeight : 0; // where the roots are
+  }
+
+  colour(by) {
+    this.colouring = by;
+    this.colours = colourer(this.tree, this.metric, by);
+    this.refresh();
+  }
+
+  // -- drawing ---------------------------------------------------------------------------------------------------------
+
+  refresh() {
+    const room = this.scroller.clientHeight - PADDING;
+    const levels = this.layout.deepest + 1;
+    this.row = Math.floor(Math.min(Math.max((room - TOP - 4) / levels, LOWEST), HIGHEST));
+    this.picture.canvas.dataset.row = String(this.row);
+    this.spacer.style.height = `${Math.max(room, TOP + levels * this.row + 4)}px`;
+    this.drawCrumbs();
+    drawLegend(this.legend, this.colours);
+    this.share.textContent = this.foundText();
+    this.picture.redraw();
+  }
+
+  foundText() {
+    if (!this.found) return "";
+    const { name, unit } = this.data.metrics[this.metric];
+    const { n, cost, share } = this.found;
+    const calls = `${count(n)} ${n === 1 ? "call" : "calls"}`;
+    return `“${this.view.get("search").trim()}”: ${percent(share)} of ${name} (${amountOf(unit)(cost)}) in ${calls}`;
+  }
+
+  drawCrumbs() {
+    const { tree } = this;
+    const path = this.focus < 0 ? [] : tree.path(this.focus);
+    const shown = path.length > 8 ? [...path.slice(0, 3), -1, ...path.slice(-4)] : path;
+    const crumb = (i) => button(shortName(tree.name(i), tree.kind(i)), tree.name(i), () => this.zoom(i));
+    this.crumbs.replaceChildren(
+      button("everything", "Show everything", () => this.zoom(-1)),
+      ...shown.flatMap((i) => [
+        element("span", { text: "›", attributes: { "aria-hidden": "true" } }),
+        i < 0 ? element("span", { text: "…" }) : crumb(i),
+      ]),
+    );
+  }
+
+  /** How far the picture is scrolled; with roots at the bottom, the end of the range is where it begins. */
+  scrolled(height) {
+    const { scrollTop } = this.scroller;
+    return this.upside ? Math.max(0, this.spacer.offsetHeight - height - scrollTop) : scrollTop;
+  }
+
+  /** Where the box of a call is drawn. */
+  boxOf(i, width, height) {
+    const scale = width / (this.to - this.from);
+    const x = (this.layout.from[i] - this.from) * scale;
+    const right = (this.layout.to[i] - this.from) * scale;
+    const level = this.tree.depth[i] * this.row - this.scrolled(height);
+    const y = this.upside ? height - level - this.row : TOP + level;
+    return { x: Math.max(x, 0), right: Math.min(right, width), y };
+  }
+
+  draw(surface, width, height) {
+    const theme = themeColours();
+    visit(this.tree, this.metric, this.layout, this.from, this.to, NARROWEST / width, (i) => {
+      const { x, right, y } = this.boxOf(i, width, height);
+      if (y <= height && y + this.row >= MAP) this.drawBox(surface, i, x, right - x, y, theme);
+    });
+    if (this.cursor >= 0) {
+      const { x, right, y } = this.boxOf(this.cursor, width, height);
+      if (right > x) surface.rect(x, y, Math.max(right - x, 2), this.row - 1, "", theme.ink);
+    }
+    this.drawMap(surface, width, theme);
+  }
+
+  drawBox(surface, i, x, width, y, theme) {
+    let fill = this.colours.of(i);
+    let ink = inkOn(fill);
+    if (this.found?.is[i]) [fill, ink] = [theme.mark, inkOn(theme.mark)];
+    else if (this.found) [fill, ink] = [mixed(fill, theme.ground, 0.72), theme.muted];
+    else if (width < 4) fill = mixed(fill, theme.ground, 0.3); // a crowd of them must not outshine what can be read
+    surface.rect(x, y, Math.max(width - (width > 3 ? 1 : 0), 0.5), this.row - 1, fill);
+    const style = { fill: ink, size: 12 };
+    const name = shortName(this.tree.name(i), this.tree.kind(i));
+    const text = width > 24 ? fitting(surface, name, width - 10, style) : "";
+    if (text) surface.text(x + 5, y + this.row / 2 - 0.5, text, style);
+  }
+
+  /** Everything in small, and which part of it is in sight. */
+  drawMap(surface, width, theme) {
+    const { layout, found } = this;
+    const row = Math.min(5, MAP / (layout.deepest + 1));
+    surface.rect(0, 0, width, MAP, theme.ground);
+    visit(this.tree, this.metric, layout, 0, 1, 1 / width, (i) => {
+      const fill = found?.is[i] ? theme.mark : mixed(this.colours.of(i), theme.ground, found ? 0.7 : 0.25);
+      const wide = Math.max((layout.to[i] - layout.from[i]) * width, 0.5);
+      surface.rect(layout.from[i] * width, this.tree.depth[i] * row, wide, Math.max(row - 0.5, 0.5), fill);
+    });
+    const part = this.to - this.from;
+    if (part < 1) surface.rect(this.from * width, 0, Math.max(part * width, 3), MAP, "", theme.accent);
+    surface.line([[0, MAP + 3.5], [width, MAP + 3.5]], theme.faint);
+  }
+
+  // -- zooming ---------------------------------------------------------------------------------------------------------
+
+  /** Fill the width with a call; -1 is everything. */
+  zoom(i) {
+    this.focus = i;
+    this.show(i < 0 ? 0 : this.layout.from[i], i < 0 ? 1 : this.layout.to[i]);
+  }
+
+  /** More or less of the whole, with a place of it where it is. */
+  zoomAround(middle, factor) {
+    const width = Math.min(1, Math.max((this.to - this.from) * factor, 1e-9));
+    const start = middle - ((middle - this.from) / (this.to - this.from)) * width;
+    if (width >= 1) this.focus = -1;
+    this.showFrom(start, width);
+  }
+
+  showFrom(start, width) {
+    const from = Math.max(0, Math.min(start, 1 - width));
+    this.show(from, from + width);
+  }
+
+  show(from, to) {
+    [this.from, this.to] = to > from ? [from, to] : [0, 1];
+    this.refresh();
+  }
+
+  // -- mouse and keyboard ----------------------------------------------------------------------------------------------
+
+  /** The part of the whole that an event is at. */
+  placeOf(event) {
+    return this.from + (event.offsetX / this.picture.size().width) * (this.to - this.from);
+  }
+
+  callAt(event) {
+    if (event.offsetY < MAP) return -1;
+    const { height } = this.picture.size();
+    const y = this.upside ? height - event.offsetY : event.offsetY - TOP;
+    const level = Math.floor((y + this.scrolled(height)) / this.row);
+    return callAt(this.tree, this.metric, this.layout, this.placeOf(event), level);
+  }
+
+  clicked(event) {
+    const { width } = this.picture.size();
+    const part = this.to - this.from;
+    if (event.offsetY < MAP) {
+      this.showFrom(event.offsetX / width - part / 2, part);
+      return;
+    }
+    this.cursor = this.callAt(event);
+    if (this.cursor >= 0) this.zoom(this.cursor === this.focus ? this.tree.parent[this.cursor] : this.cursor);
+  }
+
+  hovered(event) {
+    const hit = this.callAt(event);
+    this.picture.canvas.style.cursor = hit >= 0 ? "pointer" : "default";
+    if (hit >= 0) tooltip.show(this.tree.details(hit, this.metric), event.clientX, event.clientY);
+    else tooltip.hide();
+  }
+
+  wheeled(event) {
+    const scrolls = this.scroller.scrollHeight > this.scroller.clientHeight + 1;
+    if (scrolls && !event.ctrlKey && !event.shiftKey) return;
+    event.preventDefault();
+    this.zoomAround(this.placeOf(event), (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8);
+  }
+
+  pressed(event) {
+    const middle = (this.from + this.to) / 2;
+    const away = this.upside ? "ArrowUp" : "ArrowDown"; // from the roots
+    const actions = {
+      ArrowDown: () => this.move(away === "ArrowDown" ? this.below() : this.above()),
+      ArrowUp: () => this.move(away === "ArrowUp" ? this.below() : this.above()),
+      ArrowLeft: () => this.move(this.beside(-1)),
+      ArrowRight: () => this.move(this.beside(1)),
+      Enter: () => this.zoom(this.cursor),
+      " ": () => this.zoom(this.cursor),
+      Escape: () => { tooltip.hide(); this.zoom(-1); },
+      Backspace: () => this.zoom(this.focus < 0 ? -1 : this.tree.parent[this.focus]),
+      "+": () => this.zoomAround(middle, 0.5),
+      "=": () => this.zoomAround(middle, 0.5),
+      "-": () => this.zoomAround(middle, 2),
+    };
+    if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    actions[event.key]();
+  }
+
+  below() {
+    const from = this.cursor < 0 ? this.tree.root : this.cursor;
+    return this.tree.hasChildren(from) ? this.tree.byCost(this.metric)[this.tree.start[from]] : this.cursor;
+  }
+
+  above() {
+    if (this.cursor < 0) return this.below();
+    return this.tree.parent[this.cursor] < 0 ? this.cursor : this.tree.parent[this.cursor];
+  }
+
+  beside(step) {
+    if (this.cursor < 0) return this.below();
+    const { tree } = this;
+    const parent = tree.parent[this.cursor] < 0 ? tree.root : tree.parent[this.cursor];
+    const siblings = tree.byCost(this.metric).subarray(tree.start[parent], tree.start[parent + 1]);
+    return siblings[Math.min(Math.max(siblings.indexOf(this.cursor) + step, 0), siblings.length - 1)];
+  }
+
+  /** Put the keyboard at a call, with its details, and bring it into sight. */
+  move(next) {
+    if (next < 0) return;
+    this.cursor = next;
+    if (this.layout.to[next] <= this.from || this.layout.from[next] >= this.to) this.zoom(this.tree.parent[next]);
+    const { width, height } = this.picture.size();
+    const { y } = this.boxOf(next, width, height);
+    if (y < TOP) this.scroller.scrollTop -= TOP - y;
+    if (y + this.row > height) this.scroller.scrollTop += y + this.row - height + 4;
+    const canvas = this.picture.canvas.getBoundingClientRect();
+    const box = this.boxOf(next, width, height);
+    tooltip.show(this.tree.details(next, this.metric), canvas.left + box.x, canvas.top + box.y);
+    this.picture.redraw();
+  }
+}
+
+/** The metric of that name, if its costs add up; else the first whose costs do. */
+function chosenMetric(metrics, name) {
+  const wanted = metrics.findIndex((one) => one.name === name && one.additive);
+  return wanted >= 0 ? wanted : metrics.findIndex((one) => one.additive);
+}

@@ -1,0 +1,29 @@
+/** Where a report begins: reads the data in the page and draws it. A new kind of panel is a module and a line here. */
+
+import { drawCallTree } from "./calltree.js";
+import { unpack } from "./data.js";
+import { drawFlame } from "./flame.js";
+import { drawHotspots } from "./hotspots.js";
+import { drawPage } from "./page.js";
+import { drawSpread } from "./spread.js";
+
+/** @type {Object<string, import("./page.js").Drawer>} */
+const PANELS = {
+  hotspots: drawHotspots,
+  flame: drawFlame,
+  calltree: drawCallTree,
+  spread: drawSpread,
+};
+
+async function start() {
+  const data = document.getElementById("callgrove-data")?.textContent ?? "{}";
+  try {
+    drawPage(document.body, await unpack(data), PANELS);
+    document.documentElement.dataset.ready = "true";
+  } catch (error) {
+    document.body.append(`This report cannot be drawn here: ${error}. It needs a browser of 2023 or newer.`);
+    throw error;
+  }
+}
+
+start();

@@ -1,0 +1,182 @@
+/** The spread over profiles: a heat map by rank and thread, and the same costs in descending order. */
+
+import { createPicture, fitting, themeColours } from "./canvas.js";
+import { CATEGORIES, scale } from "./colours.js";
+import { button, choice, element } from "./dom.js";
+import { amountOf, count, percent } from "./format.js";
+import { csv, save } from "./saving.js";
+import { descending, laidOut, mapHeight, WIDEST } from "./spread_layout.js";
+import { tooltip } from "./tooltip.js";
+
+/**
+ * @param {HTMLElement} place
+ * @param {any} data
+ * @param {import("./store.js").Store} view
+ */
+export function drawSpread(place, data, view) {
+  const { grid, labels, metrics } = data;
+  const known = (name) => data.rows.some((row) => row.metric === name);
+  let metric = known(view.get("metric")) ? view.get("metric") : data.rows[0].metric;
+  let row = 0;
+  let cursor = 0;
+  const statistics = element("div", { class: "statistics", attributes: { role: "status" } });
+  const chooser = element("span");
+  const layout = laidOut(grid);
+  const map = createPicture({
+    name: "spread", label: "Heat map of cost by rank and thread. Arrow keys walk through it.",
+    height: (width) => mapHeight(width, layout), draw: drawMap,
+  });
+  const sorted = createPicture({ name: "spread-sorted", label: "Cost of each profile in descending order", height: () => 190, draw: drawSorted });
+  place.append(
+    element("div", { class: "toolbar" }, [chooser, statistics, element("span", { class: "gap" }), element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", saveCsv)])]),
+    element("div", { class: "scrolling" }, [
+      element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "By rank and thread" }), element("span", { class: "hint", text: layout.hint }), map.buttons]), map.root]),
+      element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "In descending order" }), sorted.buttons]), sorted.root]),
+    ]),
+  );
+
+  const rowsOf = () => data.rows.filter((one) => one.metric === metric);
+  const current = () => rowsOf()[row];
+  const unit = () => metrics.find((one) => one.name === metric)?.unit ?? "";
+  const nameOf = (one) => (one.label < 0 ? "everything" : labels.name[one.label]);
+
+  function refresh() {
+    chooser.replaceChildren(choice("Cost of", rowsOf().map((one, i) => [String(i), nameOf(one)]), String(row), (value) => { row = Number(value); refresh(); }).root);
+    const one = current();
+    const amount = amountOf(unit());
+    const facts = [["min", amount(one.all_min)], ["mean", amount(one.all_mean)], ["max", amount(one.all_max)], ["std", amount(one.all_std)], ["imbalance", percent(one.all_imbalance)]];
+    statistics.replaceChildren(...facts.map(([word, text]) => element("span", { class: "fact", attributes: { title: word === "imbalance" ? "how much more than the mean the largest is" : word } }, [element("b", { text: word }), element("span", { text })])));
+    map.redraw();
+    sorted.redraw();
+  }
+
+  function boxes(width) {
+    const left = layout.named ? Math.min(Math.max(...layout.rowNames.map((name) => name.length)) * 6.6 + 16, 190) : 8;
+    const cell = Math.max((width - left - 8) / layout.nColumns, 0.5);
+    const tall = (mapHeight(width, layout) - 46) / layout.nRows;
+    return { left, cell: Math.min(cell, WIDEST), tall };
+  }
+
+  function drawMap(surface, width) {
+    const theme = themeColours();
+    const one = current();
+    const { left, cell, tall } = boxes(width);
+    const [low, high] = [one.all_min, one.all_max];
+    const gap = cell > 5 && tall > 5 ? 1 : 0;
+    for (let i = 0; i < one.mean.length; i++) {
+      const share = high > low ? (one.mean[i] - low) / (high - low) : 0.5;
+      surface.rect(left + layout.x[i] * cell, layout.y[i] * tall, Math.max(cell - gap, 0.5), Math.max(tall - gap, 0.5), scale(share));
+    }
+    layout.rowNames.forEach((name, i) => {
+      if (layout.named && (tall >= 12 || i % Math.ceil(14 / tall) === 0)) surface.text(left - 6, (i + 0.5) * tall, fitting(surface, name, left - 8, { size: 11 }), { size: 11, fill: theme.muted, anchor: "end" });
+    });
+    const y = layout.nRows * tall;
+    drawColumnNames(surface, left, cell, y + 9, width, theme);
+    drawRamp(surface, left, y + 24, low, high, theme);
+    if (document.activeElement === map.canvas) surface.rect(left + layout.x[cursor] * cell, layout.y[cursor] * tall, Math.max(cell - gap, 2), Math.max(tall - gap, 2), "", theme.accent);
+  }
+
+  function drawColumnNames(surface, left, cell, y, width, theme) {
+    let free = -Infinity;
+    layout.columnNames.forEach((name, i) => {
+      const text = layout.short ? name.replace(/^rank (\d+)$/, "$1") : name;
+      const middle = left + (i + 0.5) * cell;
+      const half = surface.measure(text, { size: 11 }) / 2;
+      if (middle - half < free || middle + half > width) return;
+      surface.text(middle, y, text, { size: 11, fill: theme.muted, anchor: "middle" });
+      free = middle + half + 8;
+    });
+  }
+
+  function drawRamp(surface, left, y, low, high, theme) {
+    const amount = amountOf(unit());
+    const from = amount(low);
+    const start = Math.round(left + surface.measure(from, { size: 11 }) + 6);
+    surface.text(left, y + 6, from, { size: 11, fill: theme.muted });
+    for (let i = 0; i < 40; i++) surface.rect(start + i * 4, y, 4, 12, scale(i / 39));
+    surface.text(start + 166, y + 6, amount(high), { size: 11, fill: theme.muted });
+  }
+
+  function drawSorted(surface, width, height) {
+    const theme = themeColours();
+    const one = current();
+    const amount = amountOf(unit());
+    const order = descending(one.mean);
+    const most = Math.max(one.all_max, 0) || 1;
+    const [left, bottom] = [70, height - 22];
+    const wide = (width - left - 8) / order.length;
+    const y = (value) => bottom - (Math.max(value, 0) / most) * (bottom - 10);
+    for (const part of [0, 0.5, 1]) {
+      surface.line([[left, y(most * part)], [width - 8, y(most * part)]], theme.faint);
+      surface.text(left - 6, y(most * part), amount(most * part), { size: 11, fill: theme.muted, anchor: "end" });
+    }
+    order.forEach((i, k) => {
+      const bar = Math.min(wide, 90);
+      surface.rect(left + k * wide, y(one.mean[i]), Math.max(bar - (bar > 3 ? 1 : 0), 0.5), bottom - y(one.mean[i]), CATEGORIES[4]);
+      if (one.low) surface.line([[left + k * wide + bar / 2, y(one.low[i])], [left + k * wide + bar / 2, y(one.high[i])]], theme.muted, 0.7);
+    });
+    surface.line([[left, y(one.all_mean)], [width - 8, y(one.all_mean)]], CATEGORIES[5], 1.5, true);
+    surface.text(width - 10, y(one.all_mean) - 8, `mean ${amount(one.all_mean)}`, { size: 11, fill: theme.ink, anchor: "end" });
+    surface.text(left, height - 9, `${count(data.n_profiles)} profiles`, { size: 11, fill: theme.muted });
+  }
+
+  function details(i) {
+    const one = current();
+    const amount = amountOf(unit());
+    const far = one.all_mean ? one.mean[i] / one.all_mean - 1 : 0;
+    return {
+      title: `${grid.columns[grid.column[i]]} ${grid.lanes.length > 1 || grid.lanes[0] !== "process" ? grid.lanes[grid.lane[i]] : ""}`.trim(),
+      rows: /** @type {[string, string][]} */ ([
+        [one.low ? "mean" : "cost", amount(one.mean[i])], ["against the mean", `${far >= 0 ? "+" : ""}${(100 * far).toFixed(1)}%`],
+        ["of", nameOf(one)], ["metric", metric], ["profiles", one.low ? String(grid.n_profiles[i]) : ""],
+        ["smallest", one.low ? amount(one.low[i]) : ""], ["largest", one.low ? amount(one.high[i]) : ""],
+      ]),
+    };
+  }
+
+  map.canvas.addEventListener("mousemove", (event) => {
+    const { left, cell, tall } = boxes(map.size().width);
+    const hit = layout.at(Math.floor((event.offsetX - left) / cell), Math.floor(event.offsetY / tall));
+    if (hit >= 0) tooltip.show(details(hit), event.clientX, event.clientY);
+    else tooltip.hide();
+  });
+  sorted.canvas.addEventListener("mousemove", (event) => {
+    const order = descending(current().mean);
+    const hit = order[Math.floor((event.offsetX - 70) / ((sorted.size().width - 78) / order.length))];
+    if (hit !== undefined) tooltip.show(details(hit), event.clientX, event.clientY);
+    else tooltip.hide();
+  });
+  map.canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const next = layout.at(layout.x[cursor] + step[0], layout.y[cursor] + step[1]);
+    if (next >= 0) cursor = next;
+    const { left, cell, tall } = boxes(map.size().width);
+    const box = map.canvas.getBoundingClientRect();
+    tooltip.show(details(cursor), box.left + left + layout.x[cursor] * cell, box.top + layout.y[cursor] * tall);
+    map.redraw();
+  });
+  for (const picture of [map, sorted]) {
+    picture.canvas.addEventListener("mouseleave", () => tooltip.hide());
+    picture.canvas.addEventListener("blur", () => { tooltip.hide(); picture.redraw(); });
+    picture.canvas.addEventListener("focus", () => picture.redraw());
+  }
+
+  function saveCsv() {
+    const header = ["rank", "lane", "profiles", "metric", "of", "mean", ...(current().low ? ["smallest", "largest"] : [])];
+    const lines = rowsOf().flatMap((one) => Array.from(one.mean, (mean, i) => [
+      grid.columns[grid.column[i]], grid.lanes[grid.lane[i]], grid.n_profiles[i], metric, nameOf(one), mean, ...(one.low ? [one.low[i], one.high[i]] : []),
+    ]));
+    save("spread.csv", new Blob([csv(header, lines)], { type: "text/csv" }));
+  }
+
+  view.watch("metric", (name) => {
+    if (!known(name)) return;
+    metric = name;
+    row = 0;
+    refresh();
+  });
+  refresh();
+}

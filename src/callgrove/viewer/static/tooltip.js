@@ -1,0 +1,36 @@
+/** Details of what is under the pointer, or under the cursor of the keyboard. */
+
+import { element } from "./dom.js";
+
+/**
+ * @typedef {Object} Details
+ * @property {string} title
+ * @property {[string, string][]} rows
+ */
+
+/**
+ * One tooltip, shared by all pictures of a page.
+ * @returns {{show: function(Details, number, number): void, hide: function(): void}}
+ */
+function createTooltip() {
+  const root = element("div", { class: "tooltip", attributes: { role: "status", "aria-live": "polite", hidden: "" } });
+  return {
+    show(details, x, y) {
+      if (!root.isConnected) document.body.append(root);
+      const rows = details.rows.filter(([, text]) => text !== "");
+      root.replaceChildren(
+        element("div", { class: "tooltip-title", text: details.title }),
+        element("dl", {}, rows.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text })])),
+      );
+      root.hidden = false;
+      const { offsetWidth: width, offsetHeight: height } = root;
+      root.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - width - 8))}px`;
+      root.style.top = `${y + 18 + height > window.innerHeight ? Math.max(4, y - height - 10) : y + 18}px`;
+    },
+    hide() {
+      root.hidden = true;
+    },
+  };
+}
+
+export const tooltip = createTooltip();

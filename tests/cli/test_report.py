@@ -1,0 +1,95 @@
+"""`callgrove report`: where the page goes, what is refused, and what it says about its input."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from callgrove.cli.report import size
+from tests.cli.commands import Capture, run, said
+from tests.formats.samples import CORPUS
+from tests.viewer.test_encoding import decoded
+
+PTH4 = CORPUS / "hpctoolkit" / "release" / "pth4.d"
+MPI4 = CORPUS / "hpctoolkit" / "release" / "mpi4.d"
+STUDY = CORPUS / "extrap" / "text.txt"
+
+
+def data_of(page: Path) -> dict[str, object]:
+    """The document inside a page."""
+    text = page.read_text("utf-8")
+    start = text.index(">", text.index('id="callgrove-data"')) + 1
+    found: dict[str, object] = decoded(text[start : text.index("</script>", start)])
+    return found
+
+
+def test_a_page_is_written_beside_its_place_and_replaced_only_if_asked(capsys: Capture, tmp_path: Path) -> None:
+    target = tmp_path / "out.html"
+    assert run(capsys, "report", PTH4, "-o", target) == ""
+    assert list(tmp_path.iterdir()) == [target]
+    assert target.read_text("utf-8").startswith("<!DOCTYPE html>")
+    before = target.read_bytes()
+    assert "exists already" in said(capsys, "report", PTH4, "-o", target, code=2)
+    assert target.read_bytes() == before
+    run(capsys, "report", PTH4, "-o", target, "--force", "--title", "Another")
+    assert "<title>Another</title>" in target.read_text("utf-8")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_same_input_gives_the_same_bytes(capsys: Capture, tmp_path: Path) -> None:
+    for name in ("a.html", "b.html"):
+        run(capsys, "report", MPI4, "-o", tmp_path / name)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_a_failure_leaves_nothing(capsys: Capture, tmp_path: Path) -> None:
+    target = tmp_path / "out.html"
+    assert "no metric 'energy'" in said(capsys, "report", PTH4, "-m", "energy", "-o", target, code=2)
+    assert "no profile has rank 77" in said(capsys, "report", PTH4, "--rank", "77", "-o", target, code=2)
+    assert "shows nothing of this" in said(capsys, "report", PTH4, "--max-size", "10kB", "-o", target, code=2)
+    said(capsys, "report", tmp_path / "absent.d", "-o", target, code=3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_inputs_are_never_written_to(capsys: Capture, tmp_path: Path) -> None:
+    copy = tmp_path / "run.d"
+    shutil.copytree(PTH4, copy)
+    assert "never modified" in said(capsys, "report", copy, "-o", copy / "report.html", code=2)
+    assert "never modified" in said(capsys, "report", copy, "-o", copy / "meta.db", "--force", code=2)
+
+
+def test_several_inputs_have_a_section_each(capsys: Capture, tmp_path: Path) -> None:
+    target = tmp_path / "out.html"
+    run(capsys, "report", PTH4, STUDY, MPI4, "-o", target)
+    sections = data_of(target)["sections"]
+    assert isinstance(sections, list)
+    opened = [dict(section["facts"])["opened"] for section in sections]
+    assert opened == [str(PTH4), str(STUDY), str(MPI4)]
+    assert [panel["kind"] for panel in sections[0]["panels"]][:4] == ["hotspots", "flame", "calltree", "spread"]
+
+
+def test_damage_is_on_the_page_and_strict_refuses_it(capsys: Capture, tmp_path: Path) -> None:
+    copy, target = tmp_path / "run.d", tmp_path / "out.html"
+    shutil.copytree(PTH4, copy)
+    (copy / "trace.db").write_bytes((copy / "trace.db").read_bytes()[:40])
+    run(capsys, "report", copy, "-o", target)
+    sections = data_of(target)["sections"]
+    assert isinstance(sections, list)
+    assert any(word == "damage" and "trace.db" in text for word, text in sections[0]["warnings"])
+    assert any("callgrove check" in command for command in sections[0]["commands"])
+    run(capsys, "report", copy, "-o", target, "--force", "--strict", code=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("5MB", 5_000_000), ("800 kB", 800_000), ("1.5M", 1_500_000), ("123", 123), ("1GB", 10**9)]
+)
+def test_sizes(text: str, expected: int) -> None:
+    assert size(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "MB", "5 TB", "1e6", "5MiB"])
+def test_what_is_no_size_is_refused(text: str, capsys: Capture, tmp_path: Path) -> None:
+    told = said(capsys, "report", PTH4, "-o", tmp_path / "x.html", "--max-size", text, code=2)
+    assert "is not a size like 800kB or 5MB" in told

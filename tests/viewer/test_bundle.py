@@ -1,0 +1,101 @@
+"""Modules as one script, and the page that holds it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from callgrove.viewer.bundle import bundle, modules, style
+from callgrove.viewer.page import DATA_ID, page
+
+
+def test_modules_and_style_are_in_the_package() -> None:
+    assert {"main.js", "data.js", "table.js", "canvas.js"} <= modules().keys()
+    assert "prefers-color-scheme" in style()
+
+
+def test_every_module_is_reached_and_comes_after_what_it_imports() -> None:
+    script = bundle(modules())
+    order = re.findall(r"^const (\w+_js) = \(\(\) => \{$", script, re.MULTILINE)
+    assert sorted(order) == sorted(name.replace(".", "_") for name in modules())
+    for name, text in modules().items():
+        for other in re.findall(r'from "\./([\w.]+)";', text):
+            assert order.index(other.replace(".", "_")) < order.index(name.replace(".", "_"))
+
+
+def test_a_module_becomes_a_scope() -> None:
+    made = bundle(
+        {
+            "main.js": 'import { f, g as h } from "./a.js";\nf(h);\n',
+            "a.js": "export function f() {}\nexport const g = 1;\n",
+        }
+    )
+    assert "const { f, g: h } = a_js;" in made
+    assert "return { f, g };" in made
+    assert "export" not in made
+
+
+@pytest.mark.parametrize(
+    "text", ['import x from "./a.js";', "export default 3;", 'import "./a.js";', "export { a };", "export let a = 1;"]
+)
+def test_other_forms_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no form of import or export"):
+        bundle({"main.js": text, "a.js": ""})
+
+
+def test_circles_and_ends_of_scripts_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"main\.js -> a\.js -> main\.js"):
+        bundle({"main.js": 'import { f } from "./a.js";', "a.js": 'import { g } from "./main.js";'})
+    with pytest.raises(ValueError, match="end its script element"):
+        bundle({"main.js": 'const x = "</script>";'})
+
+
+def test_no_module_parses_markup_or_asks_for_anything() -> None:
+    for name, text in modules().items():
+        code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+        found = re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|fetch\(|XMLHttp", code
+        )
+        assert found is None, f"{name}: {found}"
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", code), name
+
+
+class Elements(HTMLParser):
+    """Scripts and styles with their texts, and what else a page consists of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self.inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs), ""))
+        self.inside = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            tag, attributes, text = self.found.pop()
+            self.found.append((tag, attributes, text + data))
+
+
+def test_the_policy_lets_in_the_very_script_and_style() -> None:
+    read = Elements()
+    read.feed(page("<b>\u202e&</title>", '{"x":1}'))
+    elements = {tag: (attributes, text) for tag, attributes, text in read.found}
+    scripts = [(a, t) for tag, a, t in read.found if tag == "script"]
+    assert [a.get("id") for a, _ in scripts] == [DATA_ID, None]
+    policy = next(a["content"] for tag, a, _ in read.found if tag == "meta" and a.get("http-equiv")) or ""
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for text, kind in ((scripts[1][1], "script-src"), (elements["style"][1], "style-src")):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+    assert elements["title"][1] == "<b>\\u202e&</title>"
+    assert all("src" not in attributes for _, attributes, _ in read.found)
