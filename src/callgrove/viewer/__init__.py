@@ -7,6 +7,7 @@ panels.py      what a page is made of, and how much of it: Panel, Detail, Choice
 report.py      inputs to sections, sections to a page that keeps to a size
 section.py     what was opened: facts, warnings, next commands
 profile/       flame graph, call tree, hot path, spread over profiles
+timeline/      what profiles did over time, in a bounded number of boxes
 static/        ES modules and the style; they draw data objects and know nothing of the page that holds them
 
 A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js).

@@ -19,6 +19,7 @@ from callgrove.viewer.page import page
 from callgrove.viewer.panels import Choice, Detail, PanelMaker
 from callgrove.viewer.profile.maker import profile_maker
 from callgrove.viewer.section import Summary, summary_of
+from callgrove.viewer.timeline.maker import timeline_maker
 
 __all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "report"]
 
@@ -30,7 +31,10 @@ Opened = Experiment | Study
 Progress = Callable[[str, int, int | None], None]
 
 # What makes panels of an input: each gives None where it has nothing to say. They appear in this order.
-MAKERS: tuple[Callable[[Opened, Choice], PanelMaker | None], ...] = (profile_maker,)
+MAKERS: tuple[Callable[[Opened, Choice], PanelMaker | None], ...] = (
+    profile_maker,
+    timeline_maker,
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import { drawFlame } from "./flame.js";
 import { drawHotspots } from "./hotspots.js";
 import { drawPage } from "./page.js";
 import { drawSpread } from "./spread.js";
+import { drawTimeline } from "./timeline.js";
 
 /** @type {Object<string, import("./page.js").Drawer>} */
 const PANELS = {
@@ -13,6 +14,7 @@ const PANELS = {
   flame: drawFlame,
   calltree: drawCallTree,
   spread: drawSpread,
+  timeline: drawTimeline,
 };
 
 async function start() {

@@ -1,0 +1,144 @@
+"""What a page draws: boxes, each from a start to an end on a level of a row.
+
+Exact boxes are events: spans as they are, samples as the stretches in which a frame stayed. Boxes of bins say which
+name took the largest part of each bin, and how much of it; neighbouring bins that say the same are one box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.grouping import packed
+from callgrove.model.intervals import lanes
+from callgrove.viewer.timeline.cells import Tally
+from callgrove.viewer.timeline.events import MOST_LEVELS, Events
+from callgrove.viewer.timeline.stacks import Stacks
+
+__all__ = ["WHOLE", "Boxes", "dominant", "levels_of", "runs_of_frames", "span_boxes"]
+
+WHOLE = 255  # the share of a box that is all of its time
+CLASSES = 5  # of shares: bins of one name whose shares are about equal are one box
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Columns of boxes; `start` and `end` are in ticks: ns, or bins. `share` is of `WHOLE`."""
+
+    row: Ints
+    level: Ints
+    name: Ints
+    start: Ints
+    end: Ints
+    share: Ints
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Boxes]) -> Boxes:
+        """All of them, in the order of rows, levels and times; what encloses comes before what it contains."""
+        empty = np.empty(0, np.int64)
+        kept = list(parts)
+        columns = [np.concatenate([empty, *(getattr(p, n) for p in kept)]) for n in cls.__dataclass_fields__]
+        row, level, _, start, end, _ = columns
+        order = np.lexsort([-end, start, level, row])
+        return cls(*(column[order] for column in columns))
+
+    def data(self, number: Ids) -> dict[str, Any]:
+        """As a page has it: tracks (a level of a row), and their boxes by the gap before each and its length. `number`
+        is that of each name."""
+        track = np.flatnonzero(np.append(True, (np.diff(self.row) != 0) | (np.diff(self.level) != 0)))
+        track = track[: len(self)]  # none where there is nothing
+        before = np.append(0, self.end[:-1])
+        before[track] = 0
+        return {
+            "row": self.row[track],
+            "level": self.level[track],
+            "count": np.diff(np.append(track, len(self))),
+            "gap": self.start - before,
+            "length": self.end - self.start,
+            "name": number,
+            "share": self.share,
+        }
+
+
+def span_boxes(events: Events) -> Boxes:
+    """Spans as they are. Rows in which spans of one level overlap, since operations ran at once or since nothing is
+    known of their nesting, get levels on which nothing overlaps."""
+    order = np.lexsort([events.start, events.level, events.row])
+    row, level, start = events.row[order], events.level[order], events.start[order]
+    same = (np.diff(row) == 0) & (np.diff(level) == 0)
+    crowded = np.isin(events.row, row[1:][same & (start[1:] < events.end[order][:-1])])
+    levels = events.level.copy()
+    levels[crowded] = lanes(events.start[crowded], events.end[crowded], events.row[crowded])
+    whole = np.full(len(events), WHOLE, np.int64)
+    return Boxes(events.row, np.minimum(levels, MOST_LEVELS - 1), events.name, events.start, events.end, whole)
+
+
+def runs_of_frames(events: Events, stacks: Stacks) -> Iterator[Boxes]:
+    """Samples by depth: a box for every stretch of one row in which one frame stayed. Events of a row are in order."""
+    for depth in range(stacks.n_levels(events.name)):
+        frame = stacks.at(events.name, depth)
+        there = np.flatnonzero(frame != ABSENT)
+        own, frame = events.take(there), frame[there]
+        goes_on = (own.row[1:] == own.row[:-1]) & (frame[1:] == frame[:-1]) & (own.start[1:] == own.end[:-1])
+        first = np.flatnonzero(np.append(True, ~goes_on))[: len(own)]
+        last = np.append(first[1:] - 1, len(own) - 1)[: len(first)]
+        level, whole = np.full(len(first), depth, np.int64), np.full(len(first), WHOLE, np.int64)
+        yield Boxes(own.row[first], level, stacks.names(frame[first]), own.start[first], own.end[last], whole)
+
+
+def levels_of(tally: Tally, stacks: Stacks | None) -> Iterator[tuple[int, Tally]]:
+    """Cells level by level. Those of samples (which have `stacks`) are on the levels of their frames, under the names
+    of these."""
+    if stacks is None:
+        for level in np.unique(tally.level).tolist():
+            yield level, tally.take(tally.level == level)
+        return
+    for depth in range(stacks.n_levels(tally.name)):
+        frame = stacks.at(tally.name, depth)
+        there = np.flatnonzero(frame != ABSENT)
+        own = tally.take(there)
+        yield depth, Tally(own.row, np.full(len(own), depth, np.int64), stacks.names(frame[there]), own.bin, own.ns)
+
+
+def dominant(tally: Tally, bin_ns: int, range_ns: int, factor: int = 1) -> Boxes:
+    """Of one level: in each `factor` bins the name with the most time (of equal ones the first), as boxes whose ticks
+    are so many bins."""
+    row, bins, name, ns = _by_bin(tally, factor)
+    if not len(row):
+        return Boxes(*(np.empty(0, np.int64) for _ in range(6)))
+    new = np.append(True, (np.diff(row) != 0) | (np.diff(bins) != 0))
+    first = np.flatnonzero(new)
+    most = np.repeat(np.maximum.reduceat(ns, first), np.diff(np.append(first, len(row))))
+    best = np.flatnonzero(ns == most)  # several, where names share the first place
+    best = best[np.append(True, np.diff(np.cumsum(new)[best]) != 0)]
+    row, bins, name, ns = row[best], bins[best], name[best], ns[best]
+    width = np.minimum((bins + 1) * bin_ns * factor, range_ns) - bins * bin_ns * factor
+    share = np.minimum(ns / width, 1.0)
+    shade = np.minimum((share * CLASSES).astype(np.int64), CLASSES - 1)
+    goes_on = (np.diff(row) == 0) & (np.diff(bins) == 1) & (np.diff(name) == 0) & (np.diff(shade) == 0)
+    first = np.flatnonzero(np.append(True, ~goes_on))
+    n_bins = np.diff(np.append(first, len(row)))
+    mean = np.add.reduceat(share, first) / n_bins
+    level = np.full(len(first), int(tally.level[0]), np.int64)
+    part = np.maximum(np.rint(mean * WHOLE).astype(np.int64), 1)
+    return Boxes(row[first], level, name[first], bins[first], bins[first] + n_bins, part)
+
+
+def _by_bin(tally: Tally, factor: int) -> tuple[Array, Array, Array, Array]:
+    """Time by row, wide bin and name, in this order."""
+    bins = tally.bin // factor
+    key = packed(tally.row, bins, tally.name)
+    order = np.lexsort([tally.name, bins, tally.row]) if key is None else np.argsort(key, kind="stable")
+    row, bins, name, ns = tally.row[order], bins[order], tally.name[order], tally.ns[order]
+    if not len(row):
+        return row, bins, name, ns
+    new = np.append(True, (np.diff(row) != 0) | (np.diff(bins) != 0) | (np.diff(name) != 0))
+    first = np.flatnonzero(new)
+    return row[first], bins[first], name[first], np.add.reduceat(ns, first)

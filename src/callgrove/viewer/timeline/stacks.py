@@ -1,0 +1,68 @@
+"""Call stacks of samples: functions and what else is called, without the loops, lines and instructions inside them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.analysis.groups import nearest
+from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.viewer.timeline.events import MOST_LEVELS
+
+__all__ = ["Stacks"]
+
+INSIDE = (ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
+
+
+class Stacks:
+    """The frames above contexts. A frame is a context; frames of one region have one name."""
+
+    def __init__(self, tree: ContextTree) -> None:
+        self.tree = tree
+
+    @cached_property
+    def _frames(self) -> tuple[Ids, Ids, Ids]:
+        """The frame of every context; of every frame the one above it, and how many there are above."""
+        tree = self.tree
+        frame = nearest(tree, ~np.isin(tree.kind, INSIDE))
+        above = np.where(tree.parent >= 0, np.append(frame, ABSENT)[tree.parent], ABSENT).astype(np.int32)
+        depth: list[int] = []
+        for context, (own, up) in enumerate(zip(frame.tolist(), above.tolist(), strict=True)):
+            depth.append(depth[own] if own != context else depth[up] + 1 if up >= 0 else 0)
+        return frame, above, np.array(depth, np.int32)
+
+    def depth(self, contexts: Ints) -> Ids:
+        """How many frames lie above the innermost one of each context."""
+        out: Ids = self._frames[2][contexts]
+        return out
+
+    def at(self, contexts: Ints, depth: int) -> Ids:
+        """The frame at a depth of each context's stack, -1 where it ends before."""
+        frame, above, depths = self._frames
+        used, back = np.unique(contexts, return_inverse=True)
+        found = frame[used]
+        while (deeper := depths[found] > depth).any():
+            found = np.where(deeper, above[found], found)
+        found = np.where(depths[found] == depth, found, ABSENT).astype(np.int32)
+        out: Ids = found[back.reshape(-1)]
+        return out
+
+    def n_levels(self, contexts: Ints) -> int:
+        """How deep the stacks are, as far as they are shown."""
+        return min(int(self.depth(contexts).max(initial=-1)) + 1, MOST_LEVELS)
+
+    def names(self, frames: Ids) -> Ints:
+        """Below 0: -1 - region; frames without a region share the name of their kind."""
+        region, kind = self.tree.region[frames].astype(np.int64), self.tree.kind[frames].astype(np.int64)
+        return -1 - np.where(region >= 0, region, len(self.tree.regions) + kind)
+
+    def text(self, name: int) -> tuple[str, str]:
+        """What a name is, and the kind of thing that it names."""
+        number = -1 - name
+        regions = self.tree.regions
+        if number >= len(regions):
+            word = ContextKind(number - len(regions)).word
+            return f"<{word}>", word
+        return regions.label(number), ContextKind(int(regions.kind[number])).word
