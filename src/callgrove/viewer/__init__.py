@@ -8,6 +8,7 @@ report.py      inputs to sections, sections to a page that keeps to a size
 section.py     what was opened: facts, warnings, next commands
 profile/       flame graph, call tree, hot path, spread over profiles
 timeline/      what profiles did over time, in a bounded number of boxes
+gpu/           kernels, copies, calls; how busy devices were, and why not
 static/        ES modules and the style; they draw data objects and know nothing of the page that holds them
 
 A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js).

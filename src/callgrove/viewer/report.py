@@ -15,6 +15,7 @@ from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.viewer.encoding import encode
+from callgrove.viewer.gpu.maker import gpu_maker
 from callgrove.viewer.page import page
 from callgrove.viewer.panels import Choice, Detail, PanelMaker
 from callgrove.viewer.profile.maker import profile_maker
@@ -34,6 +35,7 @@ Progress = Callable[[str, int, int | None], None]
 MAKERS: tuple[Callable[[Opened, Choice], PanelMaker | None], ...] = (
     profile_maker,
     timeline_maker,
+    gpu_maker,
 )
 
 

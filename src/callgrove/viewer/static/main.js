@@ -3,6 +3,7 @@
 import { drawCallTree } from "./calltree.js";
 import { unpack } from "./data.js";
 import { drawFlame } from "./flame.js";
+import { drawGpu } from "./gpu.js";
 import { drawHotspots } from "./hotspots.js";
 import { drawPage } from "./page.js";
 import { drawSpread } from "./spread.js";
@@ -15,6 +16,7 @@ const PANELS = {
   calltree: drawCallTree,
   spread: drawSpread,
   timeline: drawTimeline,
+  gpu: drawGpu,
 };
 
 async function start() {

@@ -1,0 +1,1 @@
+"""What devices did: kernels, copies, calls, how busy they were and why not."""
