@@ -9,6 +9,7 @@ section.py     what was opened: facts, warnings, next commands
 profile/       flame graph, call tree, hot path, spread over profiles
 timeline/      what profiles did over time, in a bounded number of boxes
 gpu/           kernels, copies, calls; how busy devices were, and why not
+scaling/       models of a study, and what was measured
 static/        ES modules and the style; they draw data objects and know nothing of the page that holds them
 
 A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js).

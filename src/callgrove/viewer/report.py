@@ -19,6 +19,7 @@ from callgrove.viewer.gpu.maker import gpu_maker
 from callgrove.viewer.page import page
 from callgrove.viewer.panels import Choice, Detail, PanelMaker
 from callgrove.viewer.profile.maker import profile_maker
+from callgrove.viewer.scaling.maker import scaling_maker
 from callgrove.viewer.section import Summary, summary_of
 from callgrove.viewer.timeline.maker import timeline_maker
 
@@ -36,6 +37,7 @@ MAKERS: tuple[Callable[[Opened, Choice], PanelMaker | None], ...] = (
     profile_maker,
     timeline_maker,
     gpu_maker,
+    scaling_maker,
 )
 
 

@@ -6,6 +6,7 @@ import { drawFlame } from "./flame.js";
 import { drawGpu } from "./gpu.js";
 import { drawHotspots } from "./hotspots.js";
 import { drawPage } from "./page.js";
+import { drawScaling } from "./scaling.js";
 import { drawSpread } from "./spread.js";
 import { drawTimeline } from "./timeline.js";
 
@@ -17,6 +18,7 @@ const PANELS = {
   spread: drawSpread,
   timeline: drawTimeline,
   gpu: drawGpu,
+  scaling: drawScaling,
 };
 
 async function start() {

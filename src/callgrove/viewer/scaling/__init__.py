@@ -1,0 +1,1 @@
+"""How costs scale: measured series of a study, and the models fitted to them."""

@@ -1,0 +1,184 @@
+"""Scaling models: the same numbers that `callgrove model` and `predict` print.
+
+Functions are given as terms, so that a page can draw them over any range:
+
+    constant [M]   bounds [M + 1]   coefficient [T]   factor [T * P]: number among `factors`, -1 where a parameter takes
+    no part; a factor is [power, logarithm], or pieces of {from, to, constant, terms: [[coefficient, power, logarithm]]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from callgrove.errors import CallgroveError
+from callgrove.model.arrays import Floats, Ints
+from callgrove.model.completing import completed
+from callgrove.model.experiment import Experiment
+from callgrove.model.folding import of_scaling
+from callgrove.model.metrics import Scope
+from callgrove.model.study import Study
+from callgrove.modeling.cautions import counted
+from callgrove.modeling.fitting import Models, model_study
+from callgrove.modeling.functions import Factor, Functions
+from callgrove.modeling.notation import function_text, order_text
+from callgrove.modeling.prediction import FAR
+from callgrove.modeling.scaling import falling_parameters, process_parameter
+from callgrove.modeling.stored import stored_models
+from callgrove.viewer.encoding import Texts
+from callgrove.viewer.panels import Choice, Detail, Panel
+
+__all__ = ["ScalingMaker", "far_target", "scaling_maker"]
+
+MOST_MODELS = 2_000
+LEAST_MODELS = 5
+FEWEST_POINTS = 2
+
+
+def scaling_maker(opened: Experiment | Study, choice: Choice) -> ScalingMaker | None:
+    """Panels of a study, and of an experiment whose runs have parameters."""
+    if isinstance(opened, Experiment):
+        folded = _folded(opened)
+        if folded is None:
+            return None
+        opened = folded
+    if not len(opened) or not opened.parameters or opened.n_points < FEWEST_POINTS:
+        return None
+    stored = bool(opened.models)
+    return ScalingMaker(stored_models(opened) if stored else model_study(opened), stored, choice.metric)
+
+
+def _folded(experiment: Experiment) -> Study | None:
+    """The runs over their parameters, as `model` folds them; None where they cannot be."""
+    if len(experiment.runs) < FEWEST_POINTS or not any(run.parameters for run in experiment.runs):
+        return None
+    try:
+        return completed(experiment.study(scope=Scope.EXCLUSIVE, combination=of_scaling("weak")))
+    except CallgroveError:
+        return None  # runs that lack a parameter, or a metric: every other panel still says what is there
+
+
+class ScalingMaker:
+    """A table of models, and plots of them."""
+
+    def __init__(self, models: Models, stored: bool, metric: str | None) -> None:
+        self._models, self._stored = models, stored
+        self._metric = _first_metric(models.study, metric)
+        self._target = far_target(models.study)
+        self._ranked = _ranked(models, self._target)
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        rows = np.sort(self._ranked[: detail.of(len(self._models), MOST_MODELS, LEAST_MODELS)])
+        yield Panel("scaling", "Scaling", self._data(rows), tuple(self._notes(len(rows))))
+
+    def _data(self, rows: Ints) -> dict[str, Any]:
+        models, study = self._models.take(rows), self._models.study
+        series, numbers = models.series, range(len(models))
+        used = sorted({int(metric) for metric in study.series_metric[series].tolist()})
+        present = study.present[series]
+        measured = {
+            name: np.where(present, study.measure(column)[series], np.nan)
+            for name, column in (("value", models.options.measure), ("low", "minimum"), ("high", "maximum"))
+        }
+        return {
+            "parameters": list(study.parameters),
+            "points": study.points,
+            "target": self._target,
+            "far": FAR,
+            "measure": models.options.measure,
+            "metric_names": [study.metrics[m] for m in used],
+            "units": [study.units.get(study.metrics[m], "") for m in used],
+            "first_metric": study.metrics[self._metric],
+            "callpath": Texts([models.callpath(n) for n in numbers]),
+            "metric": np.searchsorted(used, study.series_metric[series]),
+            "function": Texts([_function(models.functions, n, "extrap") for n in numbers]),
+            "short": Texts([_function(models.functions, n, "short") for n in numbers]),
+            "order": Texts([_order(models.functions, n) for n in numbers]),
+            "smape": models.costs.smape,
+            "ar2": models.costs.ar2,
+            "re": models.costs.re,
+            "noise": models.noise,
+            "cautions": [{"text": text, "models": rows_} for _, text, rows_ in counted(models.cautions)],
+            "functions": _functions(models.functions),
+            **measured,
+        }
+
+    def _notes(self, n_shown: int) -> Iterator[str]:
+        if self._stored:
+            yield "These models are stored in the input; `callgrove model --refit` makes new ones."
+        study = self._models.study
+        for name in () if self._stored or study.scaling == "strong" else falling_parameters(study):
+            yield (
+                f"Costs fall as {name} grows, as in strong scaling; `callgrove model --times {name}` models the total "
+                "of all processes."
+            )
+        if n_shown < len(self._models):
+            at = ", ".join(
+                f"{name} = {value:g}" for name, value in zip(study.parameters, self._target.tolist(), strict=True)
+            )
+            yield (
+                f"Of {len(self._models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
+                "of those shown."
+            )
+
+
+def _first_metric(study: Study, wanted: str | None) -> int:
+    """The metric asked for, else the time, else the first."""
+    names = [name.lower() for name in study.metrics]
+    for name in (wanted or "").lower(), "time":
+        if name in names:
+            return names.index(name)
+    return 0
+
+
+def far_target(study: Study) -> Floats:
+    """A point worth predicting: the largest values measured, with four times the processes (or the first parameter)."""
+    at: Floats = study.points.max(axis=0)
+    at[process_parameter(study) or 0] *= FAR
+    return at
+
+
+def _ranked(models: Models, at: Floats) -> Ints:
+    """Models by their share of the metric's total at a point, the largest first."""
+    metric = models.study.series_metric[models.series]
+    value = models.functions.evaluate(at[None])[:, 0]
+    positive = np.where(value > 0, value, 0.0)
+    total = np.bincount(metric, positive, minlength=len(models.study.metrics))
+    with np.errstate(all="ignore"):
+        share = np.nan_to_num(positive / total[metric])
+    ranked: Ints = np.argsort(-share, kind="stable")
+    return ranked
+
+
+def _function(functions: Functions, number: int, style: str) -> str:
+    return "" if np.isnan(functions.constant[number]) else function_text(functions, number, style)
+
+
+def _order(functions: Functions, number: int) -> str:
+    return "" if np.isnan(functions.constant[number]) else order_text(functions, number)
+
+
+def _functions(functions: Functions) -> dict[str, Any]:
+    return {
+        "constant": functions.constant,
+        "bounds": functions.bounds,
+        "coefficient": functions.coefficient,
+        "factor": functions.factor,
+        "factors": [_factor(factor) for factor in functions.factors],
+    }
+
+
+def _factor(factor: Factor) -> list[Any]:
+    if not factor.pieces:
+        return [float(factor.exponents.power), float(factor.exponents.logarithm)]
+    return [
+        {
+            "from": piece.start,  # what is not finite becomes null
+            "to": piece.end,
+            "constant": piece.constant,
+            "terms": [[c, float(e.power), float(e.logarithm)] for c, e in piece.terms],
+        }
+        for piece in factor.pieces
+    ]
