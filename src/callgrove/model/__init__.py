@@ -20,6 +20,8 @@
     intervals.py   union, overlap and nesting of intervals
     formulas.py    arithmetic over metrics
     table.py       the result that all layers share
+    notebook.py    what notebooks show of all this
+    visible.py     texts from files, made visible
 
 Everything is immutable once it is made; arrays are columns, and -1 or NaN is absent.
 """

@@ -171,3 +171,9 @@ class Experiment:
                 kept = [p for p in chosen.tolist() if have[p] is not None and have[p] in wanted]  # type: ignore[operator]
                 chosen = np.array(kept, np.int64)
         return chosen
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from callgrove.model.notebook import experiment_html
+
+        return experiment_html(self)

@@ -288,6 +288,12 @@ class Study:
 
         return problems_of_study(self)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from callgrove.model.notebook import study_html
+
+        return study_html(self)
+
 
 def lookup_tag(tags: Tags, key: str) -> object:
     """The value of a tag, or of its nearest prefix of two parts or more: `a__b__c`, then `a__b`, never `a`."""

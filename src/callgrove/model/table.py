@@ -120,6 +120,12 @@ class Table:
             columns = tuple(column.sliced(start, start + n_rows) for column in self.columns)
             yield Table(columns, self.left if last else 0)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from callgrove.model.notebook import table_html
+
+        return table_html(self)
+
 
 def _plain_array(array: Any, absent: Any) -> list[Any]:
     cells: list[Any] = array.tolist()

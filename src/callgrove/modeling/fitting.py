@@ -59,6 +59,12 @@ class Models:
         """(models x points): what the functions say."""
         return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first models."""
+        from callgrove.modeling.tables import models_html
+
+        return models_html(self)
+
 
 def model_study(study: Study, options: ModelOptions | None = None, series: Array | None = None) -> Models:
     """Models for all series of a study, or for those with the given numbers."""

@@ -8,6 +8,7 @@ from math import isfinite
 
 import numpy as np
 
+from callgrove.model.notebook import MOST_ROWS, table_html
 from callgrove.model.table import Column, Table
 from callgrove.modeling.calltree import Subtrees
 from callgrove.modeling.cautions import texts
@@ -17,9 +18,10 @@ from callgrove.modeling.functions import Factor, Functions, TermOf
 from callgrove.modeling.notation import function_text, order_text, piece_text
 from callgrove.modeling.terms import Exponents
 
-__all__ = ["model_tables", "subtree_table"]
+__all__ = ["model_tables", "models_html", "subtree_table"]
 
 ROWS_AT_ONCE = 16_384
+IN_NOTEBOOKS = ("callpath", "metric", "function", "order", "smape", "ar2")
 Json = dict[str, object]
 
 
@@ -53,6 +55,16 @@ def _table(models: Models, rows: range, styles: Sequence[str], in_pieces: bool) 
     for style in styles:
         columns.append(Column(style, [function_text(functions, n, style) for n in rows]))
     return Table(tuple(columns))
+
+
+def models_html(models: Models) -> str:
+    """The first models, for notebooks."""
+    first = models.take(np.arange(min(len(models), MOST_ROWS)))
+    (table,) = model_tables(first, ["short"])
+    function = Column("function", table.column("short").values)
+    columns = [function if name == "function" else table.column(name) for name in IN_NOTEBOOKS]
+    over = ", ".join(models.study.parameters)
+    return table_html(Table(tuple(columns), len(models) - len(first)), f"{len(models):,} models over {over}")
 
 
 def subtree_table(sums: Subtrees, styles: Sequence[str] = ()) -> Table:

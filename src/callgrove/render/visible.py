@@ -9,18 +9,9 @@ from __future__ import annotations
 
 import unicodedata
 
+from callgrove.model.visible import visible
+
 __all__ = ["display_width", "shorten", "visible"]
-
-
-def visible(text: str) -> str:
-    r"""The text with everything that is not printable (control, direction, surrogate) written as \n, \x1b, \u202e."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def display_width(text: str) -> int:
