@@ -14,6 +14,7 @@ from playwright.sync_api import Page
 from callgrove.render.units import percent, si
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage
+from tests.browser.genuine import genuine_page
 from tests.browser.reading import downloaded, open_tab, rows, shown_panel
 from tests.browser.test_report import printed
 from tests.browser.test_timeline import EVIL, spans_of
@@ -25,14 +26,13 @@ PLACES = {"start_ns", "section", "name"}
 def test_numbers_are_those_of_the_summary(
     dark: bool,
     shared: Path,
-    written: Callable[..., Path],
     open_page: OpenPage,
     screenshot: Callable[[Page, str], None],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
     path = shared / "data" / "own" / "rocpd" / "small"
-    page = open_page(written(path), dark=dark)
+    page = open_page(genuine_page(path, tmp_path), dark=dark)
     open_tab(page, "GPU")
     screenshot(page, f"gpu-overview-{'dark' if dark else 'light'}")
     expected: dict[str, list[dict[str, Any]]] = {}
@@ -55,10 +55,10 @@ def test_numbers_are_those_of_the_summary(
 
 
 def test_tables_sort_and_search(
-    shared: Path, written: Callable[..., Path], open_page: OpenPage, capsys: pytest.CaptureFixture[str]
+    shared: Path, tmp_path: Path, open_page: OpenPage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = shared / "data" / "own" / "rocpd" / "small" / "rank00000_results.db"
-    page = open_page(written(path))
+    path = shared / "data" / "own" / "rocpd" / "small"
+    page = open_page(genuine_page(path, tmp_path))
     open_tab(page, "GPU")
     shown_panel(page).get_by_role("radio", name="kernels").click()
     expected = [row for row in printed(capsys, "summary", path) if row["section"] == "kernels"]
@@ -85,3 +85,18 @@ def test_names_stay_text(tmp_path: Path, open_page: OpenPage) -> None:
     shown_panel(page).get_by_role("radio", name="kernels").click()
     assert {cells[0] for cells in rows(page)} == {EVIL, "</script>"}
     assert page.locator("img").count() == 0
+
+
+def test_a_bar_leads_to_the_timeline(shared: Path, tmp_path: Path, open_page: OpenPage) -> None:
+    page = open_page(genuine_page(shared / "data" / "own" / "rocpd" / "small", tmp_path))
+    open_tab(page, "GPU")
+    shown_panel(page).get_by_label("Longest gaps by time").click(position={"x": 20, "y": 10})
+    assert page.get_by_role("tab", selected=True).inner_text() == "Timeline"
+    assert shown_panel(page).locator(".timeline-status").inner_text().startswith("27.8 us from ")  # three times 9.27 us
+    open_tab(page, "GPU")
+    kernels = shown_panel(page).get_by_label("Kernels by time")
+    kernels.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("searchbox").input_value() == "attn_bwd_bf16_hd128"
+    assert "attn_bwd_bf16_hd128" in shown_panel(page).locator(".timeline-status").inner_text()

@@ -14,6 +14,7 @@ from callgrove.examples import study_example
 from callgrove.model.study import Study
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage
+from tests.browser.genuine import genuine_page
 from tests.browser.reading import downloaded, open_tab, rows, shown_panel, tooltip
 from tests.browser.test_report import printed
 from tests.browser.test_timeline import EVIL
@@ -28,14 +29,13 @@ def choose(page: Page, label: str, value: str) -> None:
 def test_models_and_predictions_are_those_of_the_command_line(
     dark: bool,
     shared: Path,
-    written: Callable[..., Path],
     open_page: OpenPage,
     screenshot: Callable[[Page, str], None],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
     path = shared / "data" / "own" / "scaling" / "runs"
-    page = open_page(written(path), dark=dark)
+    page = open_page(genuine_page(path, tmp_path), dark=dark)
     open_tab(page, "Scaling")
     screenshot(page, f"scaling-{'dark' if dark else 'light'}")
     saved = downloaded(page, shown_panel(page).get_by_role("button", name="CSV"), tmp_path)

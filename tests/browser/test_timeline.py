@@ -22,6 +22,7 @@ from callgrove.render.units import duration_ns
 from callgrove.viewer.report import Input, report
 from callgrove.viewer.timeline import layers
 from tests.browser.conftest import OpenPage
+from tests.browser.genuine import genuine_page
 from tests.browser.reading import downloaded, open_tab, shown_panel, tooltip
 
 GUTTER, AXIS = 168, 26  # pixels of the picture beside and above the rows
@@ -89,20 +90,20 @@ def test_traces_are_drawn(
 
 
 def test_genuine_traces(
-    shared: Path, written: Callable[..., Path], open_page: OpenPage, screenshot: Callable[[Page, str], None]
+    shared: Path, tmp_path: Path, open_page: OpenPage, screenshot: Callable[[Page, str], None]
 ) -> None:
     for path in ("hpctoolkit-release/mpi4.d", "hpctoolkit-prerelease/gxx_s.d", "rocpd/small"):
-        page = open_page(written(shared / "data" / "own" / path))
+        page = open_page(genuine_page(shared / "data" / "own" / path, tmp_path))
         timeline(page)
         screenshot(page, f"timeline-{path.replace('/', '-')}")
         assert "from 0 s" in status(page)
 
 
 def test_a_search_counts_what_the_summary_counts(
-    shared: Path, written: Callable[..., Path], open_page: OpenPage, capsys: pytest.CaptureFixture[str]
+    shared: Path, tmp_path: Path, open_page: OpenPage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = shared / "data" / "own" / "rocpd" / "small"
-    page = open_page(written(path))
+    page = open_page(genuine_page(path, tmp_path))
     timeline(page)
     capsys.readouterr()
     assert main(["summary", str(path), "--section", "kernels", "--format", "json"]) == 0

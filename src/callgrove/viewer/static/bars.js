@@ -10,7 +10,7 @@ const ROW = 23;
 /**
  * @param {string} name  of saved files
  * @param {string} label
- * @param {{rows: {name: string, value: number, text: string, details: any}[], more: number}} data
+ * @param {{rows: {name: string, value: number, text: string, details: any, pick?: function(): void}[], more: number}} data
  * @returns {{root: HTMLElement, buttons: HTMLElement}}
  */
 export function createBars(name, label, { rows, more }) {
@@ -36,9 +36,24 @@ export function createBars(name, label, { rows, more }) {
     if (more > 0) surface.text(6, rows.length * ROW + ROW / 2, `… ${count(more)} more`, { fill: theme.muted, size: 12 });
   }
 
+  let cursor = -1;
+  const detailsOf = (one) => ({ ...one.details, rows: [...one.details.rows, ["", one.pick ? "click to see it in the timeline" : ""]] });
+  picture.canvas.addEventListener("click", (event) => rows[Math.floor(event.offsetY / ROW)]?.pick?.());
+  picture.canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Enter") rows[cursor]?.pick?.();
+    if (!step || !rows.length) return;
+    event.preventDefault();
+    event.stopPropagation();
+    cursor = Math.min(Math.max(cursor + step, 0), rows.length - 1);
+    const box = picture.canvas.getBoundingClientRect();
+    tooltip.show(detailsOf(rows[cursor]), box.left + 40, box.top + cursor * ROW);
+  });
+  picture.canvas.addEventListener("blur", () => tooltip.hide());
   picture.canvas.addEventListener("mousemove", (event) => {
     const one = rows[Math.floor(event.offsetY / ROW)];
-    if (one) tooltip.show(one.details, event.clientX, event.clientY);
+    picture.canvas.style.cursor = one?.pick ? "pointer" : "default";
+    if (one) tooltip.show(detailsOf(one), event.clientX, event.clientY);
     else tooltip.hide();
   });
   picture.canvas.addEventListener("mouseleave", () => tooltip.hide());

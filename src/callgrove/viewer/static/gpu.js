@@ -38,7 +38,7 @@ export function drawGpu(place, data, view) {
     said.textContent = "";
     refresh = () => {};
     if (!current) {
-      frame.replaceChildren(overviewOf(data));
+      frame.replaceChildren(overviewOf(data, view));
       return;
     }
     const table = sectionTable(current);
@@ -54,8 +54,12 @@ export function drawGpu(place, data, view) {
   open(OVERVIEW);
 }
 
-/** Cards side by side. */
-function overviewOf(data) {
+/**
+ * Cards side by side.
+ * @param {any} data
+ * @param {import("./store.js").Store} view
+ */
+function overviewOf(data, view) {
   const root = element("div", { class: "scrolling" });
   const grid = element("div", {});
   Object.assign(grid.style, { display: "grid", gridTemplateColumns: "repeat(auto-fit, minmax(480px, 1fr))", gap: "12px", alignItems: "start" });
@@ -65,20 +69,31 @@ function overviewOf(data) {
   if (data.n_devices) grid.append(card("Devices", "from the first operation of each to the end of its last", devicePicture(data)));
   for (const [name, title, hint] of [["kernels", "Kernels", "total time"], ["copies", "Copies", "total time and rate"], ["gaps", "Why devices waited", "time between operations"], ["longest-gaps", "Longest gaps", ""], ["api", "Calls", "total time on the host"], ["markers", "Markers", "total time"], ["regions", "Regions", "total time"]]) {
     const section = data.sections.find((one) => one.name === name);
-    if (section) grid.append(card(title, hint, createBars(name, `${title} by time`, barsOf(section))));
+    if (section) grid.append(card(title, hint, createBars(name, `${title} by time. Up and down go from bar to bar, Enter shows it in the timeline.`, barsOf(section, view))));
   }
   root.append(grid);
   root.style.flex = "1";
   return root;
 }
 
-/** The rows of a section with the most time. */
-function barsOf(section) {
+/**
+ * The rows of a section with the most time. What has a place in the timeline can be seen there.
+ * @param {any} section
+ * @param {import("./store.js").Store} view
+ */
+function barsOf(section, view) {
   const total = columnOf(section, "total_ns");
   const share = columnOf(section, "percent");
   const rate = columnOf(section, "bytes_per_second");
   const order = section.rows.map((_, i) => i).sort((a, b) => total[b] - total[a] || a - b);
+  const starts = columnOf(section, "start_ns");
+  const pick = (i) => () => {
+    if (starts) view.set("window", { start: String(starts[i]), length: total[i] });
+    else view.set("search", section.rows[i]);
+    view.set("tab", "Timeline");
+  };
   const rows = order.slice(0, N_BARS).map((i) => ({
+    pick: section.name === "gaps" ? undefined : pick(i),
     name: nameOf(section, i), value: total[i],
     text: [durationNs(total[i]), share ? percent(share[i] / 100) : "", rate && Number.isFinite(rate[i]) ? `${si(rate[i], "B")}/s` : ""].filter(Boolean).join("  "),
     details: { title: section.rows[i], rows: section.columns.map((column) => [heading(column.name), cellText(column.name, column.values[i])]) },
