@@ -188,6 +188,12 @@ def test_spans_that_overlap_are_put_on_levels_of_their_own() -> None:
     ]
 
 
+def test_spans_that_start_together_lie_in_the_longer_one() -> None:
+    spans: list[Span] = [(0, 0, 0, 10, -1), (0, 1, 0, 100, -1), (0, 2, 20, 30, -1), (0, 3, 22, 25, -1)]
+    found = [(level, name) for _, level, name, *_ in boxes_of(panel_of(traced(spans)).data)]
+    assert found == [(0, "b"), (1, "a"), (1, "c"), (2, "d")]
+
+
 def test_every_span_of_a_trace_is_there() -> None:
     experiment = gpu_example()
     data = panel_of(experiment).data

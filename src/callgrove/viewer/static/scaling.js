@@ -8,9 +8,10 @@ import { csv, save } from "./saving.js";
 import { matcher } from "./store.js";
 import { createTable } from "./table.js";
 
-const SAMPLES = 160;
+const SAMPLES = 160; // of a curve
 const ARROW = "->";
 const MOST_MARKS = 16;
+const WIDE = 8; // the largest value by the smallest, from which on an axis begins logarithmic
 
 /**
  * @param {HTMLElement} place
@@ -18,184 +19,257 @@ const MOST_MARKS = 16;
  * @param {import("./store.js").Store} view
  */
 export function drawScaling(place, data, view) {
-  const nPoints = data.points.length / data.parameters.length;
-  const target = Array.from(data.target);
-  const point = (k) => Array.from(data.parameters, (_, p) => data.points[k * data.parameters.length + p]);
-  const every = Array.from(data.callpath, (_, m) => m);
-  let metric = Math.max(0, data.metric_names.indexOf(data.first_metric));
-  let along = 0;
-  let fixed = point(0).map((_, p) => Math.max(...valuesOf(p)));
-  let [logX, logY] = [spread(valuesOf(0)) > 8, false];
-  let [sortBy, descending] = ["share", true];
-  let shares = sharesAt();
-  let chosen = best();
-  let shown = every;
+  new Scaling(place, data, view).update(false);
+}
 
-  const title = element("h2", { class: "scaling-title" });
-  const formula = element("span", { class: "hint mono" });
-  const cautions = element("div", { class: "match", attributes: { role: "status" } });
-  const fixers = element("span", { class: "opening" });
-  const targets = element("span", { class: "opening" });
-  const said = element("span", { class: "match", attributes: { role: "status" } });
-  const plot = createPlot("scaling", () => Math.max(190, Math.min(300, (place.clientHeight || 560) * 0.46)), plotted);
-  const table = createTable({
-    label: "Models",
-    columns: [
-      { key: "callpath", title: "call path", width: "minmax(220px, 1.2fr)", text: (m) => lastOf(data.callpath[m]), hint: (m) => data.callpath[m] },
-      { key: "order", title: "growth", width: "minmax(130px, 0.6fr)", text: (m) => data.order[m] },
-      { key: "short", title: "function", width: "minmax(220px, 1fr)", text: (m) => data.short[m], hint: (m) => data.function[m] },
-      { key: "smape", title: "SMAPE", width: "84px", numeric: true, text: (m) => errorText(data.smape[m]), hint: () => "mean difference between model and measurement, in percent of both" },
-      { key: "share", title: "share at target", width: "150px", numeric: true, text: (m) => percent(shares[m]), share: (m) => shares[m], hint: (m) => `${amount()(valueAt(data.functions, m, target))} at ${pointText(target)}` },
-    ],
-    sortBy, descending,
-    onSort: (key, down) => { [sortBy, descending] = [key, down]; update(); },
-    rowClass: (m) => (m === chosen ? "found" : ""),
-  });
-  const metrics = choice("Models of", data.metric_names.map((name, k) => [String(k), name || "<default>"]), String(metric), (value) => { metric = Number(value); chosen = best(); update(false); });
-  place.append(
-    element("div", { class: "toolbar" }, [
-      data.metric_names.length > 1 ? metrics.root : null,
-      data.parameters.length > 1 ? choice("Along", data.parameters.map((name, p) => [String(p), name]), "0", (value) => { along = Number(value); logX = spread(valuesOf(along)) > 8; controls(); update(); }).root : null,
-      fixers, targets, said, element("span", { class: "gap" }),
-      element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", saveCsv)]), plot.buttons,
-    ]),
-    element("section", { class: "card" }, [
-      element("div", { class: "card-head" }, [title, formula, element("span", { class: "gap" }), element("span", { class: "opening axes" })]),
-      plot.root, cautions,
-    ]),
-    element("div", { class: "table-frame" }, [table.root]),
-  );
-
-  function valuesOf(p) {
-    return [...new Set(Array.from({ length: nPoints }, (_, k) => point(k)[p]))].sort((a, b) => a - b);
+/** Models by number; `chosen` is the one that is plotted, -1 is none. */
+class Scaling {
+  /**
+   * @param {HTMLElement} place
+   * @param {any} data
+   * @param {import("./store.js").Store} view
+   */
+  constructor(place, data, view) {
+    this.place = place;
+    this.data = data;
+    this.view = view;
+    this.nPoints = data.points.length / data.parameters.length;
+    this.every = Array.from(data.callpath, (_, m) => m);
+    this.target = Array.from(data.target); // where to predict
+    this.metric = Math.max(0, data.metric_names.indexOf(data.first_metric));
+    this.along = 0; // the parameter of the plot; the others are fixed
+    this.fixed = data.parameters.map((_, p) => Math.max(...this.valuesOf(p)));
+    this.logX = isWide(this.valuesOf(0));
+    this.logY = false;
+    this.sortBy = "share";
+    this.descending = true;
+    this.predict();
+    this.chosen = this.best();
+    this.shown = this.every;
+    this.build();
+    this.listen();
   }
 
-  function amount() {
-    const unit = data.units[metric];
-    return unit ? amountOf(unit) : (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(4))) : "");
-  }
-
-  const pointText = (at) => data.parameters.map((name, p) => `${name} = ${brief(at[p])}`).join(", ");
-
-  /** Of each model, its part of what its metric comes to at the target; what is below 0 counts as nothing. */
-  function sharesAt() {
-    const value = every.map((m) => valueAt(data.functions, m, target));
-    const total = data.metric_names.map(() => 0);
-    every.forEach((m) => { if (value[m] > 0) total[data.metric[m]] += value[m]; });
-    return every.map((m) => value[m] / (total[data.metric[m]] || NaN));
-  }
-
-  function best() {
-    return every.filter((m) => data.metric[m] === metric).reduce((a, b) => (a < 0 || shares[b] > shares[a] ? b : a), -1);
-  }
-
-  /** Lists of the values that other parameters have, and where to predict. */
-  function controls() {
-    fixers.replaceChildren(...data.parameters.map((name, p) => (p === along ? "" : choice(name, valuesOf(p).map((v) => [String(v), `${brief(v)}`]), String(fixed[p]), (value) => {
-      fixed[p] = Number(value);
-      update();
-    }).root)));
-    targets.replaceChildren(...data.parameters.map((name, p) => {
-      const box = /** @type {HTMLInputElement} */ (element("input", { class: "target", attributes: { type: "number", step: "any", value: String(target[p]), "aria-label": `Predict at ${name}` } }));
-      box.style.width = "92px";
-      box.addEventListener("change", () => {
-        if (!Number.isFinite(box.valueAsNumber)) return;
-        target[p] = box.valueAsNumber;
-        shares = sharesAt();
-        update();
-      });
-      return element("label", { class: "choice" }, [element("span", { text: p ? name : `predict at ${name}` }), box]);
-    }));
-    place.querySelector(".axes")?.replaceChildren(
-      axisSwitch(`log ${data.parameters[along]}`, logX, (on) => { logX = on; plot.redraw(); }),
-      axisSwitch(`log ${data.metric_names[metric] || "value"}`, logY, (on) => { logY = on; plot.redraw(); }),
+  build() {
+    const { data } = this;
+    this.title = element("h2", { class: "scaling-title" });
+    this.formula = element("span", { class: "hint mono" });
+    this.cautions = element("div", { class: "match", attributes: { role: "status" } });
+    [this.fixers, this.targets, this.axes] = [0, 1, 2].map(() => element("span", { class: "opening" }));
+    this.said = element("span", { class: "match", attributes: { role: "status" } });
+    this.plot = createPlot("scaling", () => Math.max(190, Math.min(300, (this.place.clientHeight || 560) * 0.46)), () => this.plotted());
+    this.table = this.createTable();
+    this.metrics = choice("Models of", data.metric_names.map((name, k) => [String(k), name || "<default>"]), String(this.metric), (value) => this.choose(Number(value)));
+    const along = choice("Along", data.parameters.map((name, p) => [String(p), name]), "0", (value) => this.turn(Number(value)));
+    this.place.append(
+      element("div", { class: "toolbar" }, [
+        data.metric_names.length > 1 ? this.metrics.root : null, data.parameters.length > 1 ? along.root : null,
+        this.fixers, this.targets, this.said, element("span", { class: "gap" }),
+        element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]), this.plot.buttons,
+      ]),
+      element("section", { class: "card" }, [
+        element("div", { class: "card-head" }, [this.title, this.formula, element("span", { class: "gap" }), this.axes]), this.plot.root, this.cautions,
+      ]),
+      element("div", { class: "table-frame" }, [this.table.root]),
     );
   }
 
-  function update(stay = true) {
-    const fits = matcher(view.get("search") ?? "");
-    shown = every.filter((m) => data.metric[m] === metric && (!fits || fits(data.callpath[m])));
-    const keys = { smape: data.smape, share: shares };
-    const compare = keys[sortBy] ? (a, b) => number(keys[sortBy][a]) - number(keys[sortBy][b]) : (a, b) => (data[sortBy][a] < data[sortBy][b] ? -1 : data[sortBy][a] > data[sortBy][b] ? 1 : 0);
-    shown.sort((a, b) => (descending ? compare(b, a) : compare(a, b)) || a - b);
-    table.setRows(shown, stay);
-    said.textContent = `${count(shown.length)} ${shown.length === 1 ? "model" : "models"}`;
-    choose(chosen);
+  createTable() {
+    const { data } = this;
+    return createTable({
+      label: "Models",
+      columns: [
+        { key: "callpath", title: "call path", width: "minmax(220px, 1.2fr)", text: (m) => lastOf(data.callpath[m]), hint: (m) => data.callpath[m] },
+        { key: "order", title: "growth", width: "minmax(130px, 0.6fr)", text: (m) => data.order[m] },
+        { key: "short", title: "function", width: "minmax(220px, 1fr)", text: (m) => data.short[m], hint: (m) => data.function[m] },
+        { key: "smape", title: "SMAPE", width: "84px", numeric: true, text: (m) => errorText(data.smape[m]), hint: () => "mean difference between model and measurement, in percent of both" },
+        { key: "share", title: "share at target", width: "150px", numeric: true, text: (m) => percent(this.shares[m]), share: (m) => this.shares[m], hint: (m) => `${this.amount(this.values[m])} at ${this.pointText(this.target)}` },
+      ],
+      sortBy: this.sortBy, descending: this.descending,
+      onSort: (key, down) => { [this.sortBy, this.descending] = [key, down]; this.update(); },
+      rowClass: (m) => (m === this.chosen ? "found" : ""),
+    });
   }
 
-  function choose(m) {
-    chosen = m;
-    title.textContent = m < 0 ? "" : lastOf(data.callpath[m]);
-    title.title = m < 0 ? "" : data.callpath[m];
-    formula.textContent = m < 0 ? "" : data.short[m];
-    formula.title = m < 0 ? "" : data.function[m];
-    cautions.textContent = data.cautions.filter((one) => Array.from(one.models).includes(m)).map((one) => one.text).join("; ");
-    table.redraw();
-    controls();
-    plot.redraw();
+  listen() {
+    const { root } = this.table;
+    const numberOf = (row) => this.shown[Number(row.getAttribute("aria-rowindex")) - 2];
+    root.addEventListener("click", (event) => {
+      const row = /** @type {HTMLElement} */ (event.target).closest(".row");
+      if (row) this.draw(numberOf(row));
+    });
+    root.addEventListener("keydown", (event) => {
+      const row = root.querySelector(".row.cursor");
+      if (row && event.target === root) this.draw(numberOf(row));
+    });
+    this.view.watch("search", () => this.update(false));
+    this.view.watch("metric", (name) => {
+      if (this.data.metric_names.includes(name)) this.choose(this.data.metric_names.indexOf(name));
+    });
   }
 
-  /** What the plot shows: the chosen model along one parameter, the others as they are fixed. */
-  function plotted() {
-    const here = chosen < 0 ? [] : Array.from({ length: nPoints }, (_, k) => k).filter((k) => point(k).every((value, p) => p === along || value === fixed[p]) && Number.isFinite(data.value[chosen * nPoints + k]));
-    const measured = valuesOf(along);
-    const ends = [...measured, target[along]].filter(Number.isFinite);
-    const [low, high] = [Math.min(...ends), Math.max(...ends)];
-    const at = (x) => fixed.map((value, p) => (p === along ? x : value));
-    const write = amount();
-    const xs = Array.from({ length: SAMPLES + 1 }, (_, k) => (logX && low > 0 ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES));
-    const atTarget = valueAt(data.functions, Math.max(chosen, 0), at(target[along]));
+  // -- numbers ---------------------------------------------------------------------------------------------------------
+
+  point(k) {
+    const { points, parameters } = this.data;
+    return Array.from(parameters, (_, p) => points[k * parameters.length + p]);
+  }
+
+  /** The values that a parameter has, in order. */
+  valuesOf(p) {
+    return [...new Set(Array.from({ length: this.nPoints }, (_, k) => this.point(k)[p]))].sort((a, b) => a - b);
+  }
+
+  amount(value) {
+    const unit = this.data.units[this.metric];
+    if (unit) return amountOf(unit)(value);
+    return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : "";
+  }
+
+  pointText(at) {
+    return this.data.parameters.map((name, p) => `${name} = ${brief(at[p])}`).join(", ");
+  }
+
+  /** All models at the target, and their parts of what the metric comes to there; what is below 0 counts as nothing. */
+  predict() {
+    const { functions, metric, metric_names: names } = this.data;
+    this.values = this.every.map((m) => valueAt(functions, m, this.target));
+    const total = names.map(() => 0);
+    this.values.forEach((value, m) => { if (value > 0) total[metric[m]] += value; });
+    this.shares = this.values.map((value, m) => value / (total[metric[m]] || NaN));
+  }
+
+  /** The model with the largest share. */
+  best() {
+    const own = this.every.filter((m) => this.data.metric[m] === this.metric);
+    return own.reduce((a, b) => (a < 0 || this.shares[b] > this.shares[a] ? b : a), -1);
+  }
+
+  // -- what is shown ---------------------------------------------------------------------------------------------------
+
+  /** Another metric. */
+  choose(metric) {
+    this.metric = metric;
+    this.metrics.set(String(metric));
+    this.chosen = this.best();
+    this.update(false);
+  }
+
+  /** Along another parameter. */
+  turn(along) {
+    this.along = along;
+    this.logX = isWide(this.valuesOf(along));
+    this.update();
+  }
+
+  update(stay = true) {
+    const { data, sortBy } = this;
+    const fits = matcher(this.view.get("search") ?? "");
+    this.shown = this.every.filter((m) => data.metric[m] === this.metric && (!fits || fits(data.callpath[m])));
+    const numbers = { smape: data.smape, share: this.shares }[sortBy];
+    const key = numbers ? (m) => (Number.isFinite(numbers[m]) ? numbers[m] : -Infinity) : (m) => data[sortBy][m];
+    this.shown.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (this.descending ? -1 : 1) || a - b);
+    this.table.setRows(this.shown, stay);
+    this.said.textContent = `${count(this.shown.length)} ${this.shown.length === 1 ? "model" : "models"}`;
+    this.drawControls();
+    this.draw(this.chosen);
+  }
+
+  /** Plot a model. */
+  draw(m) {
+    const { data } = this;
+    this.chosen = m;
+    const has = m >= 0;
+    this.title.textContent = has ? lastOf(data.callpath[m]) : "";
+    this.title.title = has ? data.callpath[m] : "";
+    this.formula.textContent = has ? data.short[m] : "";
+    this.formula.title = has ? data.function[m] : "";
+    this.cautions.textContent = data.cautions.filter((one) => Array.from(one.models).includes(m)).map((one) => one.text).join("; ");
+    this.table.redraw();
+    this.plot.redraw();
+  }
+
+  /** Lists of the values that other parameters have, where to predict, and the axes. */
+  drawControls() {
+    const { parameters, metric_names: names } = this.data;
+    this.fixers.replaceChildren(...parameters.map((name, p) => (p === this.along ? "" : choice(name, this.valuesOf(p).map((v) => [String(v), brief(v)]), String(this.fixed[p]), (value) => {
+      this.fixed[p] = Number(value);
+      this.plot.redraw();
+    }).root)));
+    this.targets.replaceChildren(...parameters.map((name, p) => this.targetBox(name, p)));
+    this.axes.replaceChildren(
+      axisSwitch(`log ${parameters[this.along]}`, this.logX, (on) => { this.logX = on; this.plot.redraw(); }),
+      axisSwitch(`log ${names[this.metric] || "value"}`, this.logY, (on) => { this.logY = on; this.plot.redraw(); }),
+    );
+  }
+
+  targetBox(name, p) {
+    const box = /** @type {HTMLInputElement} */ (element("input", { attributes: { type: "number", step: "any", value: String(this.target[p]), "aria-label": `Predict at ${name}` } }));
+    box.style.width = "92px";
+    box.addEventListener("change", () => {
+      if (!Number.isFinite(box.valueAsNumber)) return;
+      this.target[p] = box.valueAsNumber;
+      this.predict();
+      this.update();
+    });
+    return element("label", { class: "choice" }, [element("span", { text: p ? name : `predict at ${name}` }), box]);
+  }
+
+  /**
+   * The chosen model along one parameter, the others as they are fixed.
+   * @returns {import("./plot.js").Plot}
+   */
+  plotted() {
+    const { data, along, chosen } = this;
+    const has = chosen >= 0;
+    const measured = this.valuesOf(along);
+    const last = measured[measured.length - 1];
+    const target = this.target[along];
+    const ends = [...measured, target].filter(Number.isFinite).sort((a, b) => a - b);
+    const [low, high] = [ends[0], ends[ends.length - 1]];
+    const logX = this.logX && low > 0;
+    const steps = Array.from({ length: SAMPLES + 1 }, (_, k) => (logX ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES));
+    const value = (x) => valueAt(data.functions, chosen, this.fixed.map((one, p) => (p === along ? x : one)));
     return {
-      xTitle: data.parameters[along], yTitle: `${data.metric_names[metric] || "value"} (${data.measure})`,
-      logX: logX && low > 0, logY, xMarks: ends.length <= MOST_MARKS ? [...new Set(ends)].sort((a, b) => a - b) : [], xText: brief, yText: write,
-      empty: chosen < 0 ? "there is no model to show" : "",
-      curve: /** @type {[number, number][]} */ (chosen < 0 ? [] : [...xs, Math.max(...measured)].sort((a, b) => a - b).map((x) => [x, valueAt(data.functions, chosen, at(x))])),
-      beyond: Math.max(...measured),
-      points: here.map((k) => {
-        const [value, least, most] = ["value", "low", "high"].map((name) => data[name][chosen * nPoints + k]);
-        const model = valueAt(data.functions, chosen, point(k));
-        return {
-          x: point(k)[along], y: value, low: least, high: most,
-          details: { title: pointText(point(k)), rows: /** @type {[string, string][]} */ ([
-            [data.measure, write(value)], ["smallest", least < most ? write(least) : ""], ["largest", least < most ? write(most) : ""],
-            ["model", write(model)], ["difference", value ? `${model >= value ? "+" : ""}${(100 * (model / value - 1)).toFixed(1)}%` : ""],
-          ]) },
-        };
-      }),
-      target: chosen >= 0 && target[along] > Math.max(...measured) ? { x: target[along], y: atTarget, text: write(atTarget) } : null,
+      xTitle: data.parameters[along], yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
+      logX, logY: this.logY, xMarks: ends.length <= MOST_MARKS ? [...new Set(ends)] : [], xText: brief, yText: (y) => this.amount(y),
+      empty: has ? "" : "there is no model to show",
+      curve: has ? [...steps, last].sort((a, b) => a - b).map((x) => [x, value(x)]) : [],
+      beyond: last,
+      points: has ? this.measuredPoints() : [],
+      target: has && target > last ? { x: target, y: value(target), text: this.amount(value(target)) } : null,
     };
   }
 
-  function saveCsv() {
-    const header = ["callpath", "metric", "function", "order", "smape", "ar2", "re", "prediction", "share"];
-    save("models.csv", new Blob([csv(header, shown.map((m) => [
-      data.callpath[m], data.metric_names[metric], data.function[m], data.order[m], data.smape[m], data.ar2[m], data.re[m],
-      valueAt(data.functions, m, target), 100 * shares[m],
-    ]))], { type: "text/csv" }));
+  /** What was measured of the chosen series where the other parameters are as they are fixed. */
+  measuredPoints() {
+    const { data, along, chosen, nPoints } = this;
+    const found = [];
+    for (let k = 0; k < nPoints; k++) {
+      const point = this.point(k);
+      const [value, low, high] = ["value", "low", "high"].map((name) => data[name][chosen * nPoints + k]);
+      if (!Number.isFinite(value) || point.some((one, p) => p !== along && one !== this.fixed[p])) continue;
+      const model = valueAt(data.functions, chosen, point);
+      const rows = /** @type {[string, string][]} */ ([
+        [data.measure, this.amount(value)], ["smallest", low < high ? this.amount(low) : ""], ["largest", low < high ? this.amount(high) : ""],
+        ["model", this.amount(model)], ["difference", value ? `${model >= value ? "+" : ""}${(100 * (model / value - 1)).toFixed(1)}%` : ""],
+      ]);
+      found.push({ x: point[along], y: value, low, high, details: { title: this.pointText(point), rows } });
+    }
+    return found;
   }
 
-  table.root.addEventListener("click", (event) => {
-    const row = /** @type {HTMLElement} */ (event.target).closest(".row");
-    if (row) choose(shown[Number(row.getAttribute("aria-rowindex")) - 2]);
-  });
-  table.root.addEventListener("keydown", (event) => {
-    const row = table.root.querySelector(".row.cursor");
-    if (row && event.target === table.root) choose(shown[Number(row.getAttribute("aria-rowindex")) - 2]);
-  });
-  view.watch("search", () => update(false));
-  view.watch("metric", (name) => {
-    if (!data.metric_names.includes(name)) return;
-    metric = data.metric_names.indexOf(name);
-    metrics.set(String(metric));
-    chosen = best();
-    update(false);
-  });
-  controls();
-  update(false);
+  saveCsv() {
+    const { data } = this;
+    const header = ["callpath", "metric", "function", "order", "smape", "ar2", "re", "prediction", "share"];
+    save("models.csv", new Blob([csv(header, this.shown.map((m) => [
+      data.callpath[m], data.metric_names[this.metric], data.function[m], data.order[m], data.smape[m], data.ar2[m], data.re[m],
+      this.values[m], 100 * this.shares[m],
+    ]))], { type: "text/csv" }));
+  }
 }
 
-const number = (value) => (Number.isFinite(value) ? value : -Infinity);
-const spread = (values) => (values[0] > 0 ? values[values.length - 1] / values[0] : 1);
+const isWide = (values) => values[0] > 0 && values[values.length - 1] / values[0] > WIDE;
 const lastOf = (path) => path.split(ARROW).slice(-2).join(" › ");
 const brief = (value) => String(Number(value.toPrecision(6)));
 const errorText = (value) => (Number.isFinite(value) ? `${value < 10 ? value.toFixed(1) : value.toFixed(0)}%` : "");

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.grouping import packed
-from callgrove.model.intervals import lanes
+from callgrove.model.intervals import lanes, nesting
 from callgrove.viewer.timeline.cells import Tally
 from callgrove.viewer.timeline.events import MOST_LEVELS, Events
 from callgrove.viewer.timeline.stacks import Stacks
@@ -69,15 +69,24 @@ class Boxes:
 
 def span_boxes(events: Events) -> Boxes:
     """Spans as they are. Rows in which spans of one level overlap, since operations ran at once or since nothing is
-    known of their nesting, get levels on which nothing overlaps."""
-    order = np.lexsort([events.start, events.level, events.row])
-    row, level, start = events.row[order], events.level[order], events.start[order]
-    same = (np.diff(row) == 0) & (np.diff(level) == 0)
-    crowded = np.isin(events.row, row[1:][same & (start[1:] < events.end[order][:-1])])
+    known of their nesting, get other levels: how deep spans lie in one another, or where even then some overlap, the
+    lowest on which nothing is going on."""
     levels = events.level.copy()
-    levels[crowded] = lanes(events.start[crowded], events.end[crowded], events.row[crowded])
+    for other in (lambda *times: nesting(*times).depth, lanes):
+        crowded = _crowded(events, levels)
+        levels[crowded] = other(events.start[crowded], events.end[crowded], events.row[crowded])
     whole = np.full(len(events), WHOLE, np.int64)
     return Boxes(events.row, np.minimum(levels, MOST_LEVELS - 1), events.name, events.start, events.end, whole)
+
+
+def _crowded(events: Events, level: Ints) -> Bools:
+    """Events of rows in which two of one level overlap."""
+    order = np.lexsort([events.start, level, events.row])
+    row = events.row[order]
+    same = (np.diff(row) == 0) & (np.diff(level[order]) == 0)
+    overlap = same & (events.start[order][1:] < events.end[order][:-1])
+    crowded: Bools = np.isin(events.row, row[1:][overlap])
+    return crowded
 
 
 def runs_of_frames(events: Events, stacks: Stacks) -> Iterator[Boxes]:

@@ -1,0 +1,176 @@
+/**
+ * A timeline on a surface: boxes, names of rows beside them, times above them.
+ *
+ * @typedef {Object} Place  of a box
+ * @property {number} row
+ * @property {number} level
+ * @property {number} i  number of the box in its layer
+ * @property {import("./timeline_layers.js").Layer} layer
+ *
+ * @typedef {Object} Scene  what is in sight
+ * @property {import("./timeline_layers.js").Layer} layer
+ * @property {number[]} rows
+ * @property {Map<number, {y: number, height: number}>} tops  of rows
+ * @property {number} scroll
+ * @property {number} from  ns
+ * @property {number} to
+ * @property {number} length  ns of everything
+ * @property {boolean} stacked  all levels of a row are on one line
+ * @property {number} deepest  level
+ * @property {Place | null} cursor
+ * @property {string[]} names
+ * @property {{group: string[], name: string[]}} labels  of rows
+ * @property {import("./timeline_colours.js").Colours} colours
+ * @property {(function(string): boolean) | null} found
+ */
+
+import { fitting, themeColours } from "./canvas.js";
+import { inkOn, mixed } from "./colours.js";
+import { ticksOf } from "./ticks.js";
+import { shareOf, within } from "./timeline_layers.js";
+
+export const GUTTER = 168;
+export const AXIS = 26;
+export const LEVEL = 15; // height of a level where all are shown
+/** @type {[string, number][]} */
+const UNITS = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
+
+/**
+ * @param {import("./canvas.js").Surface} surface
+ * @param {number} width
+ * @param {number} height
+ * @param {Scene} scene
+ */
+export function drawScene(surface, width, height, scene) {
+  const theme = themeColours();
+  for (const row of scene.rows) {
+    const { y, height: tall } = /** @type {{y: number, height: number}} */ (scene.tops.get(row));
+    const at = AXIS + y - scene.scroll;
+    if (at > height || at + tall < AXIS) continue;
+    for (const track of scene.layer.ofRow[row]) {
+      if (track.level > scene.deepest) continue;
+      const [top, size] = scene.stacked ? [at, tall] : [at + track.level * LEVEL, LEVEL];
+      drawTrack(surface, scene, track, top, size, width, theme);
+    }
+  }
+  if (scene.cursor) {
+    const { left, right, y, tall } = placeOf(scene, scene.cursor, width);
+    if (right >= GUTTER && left <= width) surface.rect(left - 1, y - 1, Math.max(right - left, 2) + 2, tall + 1, "", theme.ink);
+  }
+  drawGutter(surface, scene, width, height, theme);
+  drawAxis(surface, scene, width, theme);
+}
+
+/** Where a time is drawn. */
+export function xOf(scene, time, width) {
+  return GUTTER + ((time - scene.from) / (scene.to - scene.from)) * (width - GUTTER);
+}
+
+/** Which time is drawn at a place. */
+export function timeAt(scene, x, width) {
+  return scene.from + ((x - GUTTER) / (width - GUTTER)) * (scene.to - scene.from);
+}
+
+/**
+ * Where a box is drawn.
+ * @param {Scene} scene
+ * @param {Place} one
+ * @param {number} width
+ */
+export function placeOf(scene, one, width) {
+  const { y, height } = /** @type {{y: number, height: number}} */ (scene.tops.get(one.row));
+  return {
+    left: Math.max(xOf(scene, one.layer.start[one.i], width), GUTTER),
+    right: Math.min(xOf(scene, one.layer.end[one.i], width), width),
+    y: AXIS + y - scene.scroll + (scene.stacked ? 0 : one.level * LEVEL),
+    tall: scene.stacked ? height : LEVEL,
+  };
+}
+
+/** Boxes of less than a pixel are drawn where they are, the longest of each pixel. */
+function drawTrack(surface, scene, track, y, tall, width, theme) {
+  const { layer } = scene;
+  const [first, last] = within(layer, track, scene.from, scene.to);
+  const high = tall > 6 ? tall - 1 : tall;
+  let [pixel, best] = [-1, -1];
+  const flush = () => {
+    if (best >= 0) drawBox(surface, scene, best, pixel, 1, y, high, theme);
+    best = -1;
+  };
+  for (let i = first; i < last; i++) {
+    const left = Math.max(xOf(scene, layer.start[i], width), GUTTER);
+    const right = Math.min(xOf(scene, layer.end[i], width), width);
+    if (right - left >= 1) {
+      flush();
+      drawBox(surface, scene, i, left, right - left, y, high, theme);
+      continue;
+    }
+    const at = Math.floor(left);
+    if (at !== pixel) flush();
+    if (best < 0 || layer.end[i] - layer.start[i] > layer.end[best] - layer.start[best]) best = i;
+    pixel = at;
+  }
+  flush();
+}
+
+function drawBox(surface, scene, i, left, wide, y, tall, theme) {
+  const { layer, found } = scene;
+  const name = scene.names[layer.name[i]];
+  const share = shareOf(layer, i);
+  let fill = scene.colours.of(layer.name[i], theme);
+  if (found) fill = found(name) ? theme.mark : mixed(fill, theme.ground, 0.78);
+  if (share < 0.98) fill = mixed(fill, theme.ground, 0.75 * (1 - share));
+  surface.rect(left, y, wide > 3 && layer.exact ? wide - 0.6 : wide, tall, fill);
+  if (wide < 28 || tall < 11) return;
+  const style = { fill: found && !found(name) ? theme.muted : inkOn(fill), size: Math.min(11.5, tall - 2) };
+  const text = fitting(surface, name, wide - 8, style);
+  if (text) surface.text(left + 4, y + tall / 2, text, style);
+}
+
+/** Names of groups and rows, as many as there is room for; they stay while any of their row is in sight. */
+function drawGutter(surface, scene, width, height, theme) {
+  surface.rect(0, 0, GUTTER - 4, height, theme.ground);
+  let [group, groupBelow, below] = ["", -Infinity, -Infinity];
+  for (const row of scene.rows) {
+    const { y, height: tall } = scene.tops.get(row);
+    const at = AXIS + y - scene.scroll;
+    const own = scene.labels.group[row];
+    const fresh = own !== group;
+    group = own;
+    if (at >= height || at + tall < AXIS) continue;
+    const top = Math.max(at, AXIS);
+    const middle = Math.max(top + Math.min(at + tall - top, LEVEL + 4) / 2 - 1, AXIS + 6);
+    if (fresh && y > 0 && tall > 5) surface.line([[0, at - 0.5], [width, at - 0.5]], theme.faint);
+    if (fresh && middle - groupBelow >= 11) {
+      surface.text(4, middle, fitting(surface, own, 62, { size: 11, bold: true }), { size: 11, fill: theme.ink, bold: true });
+      groupBelow = middle;
+    }
+    if (middle - below < 11) continue;
+    below = middle;
+    const text = fitting(surface, scene.labels.name[row], GUTTER - 14 - (own ? 50 : 0), { size: 11 });
+    surface.text(GUTTER - 10, middle, text, { size: 11, fill: theme.muted, anchor: "end" });
+  }
+}
+
+function drawAxis(surface, scene, width, theme) {
+  const { from, to, length } = scene;
+  surface.rect(0, 0, width, AXIS - 3, theme.ground);
+  const { marks, step } = ticksOf(from, to, Math.max(2, Math.floor((width - GUTTER) / 110)));
+  for (const mark of marks) {
+    const at = xOf(scene, mark, width);
+    surface.line([[at, AXIS - 8], [at, AXIS - 3]], theme.muted);
+    surface.text(at, 9, timeText(mark, step, to), { size: 11, fill: theme.muted, anchor: at > width - 30 ? "end" : "middle" });
+  }
+  surface.line([[GUTTER, AXIS - 3.5], [width, AXIS - 3.5]], theme.faint);
+  if (from > 0 || to < length) { // the part of the whole that is in sight
+    const part = (time) => GUTTER + (time / length) * (width - GUTTER);
+    surface.rect(part(from), AXIS - 4, Math.max(part(to) - part(from), 3), 3, theme.accent);
+  }
+}
+
+/** A time in the unit of the end of the axis, with as many digits as the step between marks asks for. */
+function timeText(time, step, end) {
+  const [unit, size] = UNITS.find(([, ns]) => end >= ns) ?? UNITS[UNITS.length - 1];
+  const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
+  return `${(time / size).toFixed(Math.min(digits, 9))} ${unit}`;
+}
