@@ -320,7 +320,7 @@ def test_convert(path: Path, to: str, tmp_path: Path, capsys: Capture) -> None:
 def test_convert_says_what_is_missing_or_unknown(capsys: Capture, tmp_path: Path) -> None:
     """A format that nothing names, dialects that a format does not have."""
     out = tmp_path / "out.d"
-    assert "choose one with --to" in said(capsys, "convert", PTH4, out, code=2)
+    assert "choose one with --to" in said(capsys, "convert", PTH4, tmp_path / "out", code=2)
     for to, dialect, message in (
         ("hpctoolkit-prerelease", "modern", "has genuine, document, not 'modern'"),
         ("hpctoolkit-release", "genuine", "has no dialects, not 'genuine'"),
