@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -105,6 +105,7 @@ class TimelineWriter:
         self._report = LossReport()
         self._tables: Experiment | None = None
         self._places = Places.none()
+        self._parts: Sequence[Ints] = []
         self._part_of: Ints = np.empty(0, np.int64)
         self._pushed: tuple[int, SliceMaker] | None = None  # the part that is written chunk by chunk, and its slices
 
@@ -113,7 +114,8 @@ class TimelineWriter:
             if self._tables is not None:
                 raise UsageError(f"{self.target}: define was called twice")
             traces = tables.traces
-            if not traces.n_spans and not traces.n_samples and traces.counters is None:
+            many = len(traces.parts()) > 1  # to count the spans of a thousand databases would take as long as they take
+            if not many and not traces.n_spans and not traces.n_samples and traces.counters is None:
                 raise UsageError(
                     f"{self.target}: this format holds what happened over time, and the input has no traces"
                 )
@@ -128,7 +130,8 @@ class TimelineWriter:
     def _place_parts(self, traces: Traces) -> None:
         """Which part each profile's spans are in; samples of such profiles get a track of their own."""
         self._part_of = np.full(len(self._places.process), -1, np.int64)
-        for number, profiles in enumerate(traces.parts()):
+        self._parts = traces.parts()
+        for number, profiles in enumerate(self._parts):
             self._part_of[profiles] = number
         self._sample_track = self._places.track.copy()
         if traces.samples is not None:
@@ -151,7 +154,7 @@ class TimelineWriter:
         part = int(self._part_of[chunk["profile"][0]])
         if self._pushed is None or self._pushed[0] != part:
             self._finish_pushed()
-            self._pushed = part, self._task(part).maker(self._losses)
+            self._pushed = part, self._task_of_whole(part).maker(self._losses)
         self._pushed[1].source.add(chunk)
 
     def _finish_pushed(self) -> None:
@@ -180,50 +183,54 @@ class TimelineWriter:
         """Spans of all parts, then samples."""
         with self._output.or_nothing():
             tables = self._defined()
-            parts, workers = tables.traces.parts(), self._options.workers
+            parts, workers = self._parts, self._options.workers
             if len(parts) > 1 and tables.traces.split is not None and workers.are_elsewhere and self._output.is_file:
                 self._write_parts_elsewhere(len(parts), progress)
             else:
-                self._write_parts_here(len(parts), tables.traces.n_spans, progress)
+                self._write_parts_here(len(parts), progress)
             done, total = 0, tables.traces.n_samples
             for profile, metric, samples in tables.traces.lines():
                 self._write_samples(SampleChunk(profile, metric, samples))
                 done += len(samples)
                 progress("writing samples", done, total)
 
-    def _write_parts_here(self, n_parts: int, n_spans: int, progress: Progress) -> None:
-        done = 0
+    def _write_parts_here(self, n_parts: int, progress: Progress) -> None:
+        done, total = 0, self._defined().traces.n_spans if n_parts == 1 else 0
 
         def count(n: int) -> None:
             nonlocal done
             done += n
-            progress("reading spans", done, n_spans)
+            if total:
+                progress("reading spans", done, total)
 
         for number in range(n_parts):
-            maker = self._task(number).maker(self._losses)
+            maker = self._task(number).maker(self._losses)  # by itself where it can be: others are not looked at
             maker.read(count)
             for data in _bytes_of(maker, self._encoder.part()):
                 self._output.write(data)
             progress("writing parts", number + 1, n_parts)
 
     def _write_parts_elsewhere(self, n_parts: int, progress: Progress) -> None:
-        tasks = [self._split_task(number) for number in range(n_parts)]
+        tasks = [replace(self._task(number), target=self._output.beside(number)) for number in range(n_parts)]
         found = self._options.workers.map(_encoded, tasks, label="writing parts", progress=progress)
         for path, counts in found:
             self._output.append(path)
             self._losses.merge(counts)
 
     def _task(self, number: int) -> _Task:
-        traces, own = self._defined().traces, np.flatnonzero(self._part_of == number)
-        chosen = own if len(traces.parts()) > 1 else None
-        return _Task(self._encoder, traces, number, chosen, self._places.only(own), self._slice_options)
-
-    def _split_task(self, number: int) -> _Task:
+        """A part by itself, where it can be had."""
         traces = self._defined().traces
-        assert traces.split is not None
-        places = self._places.take(traces.parts()[number])
-        alone = traces.split(number)
-        return _Task(self._encoder, alone, 0, None, places, self._slice_options, self._output.beside(number))
+        if traces.split is None:
+            return self._task_of_whole(number)
+        places = self._places.take(self._parts[number])
+        return _Task(self._encoder, traces.split(number), 0, None, places, self._slice_options)
+
+    def _task_of_whole(self, number: int) -> _Task:
+        """A part of all traces, whose numbers of spans and profiles are kept."""
+        own, several = self._parts[number], len(self._parts) > 1
+        places = self._places.only(own)
+        chosen = own if several else None
+        return _Task(self._encoder, self._defined().traces, number, chosen, places, self._slice_options)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -241,17 +248,23 @@ class TimelineWriter:
         with self._output.or_nothing():
             tables = self._defined()
             self._finish_pushed()
-            elsewhere = self._places.only(np.flatnonzero(self._part_of < 0))
-            encoder = self._encoder.part()
-            for points in counter_points(tables.traces, elsewhere, self._losses):
-                for data in encoder.points(points):
-                    self._output.write(data)
+            self._write_counters_elsewhere(tables.traces)
             for data in self._encoder.closing():
                 self._output.write(data)
             self._tables = None
             self._output.complete()
         self._losses.report(self._report)
         return self._report
+
+    def _write_counters_elsewhere(self, traces: Traces) -> None:
+        """Counters of profiles that have no spans."""
+        elsewhere = np.flatnonzero((self._part_of < 0) & (self._places.process >= 0))
+        if not len(elsewhere):
+            return
+        encoder = self._encoder.part()
+        for points in counter_points(traces, self._places.only(elsewhere), self._losses):
+            for data in encoder.points(points):
+                self._output.write(data)
 
     def abort(self) -> None:
         if self._pushed is not None:
