@@ -89,7 +89,7 @@ class Summary:
     def merge(self, other: Summary) -> Summary:
         """Add what another part found."""
         number = np.array([self.key(*key) for key in other.keys] or [0], np.int64)
-        self.durations.merge(other.durations.renumbered(number))
+        self.durations.merge(other.durations, number)
         for key, size in other.sizes.items():
             own = int(number[key])
             self.sizes[own] = self.sizes.get(own, 0) + size

@@ -21,7 +21,8 @@ from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases
 from callgrove.formats.gpu.nsight_extrap import extra_p_study
 from callgrove.formats.gpu.rocpd_writer import RocpdWriter
-from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem, is_unfinished
+from callgrove.formats.gpu.sqlite_file import SqliteFile
+from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_problem, is_unfinished
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study

@@ -32,6 +32,8 @@ UTF8 = 1
 INTERIOR, LEAF = 0x05, 0x0D
 DEEPEST = 20  # levels; SQLite's own limit
 LEAST_USABLE = 480
+VERSIONS = (1, 2)  # with a journal, with a write-ahead log
+FRACTIONS = bytes((64, 32, 32))
 BATCH_BYTES = 8 << 20
 BATCH_ROWS = 1 << 16
 HIGH_BITS = np.uint64(0x80)
@@ -103,8 +105,24 @@ class Bytes:
         length[nine] += np.uint64(1)
         return value.view(np.int64), length.view(np.int64)
 
-    def u16(self, at: Ints) -> Ints:
-        return (self.words(at) >> np.uint64(48)).astype(np.int64)
+    def blocks(self, at: Ints, n_words: int) -> Array:
+        """Some times 8 bytes at each place, as rows of numbers in the machine's own order; zeros come past the end."""
+        width = 8 * n_words
+        last = len(self.data) - width
+        kind = np.dtype((np.void, width))  # one item is copied at once, whatever its size
+        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self.data)):
+            raise Unusual("a place outside of the file")
+        if last < 0 or (len(at) and int(at.max()) > last):
+            found = np.zeros((len(at), width), np.uint8)
+            inside = at <= last
+            found[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
+            tail = np.append(self.data[max(last, 0) :], np.zeros(width, np.uint8))
+            for k in np.flatnonzero(~inside).tolist():
+                begin = int(at[k]) - max(last, 0)
+                found[k] = tail[begin : begin + width]
+            return found.view(np.uint64)
+        items = np.ndarray((last + 1,), kind, self.data, 0, (1,))[at]
+        return items.view(np.uint64).reshape(len(at), n_words)
 
     def u32(self, at: Ints) -> Ints:
         return (self.words(at) >> np.uint64(32)).astype(np.int64)
@@ -152,24 +170,32 @@ class Pages:
                 raise Unusual(f"pages of {self.size} bytes")
             if int.from_bytes(head[56:60], "big") != UTF8:
                 raise Unusual("text that is not UTF-8")
+            if head[18] not in VERSIONS or head[19] not in VERSIONS or head[21:24] != FRACTIONS:
+                raise Unusual("a newer kind of file")
             self.count = file.size // self.size
             self.bytes = Bytes(file.array(np.uint8, self.count * self.size, 0, "SQLite pages"))
         except CallgroveError as error:
             raise Unusual(str(error)) from error
+        self.buffer = self.bytes.data.data  # the same, byte by byte
+        self._halves = self.bytes.data.view(">u2").reshape(self.count, self.size // 2)
         self._spilled = 0
         self._leaves: dict[int, Leaves] = {}
 
-    def _begin(self, pages: Ints) -> Ints:
-        """Where pages begin."""
-        if len(pages) and (int(pages.min()) < 1 or int(pages.max()) > self.count):
-            raise Unusual("a page outside of the file")
+    def begin(self, pages: Ints) -> Ints:
+        """Where pages begin. The first one, which has another header, belongs to the schema."""
+        if len(pages) and (int(pages.min()) < 2 or int(pages.max()) > self.count):
+            raise Unusual("a page that no table can have")
         return (pages - 1) * self.size
 
     def _header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
-        """Where the b-tree part of pages begins, its kind, and the number of cells."""
-        at = self._begin(pages) + np.where(pages == 1, 100, 0)
-        word = self.bytes.words(at)
-        return at, word >> np.uint64(56), ((word >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.int64)
+        """Where pages begin, of what kind they are, and the number of cells."""
+        begin = self.begin(pages)
+        word = self.bytes.words(begin)
+        return begin, word >> np.uint64(56), ((word >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.int64)
+
+    def is_single(self, root: int) -> bool:
+        """Is a table one page?"""
+        return 2 <= root <= self.count and int(self.bytes.data[(root - 1) * self.size]) == LEAF
 
     # -- the tree ----------------------------------------------------------------------------------------------------
 
@@ -198,7 +224,7 @@ class Pages:
 
     def _children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
         """The children of interior pages, in order, and the last row id below each."""
-        cell = self._cells(pages, at + 12, n_cells, 5)
+        cell = self._cells(pages, at, n_cells, 12, 5)
         key, _ = self.bytes.varints(cell + 4)
         place = np.cumsum(n_cells + 1) - 1  # of the rightmost ones among all
         children, bounds = np.empty(len(cell) + len(pages), np.int64), np.empty(len(cell) + len(pages), np.int64)
@@ -208,18 +234,16 @@ class Pages:
         children[others], bounds[others] = self.bytes.u32(cell), key
         return children, bounds
 
-    def _cells(self, pages: Ints, array_at: Ints, n_cells: Ints, least: int) -> Ints:
+    def _cells(self, pages: Ints, begin: Ints, n_cells: Ints, header: int, least: int) -> Ints:
         """Where the cells of pages begin."""
-        begin, total = self._begin(pages), int(n_cells.sum())
-        within = np.arange(total) - np.repeat(np.cumsum(n_cells) - n_cells, n_cells)
-        array_end = array_at + 2 * n_cells
-        if (array_end > begin + self.usable).any():
+        most = int(n_cells.max(initial=0))
+        if header + 2 * most > self.usable:
             raise Unusual("more cells than a page has room for")
-        pointer = self.bytes.u16(np.repeat(array_at, n_cells) + 2 * within)
-        cell = np.repeat(begin, n_cells) + pointer
-        if (cell < np.repeat(array_end, n_cells)).any() or (pointer > self.usable - least).any():
+        pointers = self._halves[pages - 1, header // 2 : header // 2 + most].astype(np.int64)
+        pointer = pointers[np.arange(most) < n_cells[:, None]]
+        if (pointer < np.repeat(header + 2 * n_cells, n_cells)).any() or (pointer > self.usable - least).any():
             raise Unusual("a cell outside of its page")
-        return cell
+        return np.repeat(begin, n_cells) + pointer
 
     # -- the rows ----------------------------------------------------------------------------------------------------
 
@@ -232,11 +256,11 @@ class Pages:
         before = -LAST_ROWID - 1
         while first < len(leaves.page):
             pages = leaves.page[first : first + most]
-            at, kind, n_cells = self._header(pages)
+            begin, kind, n_cells = self._header(pages)
             if (kind != LEAF).any():
                 raise Unusual("a page that is no leaf")
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
-            found = self._rows(pages[:n], at[:n], n_cells[:n])
+            found = self._rows(pages[:n], begin[:n], n_cells[:n])
             first += n
             if not len(found):
                 continue
@@ -245,15 +269,15 @@ class Pages:
             before = int(found.rowid[-1])
             yield found
 
-    def _rows(self, pages: Ints, at: Ints, n_cells: Ints) -> RowBatch:
-        cell = self._cells(pages, at + 8, n_cells, 4)
+    def _rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
+        cell = self._cells(pages, begin, n_cells, 8, 4)
         size, rowid, long = self.bytes.two_varints(cell)
         start = cell + long
         if (size < 0).any():
             raise Unusual("a record of a negative size")
         local = self._local(size)
-        end = start + local + np.where(local < size, 4, 0)
-        if (end > np.repeat(self._begin(pages), n_cells) + self.usable).any():
+        end = start + local if local is size else start + local + 4 * (local < size)
+        if (end > np.repeat(begin + self.usable, n_cells)).any():
             raise Unusual("a record that leaves its page")
         return RowBatch(rowid, start, size, local)
 
@@ -266,6 +290,14 @@ class Pages:
         some = least + (size - least) % (self.usable - 4)
         return np.where(size <= most, size, np.where(some <= most, some, least))
 
+    def local(self, size: int) -> int:
+        """The same of one record."""
+        most, least = self.usable - 35, (self.usable - 12) * 32 // 255 - 23
+        if size <= most:
+            return size
+        some = least + (size - least) % (self.usable - 4)
+        return some if some <= most else least
+
     def spilled(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
         """The records of rows put together from their overflow pages, as far as `wanted` bytes."""
         self._spilled += int(wanted.sum())
@@ -277,6 +309,13 @@ class Pages:
         start = np.cumsum([len(part) for part in parts[:-1]])
         data = np.frombuffer(b"".join([*parts, b"\0" * 8]), np.uint8)
         return Bytes(data), RowBatch(rows.rowid, start, rows.size, wanted)
+
+    def chain(self, start: int, local: int, size: int) -> bytes:
+        """One record put together."""
+        self._spilled += size
+        if self._spilled > 4 * len(self.bytes):
+            raise Unusual("records that share their pages")
+        return self._chain(start, local, size)
 
     def _chain(self, start: int, local: int, wanted: int) -> bytes:
         data = self.bytes.data
