@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import sqlite_file
 from callgrove.formats.gpu.pages import Pages, Unusual
@@ -59,7 +58,7 @@ def connect(path: Path, page_size: int = 4096) -> Iterator[sqlite3.Connection]:
 def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> list[tuple[object, ...]]:
     """Rows as tuples of objects; raises what the reader of pages raises. A table of one page is also read row by row,
     and any table a second time, from what was found at first."""
-    pages = Pages(FileBytes(path))
+    pages = Pages(np.fromfile(path, np.uint8))
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
         rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
         assert rows == schema_rows(pages)
@@ -191,7 +190,7 @@ def test_reserved_bytes_at_the_end_of_pages(tmp_path: Path, reserved: int) -> No
     raw[20] = 200  # leaves 312 bytes: fewer than SQLite allows
     path.write_bytes(raw)
     with pytest.raises(Unusual):
-        Pages(FileBytes(path))
+        Pages(np.fromfile(path, np.uint8))
 
 
 def test_a_primary_key_that_is_not_the_row_id(tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_other_encodings_are_left_to_sqlite(tmp_path: Path) -> None:
     (cells,) = SqliteFile.open(path).chunks("t", {"a": Type.TEXT})
     assert cells["a"].tolist() == ["é"]
     with pytest.raises(Unusual):
-        Pages(FileBytes(path))
+        Pages(np.fromfile(path, np.uint8))
 
 
 def test_a_write_ahead_log_is_not_passed_over(tmp_path: Path) -> None:
@@ -348,7 +347,7 @@ def test_records_that_share_their_overflow_pages_are_bounded(tmp_path: Path) -> 
         connection.execute("CREATE TABLE t(a)")
         connection.execute("INSERT INTO t VALUES (?)", ("z" * 20_000,))
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
-    pages = Pages(FileBytes(path))
+    pages = Pages(np.fromfile(path, np.uint8))
     (row,) = pages.batches(pages.leaves(root))
     data, moved = pages.spilled(row, row.size)
     assert data.data[int(moved.start[0]) :].tobytes().count(b"z") == 20_000

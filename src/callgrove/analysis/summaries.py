@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -127,6 +127,11 @@ class Places:
     def take(self, profiles: Ints) -> Places:
         """Those of some profiles, which are numbered from 0 then."""
         return Places(*(getattr(self, name)[profiles] for name in self.__dataclass_fields__))
+
+    def apart(self, part: Ints) -> Places:
+        """The same, with processes that are different ones in different parts, whatever ranks these claim."""
+        _, process = distinct(part, self.process)
+        return replace(self, process=process.astype(np.int32))
 
 
 def _numbers(values: Array, present: Bools) -> Ints:

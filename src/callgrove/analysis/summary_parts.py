@@ -29,10 +29,10 @@ N_KINDS = max(SpanKind) + 1
 
 @dataclass(frozen=True)
 class Task:
-    """A part, and what to find out about it. `side` numbers it among the parts of its traces."""
+    """A part, and what to find out about it. `side` numbers it among the parts of its traces; None: all of them."""
 
     traces: Traces
-    side: int
+    side: int | None
     places: Places
     profiles: Ints | None  # only these
     by: tuple[By, ...] = ()
@@ -87,6 +87,7 @@ def of_part(task: Task) -> Summary:
     if isinstance(task.traces.spans_backend, FindsLater):
         found = task.traces.spans_backend.warnings
         summary.damage = [warning.text for warning in found if warning.severity == Severity.DAMAGE]
+    task.traces.release()
     return summary
 
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ints
 
-__all__ = ["Directory", "distinct", "packed"]
+__all__ = ["Directory", "bundles", "distinct", "packed"]
 
 DENSE = 4  # cells of a table per row that are still cheaper than sorting the rows
 SMALL = 1 << 16  # cells that are cheap in any case
 LIMIT = 1 << 62
 FAR = 1 << 40
+
+
+def bundles(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Items that follow each other, put together up to a size: the first one and the end of every bundle."""
+    firsts, held = [0], 0
+    for number, size in enumerate(sizes):
+        if number and held + size > most:
+            firsts.append(number)
+            held = 0
+        held += size
+    return list(pairwise([*firsts, len(sizes)])) if sizes else []
 
 
 def packed(*columns: Array) -> Ints | None:

@@ -22,12 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.binary.filebytes import FileBytes
-from callgrove.errors import CallgroveError
 from callgrove.model.arrays import Array, Ints
 
 __all__ = ["Bytes", "Leaves", "Pages", "RowBatch", "Unusual"]
 
+HEADER_BYTES = 100
 UTF8 = 1
 INTERIOR, LEAF = 0x05, 0x0D
 DEEPEST = 20  # levels; SQLite's own limit
@@ -158,28 +157,30 @@ class RowBatch:
 
 
 class Pages:
-    """The pages of one file."""
+    """The pages of one file, from all of its bytes."""
 
-    def __init__(self, file: FileBytes) -> None:
-        try:
-            head = file.copy(0, 100, "SQLite header")
-            page_size = int.from_bytes(head[16:18], "big")
-            self.size = 65536 if page_size == 1 else page_size
-            self.usable = self.size - head[20]
-            if self.size & (self.size - 1) or self.size < 512 or self.usable < LEAST_USABLE:
-                raise Unusual(f"pages of {self.size} bytes")
-            if int.from_bytes(head[56:60], "big") != UTF8:
-                raise Unusual("text that is not UTF-8")
-            if head[18] not in VERSIONS or head[19] not in VERSIONS or head[21:24] != FRACTIONS:
-                raise Unusual("a newer kind of file")
-            self.count = file.size // self.size
-            self.bytes = Bytes(file.array(np.uint8, self.count * self.size, 0, "SQLite pages"))
-        except CallgroveError as error:
-            raise Unusual(str(error)) from error
-        self.buffer = self.bytes.data.data  # the same, byte by byte
-        self._halves = self.bytes.data.view(">u2").reshape(self.count, self.size // 2)
+    def __init__(self, data: Array) -> None:
+        head = data[:HEADER_BYTES].tobytes()
+        if len(head) < HEADER_BYTES:
+            raise Unusual("a file shorter than its header")
+        page_size = int.from_bytes(head[16:18], "big")
+        self.size = 65536 if page_size == 1 else page_size
+        self.usable = self.size - head[20]
+        if self.size & (self.size - 1) or self.size < 512 or self.usable < LEAST_USABLE:
+            raise Unusual(f"pages of {self.size} bytes")
+        if int.from_bytes(head[56:60], "big") != UTF8:
+            raise Unusual("text that is not UTF-8")
+        if head[18] not in VERSIONS or head[19] not in VERSIONS or head[21:24] != FRACTIONS:
+            raise Unusual("a newer kind of file")
         self._spilled = 0
         self._leaves: dict[int, Leaves] = {}
+        self._set(data)
+
+    def _set(self, data: Array) -> None:
+        self.count = len(data) // self.size
+        self.bytes = Bytes(data[: self.count * self.size])
+        self.buffer = self.bytes.data.data  # the same, byte by byte
+        self._halves = self.bytes.data.view(">u2").reshape(self.count, self.size // 2)
 
     def begin(self, pages: Ints) -> Ints:
         """Where pages begin. The first one, which has another header, belongs to the schema."""
@@ -187,7 +188,7 @@ class Pages:
             raise Unusual("a page that no table can have")
         return (pages - 1) * self.size
 
-    def _header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
+    def header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
         """Where pages begin, of what kind they are, and the number of cells."""
         begin = self.begin(pages)
         word = self.bytes.words(begin)
@@ -209,7 +210,7 @@ class Pages:
         pages, last = np.array([root], np.int64), np.array([LAST_ROWID], np.int64)
         visited = 1
         for _ in range(DEEPEST):
-            at, kind, n_cells = self._header(pages)
+            at, kind, n_cells = self.header(pages)
             if (kind == LEAF).all():
                 if (last[1:] <= last[:-1]).any():
                     raise Unusual("row ids that do not rise")
@@ -219,12 +220,12 @@ class Pages:
             visited += int(n_cells.sum()) + len(pages)
             if visited > self.count:
                 raise Unusual("pages that are used twice")
-            pages, last = self._children(pages, at, n_cells, last)
+            pages, last = self.children(pages, at, n_cells, last)
         raise Unusual("a tree without an end")
 
-    def _children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
+    def children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
         """The children of interior pages, in order, and the last row id below each."""
-        cell = self._cells(pages, at, n_cells, 12, 5)
+        cell = self.cells(pages, at, n_cells, 12, 5)
         key, _ = self.bytes.varints(cell + 4)
         place = np.cumsum(n_cells + 1) - 1  # of the rightmost ones among all
         children, bounds = np.empty(len(cell) + len(pages), np.int64), np.empty(len(cell) + len(pages), np.int64)
@@ -234,7 +235,7 @@ class Pages:
         children[others], bounds[others] = self.bytes.u32(cell), key
         return children, bounds
 
-    def _cells(self, pages: Ints, begin: Ints, n_cells: Ints, header: int, least: int) -> Ints:
+    def cells(self, pages: Ints, begin: Ints, n_cells: Ints, header: int, least: int) -> Ints:
         """Where the cells of pages begin."""
         most = int(n_cells.max(initial=0))
         if header + 2 * most > self.usable:
@@ -248,7 +249,7 @@ class Pages:
     # -- the rows ----------------------------------------------------------------------------------------------------
 
     def n_rows(self, leaves: Leaves) -> int:
-        return int(self._header(leaves.page)[2].sum())
+        return int(self.header(leaves.page)[2].sum())
 
     def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
         """The rows of leaf pages, some pages at a time."""
@@ -256,11 +257,11 @@ class Pages:
         before = -LAST_ROWID - 1
         while first < len(leaves.page):
             pages = leaves.page[first : first + most]
-            begin, kind, n_cells = self._header(pages)
+            begin, kind, n_cells = self.header(pages)
             if (kind != LEAF).any():
                 raise Unusual("a page that is no leaf")
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
-            found = self._rows(pages[:n], begin[:n], n_cells[:n])
+            found = self.rows(pages[:n], begin[:n], n_cells[:n])
             first += n
             if not len(found):
                 continue
@@ -269,8 +270,8 @@ class Pages:
             before = int(found.rowid[-1])
             yield found
 
-    def _rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
-        cell = self._cells(pages, begin, n_cells, 8, 4)
+    def rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
+        cell = self.cells(pages, begin, n_cells, 8, 4)
         size, rowid, long = self.bytes.two_varints(cell)
         start = cell + long
         if (size < 0).any():

@@ -26,6 +26,7 @@ LONGEST_HEADER = 64  # bytes that are compared; rows with more are walked throug
 HEADER_WORDS = 4  # of 8 bytes, that are compared as a rule
 WIDEST = 32  # words of a record that are copied to be read at equal places
 MANY_SHAPES = 512  # which are walked through together instead of being parsed one by one
+ALL = 1 << 16  # columns; no table has as many
 KNOWN_HEADERS = 1 << 13
 N_BUCKETS = 1 << 14
 MIXERS = np.random.default_rng(7).integers(0, 2**63, LONGEST_HEADER // 8, np.uint64) | np.uint64(1)
@@ -91,11 +92,16 @@ class Records:
         self._is_whole: bool | None = None
         longest = int(data.data[rows.start[self._models]].max(initial=0))
         if len(self._models) <= MANY_SHAPES and longest <= LONGEST_HEADER:
-            self.n_known = 1 << 16  # all
+            self.n_known = ALL
             self._parse(longest)
         else:
             self.n_known = last + 1
             self._walk(last + 1)
+
+    @property
+    def knows_all(self) -> bool:
+        """Are all columns known, however many there are?"""
+        return self.n_known == ALL
 
     def take(self, rows: Array) -> Records:
         """The same of some rows."""

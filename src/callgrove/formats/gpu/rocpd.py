@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -32,7 +33,7 @@ from callgrove.model.grouping import distinct
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
 
-__all__ = ["RocpdData", "datasets", "suffixes"]
+__all__ = ["RocpdData", "UsedPlaces", "datasets", "suffixes"]
 
 METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
@@ -49,6 +50,7 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
     "MARKER": SpanKind.MARKER,
 }
 ON_DEVICE = ("kernel_dispatch", "memory_copy")
+ON_THREADS = ("region", "memory_allocate")
 PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
 
 
@@ -71,8 +73,18 @@ def suffixes(file: SqliteFile) -> list[str]:
     return [match[1] for match in found if match]
 
 
-def datasets(file: SqliteFile) -> list[RocpdData]:
-    """Every process of a file. Tables whose suffix no metadata table has belong to nobody."""
+@dataclass(frozen=True)
+class UsedPlaces:
+    """Where the events of one set of tables happened, each place once: the columns of `PLACE_COLUMNS` of what ran on
+    devices, and the threads of everything else."""
+
+    on_device: Sequence[Ints]
+    threads: Ints
+
+
+def datasets(file: SqliteFile, used: UsedPlaces | None = None) -> list[RocpdData]:
+    """Every process of a file. Tables whose suffix no metadata table has belong to nobody. `used` may be told where
+    there is one process."""
     known = suffixes(file)
     owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *LATER_TABLES)}
     stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
@@ -80,7 +92,7 @@ def datasets(file: SqliteFile) -> list[RocpdData]:
         raise CorruptFile(
             file.path, "rocpd_metadata", expected="a table that says whose these are", found=f"only {', '.join(stray)}"
         )
-    out = [RocpdData(file, suffix) for suffix in known]
+    out = [RocpdData(file, suffix, used if len(known) == 1 else None) for suffix in known]
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
     return out
@@ -109,6 +121,10 @@ def tables_of(suffix: str) -> tuple[EventTable, ...]:
     )
 
 
+def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
+    return display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
+
+
 class EventRows:
     """Rows of the event table by their id, which as a rule counts them."""
 
@@ -134,7 +150,7 @@ class EventRows:
 class RocpdData(TableData):
     """One process's tables."""
 
-    def __init__(self, file: SqliteFile, suffix: str) -> None:
+    def __init__(self, file: SqliteFile, suffix: str, used: UsedPlaces | None = None) -> None:
         super().__init__(file, tables_of(suffix))
         self._kept_events: EventRows | None = None
         self.suffix = suffix
@@ -144,11 +160,11 @@ class RocpdData(TableData):
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
-            self.require(self._table("string"), "id", "string")
+            self.require(self.table_name("string"), "id", "string")
             self.processes = self._read_processes()
             self.devices, self._agents = self._read_devices()
             self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-            self.lanes = self._read_lanes()
+            self.lanes = self._read_lanes(used or self._used_places())
 
     def _refuse_unknown(self) -> None:
         if not re.fullmatch(r"3(\.\d+)*", self.version):
@@ -163,14 +179,14 @@ class RocpdData(TableData):
 
     # -- the small tables --------------------------------------------------------------------------------------------
 
-    def _table(self, base: str) -> str:
+    def table_name(self, base: str) -> str:
         return f"rocpd_{base}{self.suffix}"
 
     def _small(self, base: str, **columns: Type) -> Cells:
-        cells = self._file.table(self._table(base), columns)
+        cells = self._file.table(self.table_name(base), columns)
         if "id" in columns and base not in self._checked:
             self._checked.add(base)
-            self.once(self._table(base), cells["id"])
+            self.once(self.table_name(base), cells["id"])
         return cells
 
     def _read_processes(self) -> tuple[Process, ...]:
@@ -207,9 +223,10 @@ class RocpdData(TableData):
             seen[kind] = seen.get(kind, -1) + 1
             name = agents["product_name"][k] or agents["name"][k] or ""
             devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name))
+        self.agent_ids: Ints = agents["id"]
         return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
 
-    def _read_lanes(self) -> tuple[Lane, ...]:
+    def _read_lanes(self, used: UsedPlaces) -> tuple[Lane, ...]:
         """The threads that are listed, then the streams that kernels and copies ran on.
 
         A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
@@ -221,34 +238,38 @@ class RocpdData(TableData):
             lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
             for id_, tid, name in zip(*(threads[c].tolist() for c in ("id", "tid", "name")), strict=True)
         ]
-        self._threads = Lookup(threads["id"], np.array(own, np.int64))
+        self.thread_ids: Ints = threads["id"]
+        self.thread_lanes: Ints = np.array(own, np.int64)
+        self._threads = Lookup(self.thread_ids, self.thread_lanes)
         streams = self._small("info_stream", id=INTEGER, name=TEXT)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
-        self._streams: dict[tuple[int, int], int] = {}
-        for device, stream in sorted(self._streams_used()):
+        self.streams: dict[tuple[int, int], int] = {}  # (device, stream) -> lane
+        for device, stream in sorted(self._streams_used(used)):
             name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
             number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
-            self._streams[device, stream] = number
-        self._nowhere = lanes.unknown(0) if self._has_homeless_rows() else ABSENT
+            self.streams[device, stream] = number
+        self._nowhere = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
         return tuple(lanes.all)
 
-    def _streams_used(self) -> set[tuple[int, int]]:
-        used: set[tuple[int, int]] = set()
-        for base in ON_DEVICE:
-            rows = self._file.distinct(self._table(base), *PLACE_COLUMNS)
-            if rows:
-                cells = dict(zip(PLACE_COLUMNS, np.array(sorted(rows), np.int64).T, strict=True))
-                used |= set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
-        return used
+    def _used_places(self) -> UsedPlaces:
+        found = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
+        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in found]
+        threads = {id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")}
+        return UsedPlaces(on_device, np.array(sorted(threads), np.int64))
 
-    def _has_homeless_rows(self) -> bool:
+    def _streams_used(self, used: UsedPlaces) -> set[tuple[int, int]]:
+        out: set[tuple[int, int]] = set()
+        for rows in used.on_device:
+            cells = dict(zip(PLACE_COLUMNS, rows, strict=True))
+            out |= set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
+        return out
+
+    def _has_homeless_rows(self, used: UsedPlaces) -> bool:
         """Are there rows whose thread is not listed?"""
-        on_thread = [(base, "tid", self._threads) for base in ("region", "memory_allocate")]
-        for base, column, known in (*on_thread, ("sample", "track_id", self._track_lanes)):
-            ids = [id_ for (id_,) in self._file.distinct(self._table(base), column)]
-            if (known[np.array(ids, np.int64)] < 0).any():
-                return True
-        return False
+        if (self._threads[used.threads] < 0).any():
+            return True
+        tracks = self._file.distinct(self.table_name("sample"), "track_id")
+        return bool(tracks) and bool((self._track_lanes[np.array([t for (t,) in tracks], np.int64)] < 0).any())
 
     def _device(self, cells: Cells) -> Ints:
         """The device that an event ran on: the agent, or for copies the GPU at either end."""
@@ -259,12 +280,8 @@ class RocpdData(TableData):
     @cached_property
     def _kernel_names(self) -> Lookup:
         rows = self._small("info_kernel_symbol", id=INTEGER, display_name=TEXT, kernel_name=TEXT)
-        names = [
-            display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
-            for id_, display, mangled in zip(
-                rows["id"].tolist(), rows["display_name"], rows["kernel_name"], strict=True
-            )
-        ]
+        columns = (rows[name].tolist() for name in ("id", "display_name", "kernel_name"))
+        names = [kernel_name(*row) for row in zip(*columns, strict=True)]
         return Lookup(rows["id"], self._names.numbers(names))
 
     @cached_property
@@ -315,19 +332,19 @@ class RocpdData(TableData):
         kept = self._kept_events
         if kept is None or not kept.has(columns):
             if self._n_event_rows <= MOST_KEPT:
-                cells = self._file.table(self._table("event"), dict.fromkeys(columns, INTEGER))
+                cells = self._file.table(self.table_name("event"), dict.fromkeys(columns, INTEGER))
                 kept = self._kept_events = EventRows(cells)
             else:
                 known = ids[ids != MISSING]
                 span = (int(known.min()), int(known.max())) if len(known) else (0, -1)
-                rows = list(self._file.chunks(self._table("event"), dict.fromkeys(columns, INTEGER), between=span))
+                rows = list(self._file.chunks(self.table_name("event"), dict.fromkeys(columns, INTEGER), between=span))
                 nothing = [np.empty(0, np.int64)]
                 kept = EventRows({n: np.concatenate([part[n] for part in rows] or nothing) for n in columns})
         return kept.of(ids, columns[1:])
 
     @cached_property
     def _n_event_rows(self) -> int:
-        return self._file.count(self._table("event"))
+        return self._file.count(self.table_name("event"))
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "kernel_id" in cells:
@@ -348,11 +365,11 @@ class RocpdData(TableData):
         if not len(ids):
             return names
         columns, between = {"id": INTEGER, "extdata": TEXT}, (int(ids.min()), int(ids.max()))
-        for part in self._file.chunks(self._table("event"), columns, between, unlike=("extdata", "{}")):
+        for part in self._file.chunks(self.table_name("event"), columns, between, unlike=("extdata", "{}")):
             texts = set(part["extdata"].tolist())
             broken = {text for text in texts if not is_json(text)}
             n_broken = sum(text in broken for text in part["extdata"]) if broken else 0
-            self.count_of_chunk(Severity.NOTE, f"{self._table('event')}.extdata: {{}} texts are no JSON", n_broken)
+            self.count_of_chunk(Severity.NOTE, f"{self.table_name('event')}.extdata: {{}} texts are no JSON", n_broken)
             message = {text: json_strings(text).get("message") for text in texts}
             messages = self._names.numbers([message[text] for text in part["extdata"].tolist()])
             found = Lookup(part["id"], messages)[ids]
@@ -379,7 +396,7 @@ class RocpdData(TableData):
                 unknown = (cells[column] != MISSING) & (self._agents[cells[column]] < 0)
                 self.leads_nowhere(f"{table.name}.{column}", int(unknown.sum()))
             pairs, where = distinct(device, stream)
-            return np.array([self._streams[int(d), int(s)] for d, s in pairs.T], np.int32)[where]
+            return np.array([self.streams[int(d), int(s)] for d, s in pairs.T], np.int32)[where]
         column, known = ("track_id", self._track_lanes) if "track_id" in cells else ("tid", self._threads)
         lane = known[cells[column]]
         self.leads_nowhere(f"{table.name}.{column}", int(((lane < 0) & (cells[column] != MISSING)).sum()))
@@ -400,7 +417,7 @@ class RocpdData(TableData):
         return table if table is not None and len(table.span) else None
 
     def _kernels(self) -> SideTable | None:
-        table = self.side_of(self._table("kernel_dispatch"), KERNEL_COLUMNS)
+        table = self.side_of(self.table_name("kernel_dispatch"), KERNEL_COLUMNS)
         if table is None:
             return None
         symbols = self._small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
@@ -410,11 +427,11 @@ class RocpdData(TableData):
 
     def _copies(self) -> SideTable | None:
         columns = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
-        return self._with_devices(self.side_of(self._table("memory_copy"), columns), "source", "destination")
+        return self._with_devices(self.side_of(self.table_name("memory_copy"), columns), "source", "destination")
 
     def _allocations(self) -> SideTable | None:
         columns = {"bytes": "size", "address": "address", "device": "agent_id", "level": "level", "queue": "queue_id"}
-        return self._with_devices(self.side_of(self._table("memory_allocate"), columns, texts=("level",)), "device")
+        return self._with_devices(self.side_of(self.table_name("memory_allocate"), columns, texts=("level",)), "device")
 
     def _with_devices(self, table: SideTable | None, *names: str) -> SideTable | None:
         """Columns that hold ids of agents, as numbers of devices."""
@@ -440,7 +457,7 @@ class RocpdData(TableData):
         """Counters of kernels, one row per value; those of samples are counters over time."""
         rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
         span = self._span_of_event[rows["event_id"]].astype(np.int64)
-        samples = self._table("sample")
+        samples = self.table_name("sample")
         end = self.first(samples) if samples in self.counts else self.count()
         known = (span >= 0) & (span < end)
         return SideTable(

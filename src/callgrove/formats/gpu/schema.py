@@ -61,14 +61,17 @@ class Schema:
 
     def __init__(self, rows: Sequence[Row], connect: Connect) -> None:
         self._declared: dict[str, Declared] = {}
-        self._found: dict[str, list[tuple[int, str]]] = {}
+        self._found: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
+        texts: dict[str, str] = {}
         for type_, name, _, root, sql in rows:
             if type_ != "table" or not isinstance(name, str) or name.lower().startswith("sqlite_"):
                 continue
             if isinstance(root, int) and root > 0:
-                self._found.setdefault(name, []).append((root, sql if isinstance(sql, str) else ""))
-        for name, [(_, sql), *_] in self._found.items():
-            self._declared[name] = _declared(name, sql, connect)
+                text = sql if isinstance(sql, str) else ""
+                self._found.setdefault(name, []).append((root, "collate" in text.lower()))
+                texts.setdefault(name, text)
+        for name, text in texts.items():
+            self._declared[name] = _declared(name, text, connect)
 
     @property
     def tables(self) -> dict[str, tuple[str, ...]]:
@@ -83,10 +86,10 @@ class Schema:
         """Where a table is stored; `Unusual` where this cannot be told."""
         found = self._found.get(table, [])
         stored = self._declared[table].stored if found else None
-        if stored is None or len(found) != 1 or not found[0][1]:
+        if stored is None or len(found) != 1:
             raise Unusual("a table whose records cannot be told")
-        root, sql = found[0]
-        return TableLayout(root, stored, "collate" in sql.lower())
+        root, has_collations = found[0]
+        return TableLayout(root, stored, has_collations)
 
 
 def _declared(name: str, sql: str, connect: Connect) -> Declared:
@@ -95,7 +98,7 @@ def _declared(name: str, sql: str, connect: Connect) -> Declared:
     with _knowing:
         found = _known.get(key)
     if found is None:
-        found = _asked(connect(), name)
+        found = _asked(connect(), name) if sql else Declared(_asked(connect(), name).names, None)
         if not any(name[-GUID_LENGTH:] in column for column in found.names) and sql:
             with _knowing:
                 if len(_known) >= MOST_KNOWN:

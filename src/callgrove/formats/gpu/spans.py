@@ -22,7 +22,7 @@ from callgrove.model.intervals import nesting
 from callgrove.model.texts import Names, Translation
 from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
-__all__ = ["HOST_KINDS", "DataSetSpans", "refuse_input_as"]
+__all__ = ["HOST_KINDS", "DataSetSpans", "kept_events", "refuse_input_as"]
 
 HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)  # what nests on a thread
 
@@ -75,7 +75,7 @@ class DataSetSpans:
             asked.add("lane")
         own = self._translations[number]
         for events in dataset.events(sorted(asked)):
-            kept = _kept(events, window, lane_profiles, profiles)
+            kept = kept_events(events, window, lane_profiles, profiles)
             if kept.any():
                 yield self._translated(number, columns, events, kept, own)
 
@@ -125,7 +125,7 @@ def refuse_input_as(target: Path, experiment: Experiment) -> None:
         raise UsageError(f"{target}: is one of the inputs, which are never modified; name another OUT")
 
 
-def _kept(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Bools:
+def kept_events(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Bools:
     kept = np.ones(len(events["span"]), np.bool_)
     if window is not None:
         start, end = events["start_ns"], events["end_ns"]

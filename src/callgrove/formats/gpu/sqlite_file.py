@@ -28,6 +28,7 @@ from callgrove.formats.gpu.pages_few import few_rows, n_few, schema_rows
 from callgrove.formats.gpu.pages_tables import PageTables
 from callgrove.formats.gpu.schema import Schema, quoted
 from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, header_problem, is_unfinished
+from callgrove.model.arrays import Array
 from callgrove.model.grouping import distinct
 
 __all__ = ["MISSING", "Cells", "SqliteFile", "Type"]
@@ -65,10 +66,18 @@ class SqliteFile:
     _readers: int = 0
     _pages: PageTables | None = field(default=None, repr=False)
     _version: Version = (0, 0, 0)  # of what `_pages` was made from
+    _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
 
     @classmethod
     def open(cls, path: Path) -> SqliteFile:
         """Check the header, and that the schema can be read."""
+        opened = cls.unread(path)
+        opened.require_tables()
+        return opened
+
+    @classmethod
+    def unread(cls, path: Path) -> SqliteFile:
+        """Check the header alone."""
         try:
             if path.exists() and not path.is_file():
                 raise InputError(f"{path}: is no regular file, so no database")
@@ -79,10 +88,11 @@ class SqliteFile:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if problem := header_problem(path, head, size):
             raise problem
-        opened = cls(path, is_unfinished(path))
-        if not opened.tables:
-            raise NotRecognised(f"{path}: a SQLite database without any table")
-        return opened
+        return cls(path, is_unfinished(path))
+
+    def require_tables(self) -> None:
+        if not self.tables:
+            raise NotRecognised(f"{self.path}: a SQLite database without any table")
 
     @cached_property
     def cells(self) -> CellReader:
@@ -141,14 +151,14 @@ class SqliteFile:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._pages = None
+        self._connection = self._pages = self._given = None
         if _latest.file is self:
             _latest.file = None
 
     def __getstate__(self) -> dict[str, object]:
         """A worker opens the file itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "schema"}
-        return {**state, "_connection": None, "_readers": 0, "_pages": None}
+        return {**state, "_connection": None, "_readers": 0, "_pages": None, "_given": None}
 
     def errors(self, section: str) -> _Errors:
         return _Errors(self.path, section)
@@ -160,13 +170,20 @@ class SqliteFile:
             raise Unusual("somebody may be writing")
         if self._pages is None:
             self._version = _version(self.path)
-            try:
-                small = self._version[0] <= SMALL_FILE
-                data = FileBytes.over(self.path, self.path.read_bytes()) if small else FileBytes(self.path)
-            except (OSError, CallgroveError) as error:
-                raise Unusual(str(error)) from error
-            self._pages = PageTables(Pages(data))
+            self._pages = PageTables(Pages(self._bytes()))
         return self._pages
+
+    def _bytes(self) -> Array:
+        """Those of a small file in memory: it may be changed meanwhile."""
+        if self._given is not None:
+            return self._given
+        try:
+            if self._version[0] <= SMALL_FILE:
+                return np.fromfile(self.path, np.uint8)
+            mapped = FileBytes(self.path)
+            return mapped.array(np.uint8, mapped.size, 0, "SQLite pages")
+        except (OSError, CallgroveError) as error:
+            raise Unusual(str(error)) from error
 
     # -- the schema ----------------------------------------------------------------------------------------------------
 
@@ -177,6 +194,14 @@ class SqliteFile:
                 return Schema(schema_rows(self._tables.pages), lambda: self.connection)
             except Unusual:
                 return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection)
+
+    def is_as_read(self) -> bool:
+        """Is the file still the one whose schema was read?"""
+        return not self.live and ("schema" not in self.__dict__ or self._version == _version(self.path))
+
+    def give(self, data: Array) -> None:
+        """The bytes of the file, which somebody has read; for as long as it is not closed."""
+        self._given = data
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
