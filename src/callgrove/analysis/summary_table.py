@@ -44,12 +44,20 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
     names = (*FIRST_COLUMNS[:2], *divided, *places, *FIRST_COLUMNS[2:], *LAST_COLUMNS)
     rows = [row for row in _rows(summary) if row["section"] in sections]
     order = {section: k for k, section in enumerate(SECTIONS)}
-    rows.sort(key=lambda row: (order[row["section"]], row["section"] != "busy" and -(row.get("total_ns") or 0)))
+    rows.sort(key=lambda row: (order[row["section"]], *_rank(row, divided)))
     shown = list(_limited(rows, limit))
     always = ("section", "name", "count", "total_ns", "percent", *divided)
     used = [name for name in names if name in always or any(row.get(name) is not None for row in shown)]
     made = Table.from_rows(used, [[row.get(name) for name in used] for row in shown])
     return replace(made, left=len(rows) - len(shown))
+
+
+def _rank(row: Row, divided: Sequence[str]) -> tuple[Any, ...]:
+    """Most time first, then by name: the order does not tell in which parts the spans were summed up."""
+    if row["section"] == "busy":  # by rank and agent, as they come
+        return ()
+    values = [row.get(name) for name in divided]
+    return (-(row.get("total_ns") or 0), row["name"], [(value is None, value) for value in values])
 
 
 def _limited(rows: Sequence[Row], limit: int | None) -> Iterator[Row]:
