@@ -42,20 +42,23 @@ class JoinedPages(Pages):
     def joined(self, layouts: Sequence[TableLayout | None]) -> JoinedTable:
         """A table of every file; None where it has none."""
         known = [layout for layout in layouts if layout is not None]
-        if any(layout.columns is not known[0].columns for layout in known):
+        first = known[0].columns if known else {}
+        if any(layout.columns is not first and layout.columns != first for layout in known):
             raise Unusual("tables with different columns")
         owner = np.array([k for k, layout in enumerate(layouts) if layout is not None], np.int64)
         roots = np.array([layout.root for layout in known], np.int64)
         pages, owner = self._forest(roots, owner)
         begin, _, n_cells = self.header(pages)
         rows = self.rows(pages, begin, n_cells)
+        n = np.bincount(owner, n_cells, len(layouts)).astype(np.int64)
         owner = np.repeat(owner, n_cells)
-        if ((rows.rowid[1:] <= rows.rowid[:-1]) & (owner[1:] == owner[:-1])).any():
+        falls = np.flatnonzero(rows.rowid[1:] <= rows.rowid[:-1])  # as they do from one file to the next
+        if (owner[falls] == owner[falls + 1]).any():
             raise Unusual("row ids that do not rise")
         records = Records(self.bytes, rows, 0) if len(rows) else None
         if records is not None and not (records.knows_all and records.is_whole):
             raise Unusual("records that do not stand in their pages")
-        return JoinedTable(known[0] if known else None, records, owner, np.bincount(owner, minlength=len(layouts)))
+        return JoinedTable(known[0] if known else None, records, owner, n)
 
     def _forest(self, roots: Ints, owner: Ints) -> tuple[Ints, Ints]:
         """The leaf pages below root pages, file by file, and whose they are."""
@@ -111,13 +114,6 @@ class JoinedTable:
     def within(self) -> Ints:
         """The number of every row in its file."""
         return np.arange(len(self.owner)) - np.repeat(self.firsts, self.n)
-
-    def has(self, name: str) -> bool:
-        return self.layout is not None and name in self.layout.columns
-
-    def is_rowid(self, name: str) -> bool:
-        """Is a column another name of the row id, so that all of its values in a file differ?"""
-        return self.layout is not None and self.has(name) and self.layout.columns[name].place == ABSENT
 
     def integers(self, name: str, missing: int) -> Ints:
         """A column of integers; `missing` where there is none."""

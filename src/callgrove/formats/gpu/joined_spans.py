@@ -57,12 +57,12 @@ class JoinedSpans(DataSetSpans):
         out = []
         for chunk in events:
             kept = kept_events(chunk, window, lanes, profiles)
-            made: dict[str, Array] = {"span": chunk["span"][kept]}
+            made: dict[str, Array] = {"span": kept["span"]}
             for name in columns:
                 if name == "context":
                     made[name] = np.full(len(made["span"]), ABSENT, np.int32)
                 else:
-                    made[name] = lanes[chunk["lane"][kept]] if name == "profile" else chunk[name][kept]
+                    made[name] = lanes.take(kept["lane"]) if name == "profile" else kept[name]
             out.append(made)
         return [chunk for chunk in out if len(chunk["span"])]
 

@@ -9,6 +9,7 @@ bytes alone. All rows of a batch with this header take their places from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,7 +29,9 @@ WIDEST = 32  # words of a record that are copied to be read at equal places
 MANY_SHAPES = 512  # which are walked through together instead of being parsed one by one
 ALL = 1 << 16  # columns; no table has as many
 KNOWN_HEADERS = 1 << 13
-N_BUCKETS = 1 << 14
+N_SHOWN = 16  # rows that are looked at to find a common one
+MOST_COMMON = 6  # shapes that are looked for one after the other
+BUCKET_BITS, TURNS = 13, 3  # of a hash; more bits are looked at where headers meet in one bucket
 MIXERS = np.random.default_rng(7).integers(0, 2**63, LONGEST_HEADER // 8, np.uint64) | np.uint64(1)
 # By the size of a header: 1-bits over its bytes, as numbers of 8 bytes in the machine's order.
 MASKS = np.where(np.arange(LONGEST_HEADER) < np.arange(LONGEST_HEADER + 1)[:, None], np.uint8(255), np.uint8(0)).view(
@@ -195,6 +198,12 @@ class Records:
         """Those that occur, some of them several times."""
         return self._column(column)[0]
 
+    def _halves(self, place: Ints) -> Ints:
+        """The 2 bytes at these places (by shape) of every record, as a signed number."""
+        at = self.rows.start + self._by_row(place)
+        found: Ints = (self._data.bytes(at).view(np.int8).astype(np.int64) << 8) | self._data.bytes(at + 1)
+        return found
+
     def _words(self, place: Ints) -> Ints:
         """The 8 bytes at these places (by shape) of every record."""
         if len(self._models) > 1:
@@ -217,8 +226,10 @@ class Records:
         if constant.all():
             values = np.broadcast_to(self._by_row(self._constants(serial, missing)), len(self.rows))
         else:
-            unused = (8 * (8 - size)) % 64
-            values = self._words(np.where(constant, 0, place))  # a constant may stand past the end of the file
+            n_bytes = 2 if int(size[~constant].max()) <= 2 else 8
+            unused = np.where(constant, 0, 8 * (n_bytes - size))
+            at = np.where(constant, 0, place)  # a constant may stand past the end of the file
+            values = self._words(at) if n_bytes == 8 else self._halves(at)
             if unused.any():
                 values = values >> (unused[0] if (unused == unused[0]).all() else unused.take(self._group))
             if constant.any():
@@ -305,20 +316,69 @@ def _shapes(data: Bytes, rows: RowBatch) -> tuple[Ints, Ints]:
     n_words = -(-longest // 8)
     masks = MASKS[longest] if (size == longest).all() else MASKS[size]
     headers = [words[:, k] & masks[..., k] for k in range(n_words)]
-    if all((word == word[0]).all() for word in headers):
-        return np.zeros(1, np.int64), np.zeros(n, np.int64)
+    models, group, rest = _common(headers, n)
+    if not len(rest):
+        return models, group
+    others, number = _hashed([word[rest] for word in headers])
+    group[rest] = number + len(models)
+    return np.append(models, rest[others]), group
+
+
+def _common(headers: Sequence[Array], n: int) -> tuple[Ints, Ints, Ints]:
+    """Headers that most rows have, as some rows show: one row of each, which of these every row is like, and the rows
+    that have another one."""
+    group = np.zeros(n, np.int64)
+    models: list[int] = []
+    rest = np.arange(n)
+    while len(rest) and len(models) < MOST_COMMON:
+        row = _typical(headers, rest)
+        if row is None:
+            break
+        columns = headers if len(rest) == n else [word.take(rest) for word in headers]
+        same = columns[0] == headers[0][row]
+        for word, header in zip(columns[1:], headers[1:], strict=True):
+            same &= word == header[row]
+        others = rest.compress(~same)
+        if 2 * len(others) > len(rest):
+            break
+        if models:
+            group[rest.compress(same)] = len(models)
+        models.append(row)
+        rest = others
+    return np.array(models, np.int64), group, rest
+
+
+def _typical(headers: Sequence[Array], rows: Ints) -> int | None:
+    """A row whose header most of these rows seem to have."""
+    some = rows[:: max(1, len(rows) // N_SHOWN)]
+    shown = list(zip(*(word.take(some).tolist() for word in headers), strict=True))
+    typical = max(set(shown), key=shown.count)
+    return int(some[shown.index(typical)]) if 2 * shown.count(typical) >= len(shown) else None
+
+
+def _hashed(headers: Sequence[Array], turn: int = 0) -> tuple[Ints, Ints]:
+    """Rows whose headers differ, and for every row which of these it is like. A header may still be there twice."""
+    n = len(headers[0])
     mixed = np.zeros(n, np.uint64)
     for word, mixer in zip(headers, MIXERS, strict=False):
         mixed = (mixed ^ word) * mixer
-    bucket = (mixed >> np.uint64(64 - 14)).astype(np.int64)
+    bucket = ((mixed >> np.uint64(64 - BUCKET_BITS * (turn + 1))) & np.uint64((1 << BUCKET_BITS) - 1)).view(np.int64)
     every = np.arange(n)
-    latest = np.empty(N_BUCKETS, np.int64)
+    latest = np.empty(1 << BUCKET_BITS, np.int64)
     latest[bucket] = every
     like = latest.take(bucket)
     differs = np.zeros(n, np.bool_)
     for word in headers:
         differs |= word != word.take(like)
-    like[differs] = every[differs]  # two headers in one bucket
+    others = np.flatnonzero(differs)  # another header has the same bucket
     is_model = like == every
-    number = np.cumsum(is_model) - 1
-    return np.flatnonzero(is_model), number.take(like)
+    number = (np.cumsum(is_model) - 1).take(like)
+    models = np.flatnonzero(is_model)
+    if not len(others):
+        return models, number
+    if turn + 1 < TURNS:
+        found, own = _hashed([word[others] for word in headers], turn + 1)
+    else:
+        found = own = np.arange(len(others))
+    number[others] = own + len(models)
+    return np.append(models, others[found]), number

@@ -64,6 +64,7 @@ class ByOwner:
         self._table = np.full(self._width * len(ids), ABSENT, np.int64)
         values = np.arange(len(every)) if numbers is None else np.concatenate([*numbers, np.empty(0, np.int64)])
         self._table[(owner * self._width + place)[::-1]] = values[::-1]
+        self.is_unique = int((self._table >= 0).sum()) == len(every)
 
     def places(self, owner: Ints, ids: Ints) -> Ints:
         """Where in the table an id stands."""
@@ -176,25 +177,20 @@ class RocpdTogether:
         return ByOwner(ids, lanes), width
 
     def _symbols(self, owner: Ints, ids: Ints) -> Ints:
-        table = self._keyed("info_kernel_symbol")
+        table = self._table("info_kernel_symbol")
         every = np.arange(len(table))
         columns = [table.integers("id", MISSING).tolist()]
         texts = [table.objects(name, every) for name in ("display_name", "kernel_name")]
         if not all(cell is None or isinstance(cell, str) for column in texts for cell in column):
             raise Unusual("names that are no text")
         names = self._names.numbers([kernel_name(*row) for row in zip(*columns, *texts, strict=True)])
-        return ByOwner(_by_owner(table, table.integers("id", MISSING)), _by_owner(table, names)).found(owner, ids)
-
-    def _keyed(self, base: str) -> JoinedTable:
-        table = self._table(base)
-        if len(table) and not table.is_rowid("id"):
-            raise Unusual("ids that may repeat")
-        return table
+        known = _unique(ByOwner(_by_owner(table, table.integers("id", MISSING)), _by_owner(table, names)))
+        return known.found(owner, ids)
 
     @cached_property
     def _string_rows(self) -> ByOwner:
-        table = self._keyed("string")
-        return ByOwner(_by_owner(table, table.integers("id", MISSING)))
+        table = self._table("string")
+        return _unique(ByOwner(_by_owner(table, table.integers("id", MISSING))))
 
     def _named(self, owner: Ints, ids: Ints) -> Ints:
         """The names of strings; only those that are used are read."""
@@ -257,16 +253,18 @@ class RocpdTogether:
 
     def _event_places(self, table: JoinedTable) -> Ints:
         """The row of the event table that each event refers to: ids count these rows."""
-        n, first = self._table("event").n, self._first_events
-        place = table.integers("event_id", MISSING) - first.take(table.owner)
-        if len(place) and (int(place.min()) < 0 or (place >= n.take(table.owner)).any()):
-            raise Unusual("events without a row in the event table")
-        return place + self._table("event").firsts.take(table.owner)
+        events, first = self._table("event"), self._first_events
+        ids, some = table.integers("event_id", MISSING), table.n > 0
+        if some.any():
+            low, high = (ends.reduceat(ids, table.firsts[some]) for ends in (np.minimum, np.maximum))
+            if (low < first[some]).any() or (high >= (first + events.n)[some]).any():
+                raise Unusual("events without a row in the event table")
+        return ids + np.repeat(events.firsts - first, table.n)
 
     @cached_property
     def _first_events(self) -> Ints:
         """The id of the first row of the event table, for every data set."""
-        events = self._keyed("event")
+        events = self._table("event")
         ids, some = events.integers("id", MISSING), events.n > 0
         first = np.zeros(len(events.n), np.int64)
         first[some] = ids[events.firsts[some]]
@@ -361,6 +359,12 @@ def used_places(joined: JoinedFiles) -> list[UsedPlaces]:
         UsedPlaces([rows[k] for rows in on_device], np.unique(np.concatenate([rows[k][0] for rows in threads])))
         for k in range(n)
     ]
+
+
+def _unique(known: ByOwner) -> ByOwner:
+    if not known.is_unique:
+        raise Unusual("ids that are there twice")
+    return known
 
 
 def _by_owner(table: JoinedTable, column: Array) -> list[Array]:
