@@ -21,8 +21,8 @@ from callgrove.model.arrays import Floats, Ints
 
 __all__ = ["Durations", "Statistics"]
 
-SHORT = 1 << 16  # nanoseconds that are counted in cells instead of sorted
-MOST_BINNED = 64  # groups, whose cells take 256 KiB each
+SHORT = 1 << 15  # nanoseconds that are counted in cells instead of sorted
+MOST_BINNED = 64  # groups, whose cells take 128 KiB each
 MANY = 1 << 15  # rows for which such a table is made
 Counted = tuple[Ints, Ints, Ints]  # group, duration, how often
 COMPACT_ROWS = 1 << 17  # rows that wait before equal ones are put together

@@ -68,7 +68,7 @@ class Directory:
     """From keys to the numbers that stand with them; -1 for keys that are not there. Of equal keys the first counts."""
 
     def __init__(self, keys: Ints, numbers: Array) -> None:
-        self._low = int(keys.min(initial=0)) if len(keys) else 0
+        self._low = int(keys.min()) if len(keys) else 0
         size = int(keys.max()) - self._low + 1 if len(keys) else 0
         self._table: Ints | None = None
         self._n = len(keys)

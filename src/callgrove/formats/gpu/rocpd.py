@@ -25,6 +25,8 @@ from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Pro
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_schema import COLUMNS
+from callgrove.formats.gpu.rocpd_sides import counter_rows, side_table
+from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY, ON_DEVICE, ON_THREADS, PLACE_COLUMNS, tables_of
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
@@ -38,33 +40,8 @@ __all__ = ["RocpdData", "UsedPlaces", "datasets", "suffixes"]
 METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
 LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
-INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
+INTEGER, TEXT = Type.INTEGER, Type.TEXT
 MOST_KEPT = 1 << 22  # rows of the event table
-KIND_OF_CATEGORY = {  # by the word before the first underscore
-    "HIP": SpanKind.API,
-    "HSA": SpanKind.API,
-    "RCCL": SpanKind.API,
-    "ROCDECODE": SpanKind.API,
-    "ROCJPEG": SpanKind.API,
-    "OMPT": SpanKind.API,
-    "MARKER": SpanKind.MARKER,
-}
-ON_DEVICE = ("kernel_dispatch", "memory_copy")
-ON_THREADS = ("region", "memory_allocate")
-PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
-
-
-KERNEL_COLUMNS = {
-    **{f"grid_{axis}": f"grid_size_{axis}" for axis in "xyz"},
-    **{f"workgroup_{axis}": f"workgroup_size_{axis}" for axis in "xyz"},
-    "lds": "group_segment_size",
-    "scratch": "private_segment_size",
-    "dispatch": "dispatch_id",
-    "kernel": "kernel_id",
-    "queue": "queue_id",
-    "thread": "tid",
-}
-REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
 
 
 def suffixes(file: SqliteFile) -> list[str]:
@@ -96,29 +73,6 @@ def datasets(file: SqliteFile, used: UsedPlaces | None = None) -> list[RocpdData
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
     return out
-
-
-Needs = dict[str, Sequence[str]]
-
-
-def tables_of(suffix: str) -> tuple[EventTable, ...]:
-    """The event tables of one set, with what their columns are made of."""
-    event: Needs = dict.fromkeys(("category", "correlation", "parent_correlation"), ("event_id",))
-    times: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
-    instant: Needs = {"start_ns": ("timestamp",), "end_ns": ("timestamp",)}
-    host: Needs = {"kind": ("event_id",), "label": ("name_id", "event_id")}
-    region: Needs = {**times, **host, "name": ("name_id",), "lane": ("tid",)}
-    kernel: Needs = {**times, "name": ("kernel_id",), "label": ("kernel_id",), "lane": PLACE_COLUMNS}
-    copy: Needs = {**times, "name": ("name_id",), "label": ("name_id",), "lane": PLACE_COLUMNS}
-    alloc: Needs = {**times, "name": ("type",), "label": ("type",), "lane": ("tid",)}
-    sample: Needs = {**instant, **host, "name": ("event_id",), "label": ("event_id",), "lane": ("track_id",)}
-    return (
-        EventTable(f"rocpd_region{suffix}", SpanKind.REGION, event | region),
-        EventTable(f"rocpd_kernel_dispatch{suffix}", SpanKind.KERNEL, event | kernel),
-        EventTable(f"rocpd_memory_copy{suffix}", SpanKind.COPY, event | copy),
-        EventTable(f"rocpd_memory_allocate{suffix}", SpanKind.ALLOC, event | alloc, frozenset({"type"})),
-        EventTable(f"rocpd_sample{suffix}", SpanKind.MARKER, event | sample),
-    )
 
 
 def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
@@ -156,7 +110,7 @@ class RocpdData(TableData):
         self.suffix = suffix
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
-            tags = self._small("metadata", tag=TEXT, value=TEXT)
+            tags = self.small("metadata", tag=TEXT, value=TEXT)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
@@ -182,7 +136,7 @@ class RocpdData(TableData):
     def table_name(self, base: str) -> str:
         return f"rocpd_{base}{self.suffix}"
 
-    def _small(self, base: str, **columns: Type) -> Cells:
+    def small(self, base: str, **columns: Type) -> Cells:
         cells = self._file.table(self.table_name(base), columns)
         if "id" in columns and base not in self._checked:
             self._checked.add(base)
@@ -190,8 +144,8 @@ class RocpdData(TableData):
         return cells
 
     def _read_processes(self) -> tuple[Process, ...]:
-        nodes = self._small("info_node", id=INTEGER, machine_id=TEXT, hostname=TEXT)
-        row = self._small(
+        nodes = self.small("info_node", id=INTEGER, machine_id=TEXT, hostname=TEXT)
+        row = self.small(
             "info_process", pid=INTEGER, nid=INTEGER, init=INTEGER, fini=INTEGER, command=TEXT, environment=TEXT
         )
         uid = str(self.metadata.get("guid") or self.suffix)
@@ -214,7 +168,7 @@ class RocpdData(TableData):
 
     def _read_devices(self) -> tuple[tuple[Device, ...], Lookup]:
         """Agents as devices, and the device of an agent's id."""
-        agents = self._small("info_agent", id=INTEGER, type=TEXT, type_index=INTEGER, name=TEXT, product_name=TEXT)
+        agents = self.small("info_agent", id=INTEGER, type=TEXT, type_index=INTEGER, name=TEXT, product_name=TEXT)
         seen: dict[str, int] = {}
         devices: list[Device] = []
         for k in range(len(agents["id"])):
@@ -232,7 +186,7 @@ class RocpdData(TableData):
         A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
         unknown, comes from.
         """
-        threads = self._small("info_thread", id=INTEGER, tid=INTEGER, name=TEXT)
+        threads = self.small("info_thread", id=INTEGER, tid=INTEGER, name=TEXT)
         lanes = LaneList()
         own = [
             lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
@@ -241,7 +195,7 @@ class RocpdData(TableData):
         self.thread_ids: Ints = threads["id"]
         self.thread_lanes: Ints = np.array(own, np.int64)
         self._threads = Lookup(self.thread_ids, self.thread_lanes)
-        streams = self._small("info_stream", id=INTEGER, name=TEXT)
+        streams = self.small("info_stream", id=INTEGER, name=TEXT)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
         self.streams: dict[tuple[int, int], int] = {}  # (device, stream) -> lane
         for device, stream in sorted(self._streams_used(used)):
@@ -279,14 +233,14 @@ class RocpdData(TableData):
 
     @cached_property
     def _kernel_names(self) -> Lookup:
-        rows = self._small("info_kernel_symbol", id=INTEGER, display_name=TEXT, kernel_name=TEXT)
+        rows = self.small("info_kernel_symbol", id=INTEGER, display_name=TEXT, kernel_name=TEXT)
         columns = (rows[name].tolist() for name in ("id", "display_name", "kernel_name"))
         names = [kernel_name(*row) for row in zip(*columns, strict=True)]
         return Lookup(rows["id"], self._names.numbers(names))
 
     @cached_property
     def _string_names(self) -> Lookup:
-        rows = self._small("string", id=INTEGER, string=TEXT)
+        rows = self.small("string", id=INTEGER, string=TEXT)
         return Lookup(rows["id"], self._names.numbers(rows["string"].tolist()))
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -404,84 +358,29 @@ class RocpdData(TableData):
 
     @cached_property
     def _track_lanes(self) -> Lookup:
-        rows = self._small("track", id=INTEGER, tid=INTEGER)
+        rows = self.small("track", id=INTEGER, tid=INTEGER)
         return Lookup(rows["id"], self._threads[rows["tid"]])
 
     def side(self, name: str) -> SideTable | None:
-        read = {"kernel": self._kernels, "copy": self._copies, "alloc": self._allocations}
-        read |= {"argument": self._arguments, "counter": self._counter_values}
-        if name not in read:
-            return None
         with self._file.reading():
-            table = read[name]()
+            table = side_table(self, name)
         return table if table is not None and len(table.span) else None
 
-    def _kernels(self) -> SideTable | None:
-        table = self.side_of(self.table_name("kernel_dispatch"), KERNEL_COLUMNS)
-        if table is None:
-            return None
-        symbols = self._small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
-        place = Lookup(symbols["id"], np.arange(len(symbols["id"])))[np.asarray(table.columns["kernel"])]
-        registers = {new: np.append(or_absent(symbols[old]), ABSENT)[place] for new, old in REGISTERS.items()}
-        return SideTable(table.span, {**table.columns, **registers})
+    def counters(self) -> CounterRows | None:
+        with self._file.reading():
+            return counter_rows(self)
 
-    def _copies(self) -> SideTable | None:
-        columns = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
-        return self._with_devices(self.side_of(self.table_name("memory_copy"), columns), "source", "destination")
+    def devices_of(self, ids: Ints) -> Ids:
+        """Numbers of devices by ids of agents."""
+        return self._agents[ids]
 
-    def _allocations(self) -> SideTable | None:
-        columns = {"bytes": "size", "address": "address", "device": "agent_id", "level": "level", "queue": "queue_id"}
-        return self._with_devices(self.side_of(self.table_name("memory_allocate"), columns, texts=("level",)), "device")
-
-    def _with_devices(self, table: SideTable | None, *names: str) -> SideTable | None:
-        """Columns that hold ids of agents, as numbers of devices."""
-        if table is None:
-            return None
-        devices = {name: self._agents[np.asarray(table.columns[name])] for name in names}
-        return SideTable(table.span, {**table.columns, **devices})
+    def lanes_of_tracks(self, ids: Ints) -> Ids:
+        lane = self._track_lanes[ids]
+        return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
 
     @cached_property
-    def _span_of_event(self) -> Lookup:
+    def span_of_event(self) -> Lookup:
         """The number of the span that refers to each row of the event table."""
         ids = [self._file.table(name, {"rowid": INTEGER, "event_id": INTEGER})["event_id"] for name in self.counts]
         every = np.concatenate([*ids, np.empty(0, np.int64)])
         return Lookup(every, np.arange(len(every)))
-
-    def _arguments(self) -> SideTable:
-        rows = self._small("arg", event_id=INTEGER, position=INTEGER, type=TEXT, name=TEXT, value=TEXT)
-        span = self._span_of_event[rows["event_id"]].astype(np.int64)
-        known = span >= 0
-        return SideTable(span[known], {name: cells[known] for name, cells in rows.items() if name != "event_id"})
-
-    def _counter_values(self) -> SideTable:
-        """Counters of kernels, one row per value; those of samples are counters over time."""
-        rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
-        span = self._span_of_event[rows["event_id"]].astype(np.int64)
-        samples = self.table_name("sample")
-        end = self.first(samples) if samples in self.counts else self.count()
-        known = (span >= 0) & (span < end)
-        return SideTable(
-            span[known], {"name": self._counter_names(rows["pmc_id"][known]), "value": rows["value"][known]}
-        )
-
-    def _counter_names(self, ids: Ints) -> Array:
-        rows = self._small("info_pmc", id=INTEGER, name=TEXT)
-        place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
-        return np.append(rows["name"], "unknown counter")[place]
-
-    def counters(self) -> CounterRows | None:
-        with self._file.reading():
-            rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
-            samples = self._small("sample", track_id=INTEGER, timestamp=INTEGER, event_id=INTEGER)
-            if not len(rows["value"]) or not len(samples["event_id"]):
-                return None
-            place = Lookup(samples["event_id"], np.arange(len(samples["event_id"])))[rows["event_id"]]
-            known = place >= 0
-            if not known.any():
-                return None
-            at = place[known]
-            lane = self._track_lanes[samples["track_id"][at]]
-            texts, number = np.unique(self._counter_names(rows["pmc_id"][known]).astype(str), return_inverse=True)
-        lane = np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
-        values = rows["value"][known]
-        return CounterRows(lane, number.astype(np.int32), samples["timestamp"][at], values, tuple(texts.tolist()))

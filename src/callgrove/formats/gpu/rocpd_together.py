@@ -21,16 +21,8 @@ from callgrove.formats.gpu.joined_files import JoinedFiles
 from callgrove.formats.gpu.joined_pages import JoinedTable
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.pages import Unusual
-from callgrove.formats.gpu.rocpd import (
-    KIND_OF_CATEGORY,
-    ON_DEVICE,
-    ON_THREADS,
-    PLACE_COLUMNS,
-    RocpdData,
-    UsedPlaces,
-    kernel_name,
-    suffixes,
-)
+from callgrove.formats.gpu.rocpd import RocpdData, UsedPlaces, kernel_name, suffixes
+from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY, ON_DEVICE, ON_THREADS, PLACE_COLUMNS
 from callgrove.formats.gpu.tables import or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.grouping import distinct
