@@ -14,6 +14,7 @@ time, and equal ones put together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +26,7 @@ SHORT = 1 << 15  # nanoseconds that are counted in cells instead of sorted
 MOST_BINNED = 64  # groups, whose cells take 128 KiB each
 MANY = 1 << 15  # rows for which such a table is made
 Counted = tuple[Ints, Ints, Ints]  # group, duration, how often
-COMPACT_ROWS = 1 << 17  # rows that wait before equal ones are put together
+COMPACT_ROWS = 1 << 16  # rows that wait before equal ones are put together
 
 
 @dataclass(frozen=True)
@@ -103,24 +104,40 @@ class Durations:
         return [(used // SHORT, used % SHORT, times), *self._waiting]
 
     def statistics(self) -> Statistics:
+        """Group by group where durations are in cells: all of them at once would take much memory."""
         if self._n_waiting > min(MANY, COMPACT_ROWS):
             self._compact()
-        group, duration, times = _together(self._counted())
-        first = np.flatnonzero(np.append(True, np.diff(group) != 0)[: len(group)])
-        if not len(first):
-            none, nothing = np.empty(0, np.int64), np.empty(0)
-            return Statistics(none, none, none, nothing, nothing, none, none, nothing, none)
-        last = np.append(first[1:], len(group)) - 1
-        count, total = np.add.reduceat(times, first), np.add.reduceat(times * duration, first)
-        mean = total / count
-        away = duration - np.repeat(mean, last - first + 1)
-        squares = np.add.reduceat(times * away * away, first)
-        std = np.where(count > 1, np.sqrt(squares / np.maximum(count - 1, 1)), np.nan)
-        lower, upper, p95 = (
-            _ranked(duration, times, count, rank) for rank in ((count + 1) // 2, count // 2 + 1, -(-count * 19 // 20))
-        )
-        median = lower + (upper - lower) / 2
-        return Statistics(group[first], count, total, mean, median, duration[first], duration[last], std, p95)
+        group, duration, times = _together(self._waiting)
+        bounds = np.searchsorted(group, np.arange(len(self._bins) + 1)).tolist()
+        parts = []
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            short = np.flatnonzero(self._bins[number])
+            binned = np.full(len(short), number), short, self._bins[number][short].astype(np.int64)
+            parts.append(
+                _statistics(*_together([binned, (group[first:last], duration[first:last], times[first:last])]))
+            )
+        parts.append(_statistics(group[bounds[-1] :], duration[bounds[-1] :], times[bounds[-1] :]))
+        columns = ([getattr(part, name) for part in parts] for name in Statistics.__dataclass_fields__)
+        return Statistics(*map(np.concatenate, columns))
+
+
+def _statistics(group: Ints, duration: Ints, times: Ints) -> Statistics:
+    """Of rows that are in order, none there twice."""
+    first = np.flatnonzero(np.append(True, np.diff(group) != 0)[: len(group)])
+    if not len(first):
+        none, nothing = np.empty(0, np.int64), np.empty(0)
+        return Statistics(none, none, none, nothing, nothing, none, none, nothing, none)
+    last = np.append(first[1:], len(group)) - 1
+    count, total = np.add.reduceat(times, first), np.add.reduceat(times * duration, first)
+    mean = total / count
+    away = duration - np.repeat(mean, last - first + 1)
+    squares = np.add.reduceat(times * away * away, first)
+    std = np.where(count > 1, np.sqrt(squares / np.maximum(count - 1, 1)), np.nan)
+    lower, upper, p95 = (
+        _ranked(duration, times, count, rank) for rank in ((count + 1) // 2, count // 2 + 1, -(-count * 19 // 20))
+    )
+    median = lower + (upper - lower) / 2
+    return Statistics(group[first], count, total, mean, median, duration[first], duration[last], std, p95)
 
 
 def _together(parts: list[Counted]) -> Counted:
