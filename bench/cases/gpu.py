@@ -13,6 +13,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -56,13 +57,17 @@ def run(conditions: Conditions) -> Iterator[Finding]:
     ratio = best["plainest"] / best["ours"]
     yield Finding("gpu", "SQL per table without categories / summary", ratio, note=note)
     yield Finding("gpu", "summary / reading the bytes", best["ours"] / best["bytes"], note=note)
-    yield Finding("gpu", "fetchall / columns from pages", best["fetchall"] / best["pages"], note=note)
+    yield Finding("gpu", "fetchall / columns from pages", best["fetchall"] / best["pages"], at_least=5, note=note)
     yield Finding("gpu", "columns from pages / reading the bytes", best["pages"] / best["bytes"], note=note)
     files = _many(conditions, max(2, round(N_FILES * min(1.0, scale * 4))), N_EVENTS_OF_MANY)
-    best = best_seconds({"bytes": partial(_reading, files), "ours": partial(_summing, files)}, repeats)
+    works = {"bytes": partial(_reading, files), "ours": partial(_summing, files), "alone": partial(_one_by_one, files)}
+    best = best_seconds(works, repeats)
     size = sum(path.stat().st_size for path in files)
     note = f"{len(files)} databases, {size / 1e6:.0f} MB, one process"
-    yield Finding("gpu", "many databases / reading their bytes", best["ours"] / best["bytes"], note=note)
+    yield Finding("gpu", "many databases / reading their bytes", best["ours"] / best["bytes"], at_most=70, note=note)
+    yield Finding(
+        "gpu", "many databases: one by one / some at a time", best["alone"] / best["ours"], at_least=1, note=note
+    )
     yield from _memory(files)
     files = _many(conditions, max(2, round(N_SMALL * min(1.0, scale * 4))), 200)
     found = summary_of(files)
@@ -106,6 +111,11 @@ def _named_rows(found: Summary) -> list[tuple[object, ...]]:
 
 def _summing(files: Sequence[Path]) -> Work:
     return lambda: summary_of(files)
+
+
+def _one_by_one(files: Sequence[Path]) -> Work:
+    """The sum of summaries of single files."""
+    return lambda: [summary_of([path]) for path in files]
 
 
 def _reading(files: Sequence[Path]) -> Work:
@@ -172,7 +182,7 @@ def _memory(files: Sequence[Path]) -> Iterator[Finding]:
         return
     peaks = {n: _peak(files[:n]) for n in (1, min(10, len(files)), len(files))}
     told = ", ".join(f"{n}: {peak / 2**20:.0f} MiB" for n, peak in peaks.items())
-    yield Finding("gpu", what, peaks[len(files)] / peaks[1], at_most=3, note=told)
+    yield Finding("gpu", what, peaks[len(files)] / peaks[1], at_most=2, note=told)
 
 
 def _peak(files: Sequence[Path]) -> int:
@@ -182,16 +192,19 @@ def _peak(files: Sequence[Path]) -> int:
 
 
 def main(paths: Sequence[str]) -> None:
-    """The measured process."""
-    most = 0
+    """The measured process; a thread of it looks all the time, for the most is never there when the work is done."""
+    most, done = 0, threading.Event()
 
-    def watch(label: str, done: int, total: int) -> None:
+    def watch() -> None:
         nonlocal most
-        most = max(most, anonymous())
+        while not done.wait(0.002):
+            most = max(most, anonymous())
 
-    experiment = open_paths([Path(path) for path in paths], "rocpd", ReadOptions(fold=False, progress=watch))
-    assert isinstance(experiment, Experiment)
-    table(summarise(experiment))
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    table(summarise(_opened([Path(path) for path in paths])))
+    done.set()
+    watcher.join()
     print(json.dumps(max(most, anonymous())))
 
 

@@ -46,7 +46,7 @@ def test_every_statistic(rows: list[tuple[int, int]], part: int) -> None:
 @given(ROWS, ROWS)
 def test_parts_add_up_under_other_numbers(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
     both = gathered(left, 5)
-    both.merge(gathered(right, 3).renumbered(np.array([2, 3, 0, 1])))
+    both.merge(gathered(right, 3), np.array([2, 3, 0, 1]))
     want = gathered([*left, *((g ^ 2, d) for g, d in right)], 50).statistics()
     found = both.statistics()
     for name in ("group", "count", "total", "median", "p95"):
@@ -58,5 +58,28 @@ def test_memory_does_not_grow_with_repetitions(monkeypatch: pytest.MonkeyPatch) 
     many = Durations()
     for _ in range(200):
         many.add(np.zeros(50, np.int64), np.arange(50))
-    assert sum(len(part[0]) for part in many._parts) <= 64 + 3 * 50
+    assert sum(len(part[0]) for part in many._counted()) <= 64 + 3 * 50
     assert many.statistics().count.tolist() == [10_000]
+
+
+def test_durations_in_cells_are_those_that_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short and long ones, of groups with cells and of groups beyond them, in parts that come and go."""
+    random = np.random.default_rng(5)
+    group = random.integers(0, 9, 40_000)
+    duration = np.where(
+        random.random(40_000) < 0.9, random.integers(-3, 400, 40_000), random.integers(0, 2**40, 40_000)
+    )
+    found = []
+    for n_cells, many in ((0, 1 << 62), (4, 1)):
+        monkeypatch.setattr(durations, "MOST_BINNED", n_cells)
+        monkeypatch.setattr(durations, "MANY", many)
+        monkeypatch.setattr(durations, "COMPACT_ROWS", 1000)
+        whole = Durations()
+        for first in range(0, 40_000, 700):
+            part = Durations()
+            part.add(group[first : first + 700] // 2, duration[first : first + 700])
+            whole.merge(part, np.array([7, 0, 3, 1, 5]))
+        found.append(whole.statistics())
+    for name in ("group", "count", "total", "mean", "median", "minimum", "maximum", "std", "p95"):
+        assert getattr(found[0], name).tolist() == getattr(found[1], name).tolist(), name
+    assert found[0].count.sum() == 40_000

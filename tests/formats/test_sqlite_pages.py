@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import sqlite_file
 from callgrove.formats.gpu.pages import Pages, Unusual
-from callgrove.formats.gpu.pages_tables import layout_of, rows_of
+from callgrove.formats.gpu.pages_few import few_rows, schema_rows
+from callgrove.formats.gpu.pages_tables import PageTables
+from callgrove.formats.gpu.schema import Schema
 from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
 
 BIG = 2**63
@@ -26,7 +27,7 @@ BIG = 2**63
 @pytest.fixture(autouse=True, scope="module")
 def _small_tables_too() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_file, "FEW_PAGES", 0)
+        patch.setattr(sqlite_file, "FEW_ROWS", 0)
         yield
 
 
@@ -55,13 +56,24 @@ def connect(path: Path, page_size: int = 4096) -> Iterator[sqlite3.Connection]:
 
 
 def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> list[tuple[object, ...]]:
-    """Rows as tuples of objects; raises what the reader of pages raises."""
+    """Rows as tuples of objects; raises what the reader of pages raises. A table of one page is also read row by row,
+    and any table a second time, from what was found at first."""
+    pages = Pages(np.fromfile(path, np.uint8))
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
-        layout = layout_of(connection, table)
-    out: list[tuple[object, ...]] = []
-    for rows in rows_of(Pages(FileBytes(path)), layout, names, **options):
-        out += zip(*(rows.objects(name) for name in names), strict=True)
-    return out
+        rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
+        assert rows == schema_rows(pages)
+        layout = Schema(rows, lambda: connection).layout(table)
+    tables = PageTables(pages)
+    list(tables.rows_of(layout, []))
+    out: list[list[tuple[object, ...]]] = []
+    for reader in (tables, PageTables(pages)):
+        out.append([])
+        for found in reader.rows_of(layout, names, **options):
+            out[-1] += zip(*(found.objects(name) for name in names), strict=True)
+    if pages.is_single(layout.root):
+        out.append(few_rows(pages, layout, names, **options))
+    assert all(same(out[0], other) for other in out[1:])
+    return out[0]
 
 
 def by_sql(path: Path, table: str, names: Sequence[str], where: str = "TRUE") -> list[tuple[object, ...]]:
@@ -125,13 +137,18 @@ def test_typed_columns_are_those_of_sqlite(folder: Path, rows: list[tuple[object
     for type_ in (Type.INTEGER, Type.REAL, Type.TEXT):
         columns = dict.fromkeys(("rowid", "c", "missing", "a", "b"), type_)
         one, other = SqliteFile.open(path), SqliteFile.open(path)
-        fast, slow = list(one.chunks("t", columns)), list(other._sql_cells("t", columns, None, None))
+        fast, slow = list(one.chunks("t", columns)), list(by_sqlite(other, columns))
         assert len(fast) == len(slow) == (len(rows) > 0)
         for name in columns if rows else ():
             np.testing.assert_array_equal(fast[0][name], slow[0][name])
             assert fast[0][name].dtype == slow[0][name].dtype
         assert one.strange == other.strange
         assert one.count("t") == len(rows)
+
+
+def by_sqlite(file: SqliteFile, columns: dict[str, Type]) -> Iterator[Any]:
+    with file.reading():
+        yield from file._sql_cells("t", columns, {"rowid", "a", "b", "c"}, None, None)
 
 
 @pytest.mark.parametrize("page_size", [512, 1024, 2048, 8192, 16384, 32768, 65536])
@@ -173,7 +190,7 @@ def test_reserved_bytes_at_the_end_of_pages(tmp_path: Path, reserved: int) -> No
     raw[20] = 200  # leaves 312 bytes: fewer than SQLite allows
     path.write_bytes(raw)
     with pytest.raises(Unusual):
-        Pages(FileBytes(path))
+        Pages(np.fromfile(path, np.uint8))
 
 
 def test_a_primary_key_that_is_not_the_row_id(tmp_path: Path) -> None:
@@ -245,7 +262,7 @@ def test_other_encodings_are_left_to_sqlite(tmp_path: Path) -> None:
     (cells,) = SqliteFile.open(path).chunks("t", {"a": Type.TEXT})
     assert cells["a"].tolist() == ["é"]
     with pytest.raises(Unusual):
-        Pages(FileBytes(path))
+        Pages(np.fromfile(path, np.uint8))
 
 
 def test_a_write_ahead_log_is_not_passed_over(tmp_path: Path) -> None:
@@ -330,7 +347,7 @@ def test_records_that_share_their_overflow_pages_are_bounded(tmp_path: Path) -> 
         connection.execute("CREATE TABLE t(a)")
         connection.execute("INSERT INTO t VALUES (?)", ("z" * 20_000,))
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
-    pages = Pages(FileBytes(path))
+    pages = Pages(np.fromfile(path, np.uint8))
     (row,) = pages.batches(pages.leaves(root))
     data, moved = pages.spilled(row, row.size)
     assert data.data[int(moved.start[0]) :].tobytes().count(b"z") == 20_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -112,7 +112,7 @@ class Summary:
     def merge(self, other: Summary) -> Summary:
         """Add what another part found."""
         number = np.array([self.key(*key) for key in other.keys] or [0], np.int64)
-        self.durations.merge(other.durations.renumbered(number))
+        self.durations.merge(other.durations, number)
         for key, size in other.sizes.items():
             own = int(number[key])
             self.sizes[own] = self.sizes.get(own, 0) + size
@@ -151,6 +151,11 @@ class Places:
     def take(self, profiles: Ints) -> Places:
         """Those of some profiles, which are numbered from 0 then."""
         return Places(*(getattr(self, name)[profiles] for name in self.__dataclass_fields__))
+
+    def apart(self, part: Ints) -> Places:
+        """The same, with processes that are different ones in different parts, whatever ranks these claim."""
+        _, process = distinct(part, self.process)
+        return replace(self, process=process.astype(np.int32))
 
 
 def _numbers(values: Array, present: Bools) -> Ints:

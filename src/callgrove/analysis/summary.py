@@ -3,8 +3,9 @@
     summarise(experiment, ...)   one `Summary` per part of the trace, on any number of workers, added up in their order
     marker_window(...)           the time from one marker to another
 
-Parts are summed up one by one and in their order, so the result does not depend on who did the work. Memory holds one
-part per worker. Spans that end before they start are not added up; they are counted. Statistics are exact.
+Parts are summed up in their order, small ones some at a time, so the result does not depend on who did the work. Memory
+holds one part, or one bundle of small ones, per worker. Spans that end before they start are not added up; they are
+counted. Statistics are exact.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import LABEL, SpanKind, Traces, Window
+
+BUNDLE_BYTES = 4 << 20  # of small parts that are summed up at once
 
 __all__ = ["SECTIONS", "By", "Summary", "WindowMode", "marker_window", "summarise"]
 
@@ -56,10 +59,12 @@ def _tasks(
                 )
         yield Task(Traces(counters_source=traces.counters), 0, places, profiles, by, window, mode)
         return
-    for number, part in enumerate(parts):
-        rows = None if profiles is None else np.flatnonzero(np.isin(part, profiles))
+    for first, end in traces.bundles(BUNDLE_BYTES):
+        bundle = np.concatenate(parts[first:end])
+        rows = None if profiles is None else np.flatnonzero(np.isin(bundle, profiles))
         if rows is None or len(rows):
-            yield Task(traces.split(number), 0, places.take(part), rows, by, window, mode)
+            own = places.take(bundle).apart(np.repeat(np.arange(end - first), [len(p) for p in parts[first:end]]))
+            yield Task(traces.split(first, end), None, own, rows, by, window, mode)
 
 
 def marker_window(experiment: Experiment, first: str, last: str, whole: Window) -> Window:

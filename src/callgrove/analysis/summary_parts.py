@@ -39,10 +39,10 @@ N_KINDS = max(SpanKind) + 1
 
 @dataclass(frozen=True)
 class Task:
-    """A part, and what to find out about it. `side` numbers it among the parts of its traces."""
+    """A part, and what to find out about it. `side` numbers it among the parts of its traces; None: all of them."""
 
     traces: Traces
-    side: int
+    side: int | None
     places: Places
     profiles: Ints | None  # only these
     by: tuple[By, ...] = ()
@@ -97,6 +97,7 @@ def of_part(task: Task) -> Summary:
     if isinstance(task.traces.spans_backend, FindsLater):
         found = task.traces.spans_backend.warnings
         summary.damage = [warning.text for warning in found if warning.severity == Severity.DAMAGE]
+    task.traces.release()
     return summary
 
 
@@ -107,7 +108,7 @@ def _strings(traces: Traces) -> Sequence[str]:
 def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Array:
     table = np.zeros(N_KINDS, np.bool_)
     table[list(kinds)] = True
-    return table[kind]
+    return table.take(kind)
 
 
 def _read(task: Task, summary: Summary) -> _Spans | None:
@@ -139,7 +140,7 @@ def _read(task: Task, summary: Summary) -> _Spans | None:
 
 
 def _of_calls(times: Ints, calls: Ints) -> Ints:
-    return np.where(calls >= 0, times[calls], ABSENT)
+    return np.append(times, ABSENT).take(calls)
 
 
 def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
@@ -164,7 +165,7 @@ def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Ints:
     on_device = _among(columns["kind"], ON_DEVICE)
     api = np.flatnonzero(_among(columns["kind"], LAUNCHING) & valid)
     out = np.full(len(on_device), ABSENT, np.int64)
-    process = places.process[columns["profile"]].astype(np.int64)
+    process = places.process.astype(np.int64).take(columns["profile"])
     found = launch_calls(
         columns["correlation"][on_device],
         process[on_device],

@@ -34,6 +34,7 @@ LAST_COLUMNS = (
     *("p95_ns", "bytes", "bytes_per_second", "span_ns", "process_percent", "most_at_once", "start_ns"),
     *("value_mean", "value_min", "value_max"),
 )
+LISTED = ("busy", "longest-gaps")  # sections whose rows come in their order
 Row = dict[str, Any]
 
 
@@ -63,9 +64,10 @@ def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row
     for row in _rows(summary):
         if row["section"] in found:
             found[row["section"]].append(row)
+    divided = tuple(by.value for by in summary.by)
     for section, rows in found.items():
-        if section != "busy":
-            rows.sort(key=lambda row: -(row.get("total_ns") or 0))
+        if section not in LISTED:
+            rows.sort(key=lambda row: _rank(row, divided))
     return {section: rows for section, rows in found.items() if rows}
 
 
@@ -77,6 +79,12 @@ def _made(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str
     kept = {*always, *divided}
     used = [name for name in names if name in kept or any(row.get(name) is not None for row in rows)]
     return replace(Table.from_rows(used, [[row.get(name) for name in used] for row in rows]), left=left)
+
+
+def _rank(row: Row, divided: Sequence[str]) -> tuple[Any, ...]:
+    """Most time first, then by name: the order does not tell in which parts the spans were summed up."""
+    values = [row.get(name) for name in divided]
+    return (-(row.get("total_ns") or 0), row["name"], [(value is None, value) for value in values])
 
 
 def _rows(summary: Summary) -> Iterator[Row]:

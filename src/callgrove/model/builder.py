@@ -8,7 +8,7 @@ backends and traces need. Values added in memory use the numbers given by `add_*
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from callgrove.model.profiles import (
 from callgrove.model.runs import Run
 from callgrove.model.system import System, system_of
 from callgrove.model.table import Table
-from callgrove.model.traces import Counters, SampleBackend, SpanBackend, Traces, Window
+from callgrove.model.traces import Counters, SampleBackend, SpanBackend, Split, Traces, Window
 from callgrove.model.values import NoValues, SparseBlock, ValueBackend, Values
 
 __all__ = ["ExperimentBuilder"]
@@ -260,11 +260,12 @@ class ExperimentBuilder:
         spans: SpanBackend | None = None,
         counters: Counters | Callable[[], Counters | None] | None = None,
         time_range: Window | None = None,
-        split: Callable[[int], Traces] | None = None,
+        split: Split | None = None,
         tables: Mapping[str, Callable[[], Table]] | None = None,
+        part_sizes: Sequence[int] = (),
     ) -> None:
         """Traces; their context ids are final (see `order`)."""
-        self._traces = Traces(samples, spans, counters, time_range, split, tables or {})
+        self._traces = Traces(samples, spans, counters, time_range, split, tables or {}, part_sizes)
 
     # -- making it ---------------------------------------------------------------------------------------------
 

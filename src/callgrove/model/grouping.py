@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ints
 
-__all__ = ["Directory", "distinct", "packed"]
+__all__ = ["Directory", "bundles", "distinct", "packed"]
 
 DENSE = 4  # cells of a table per row that are still cheaper than sorting the rows
 SMALL = 1 << 16  # cells that are cheap in any case
 LIMIT = 1 << 62
 FAR = 1 << 40
+
+
+def bundles(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Items that follow each other, put together up to a size: the first one and the end of every bundle."""
+    firsts, held = [0], 0
+    for number, size in enumerate(sizes):
+        if number and held + size > most:
+            firsts.append(number)
+            held = 0
+        held += size
+    return list(pairwise([*firsts, len(sizes)])) if sizes else []
 
 
 def packed(*columns: Array) -> Ints | None:
@@ -54,7 +68,7 @@ class Directory:
     """From keys to the numbers that stand with them; -1 for keys that are not there. Of equal keys the first counts."""
 
     def __init__(self, keys: Ints, numbers: Array) -> None:
-        self._low = int(keys.min(initial=0)) if len(keys) else 0
+        self._low = int(keys.min()) if len(keys) else 0
         size = int(keys.max()) - self._low + 1 if len(keys) else 0
         self._table: Ints | None = None
         self._n = len(keys)

@@ -103,6 +103,8 @@ def union_length(start: ArrayLike, end: ArrayLike) -> int:
 
 def overlap(left: Intervals, right: Intervals) -> Intervals:
     """Where both unions are open."""
+    if not len(left) or not len(right):
+        return Intervals(left.start[:0], left.end[:0], left.excluded + right.excluded)
     low = np.searchsorted(right.end, left.start, side="right")
     n_partners = np.maximum(np.searchsorted(right.start, left.end, side="left") - low, 0)
     own = np.repeat(np.arange(len(left)), n_partners)

@@ -198,12 +198,13 @@ class _Cut:
         if old.counters is not None:
             counters = _counters_of(old.counters, self.new_profile, self.window)
         split = None if old.split is None else self._part
-        return Traces(samples, spans, counters, old.time_range, split)
+        return Traces(samples, spans, counters, old.time_range, split, part_sizes=old.part_sizes)
 
-    def _part(self, number: int) -> Traces:
-        """What was kept of one part, by itself."""
+    def _part(self, first: int, end: int | None = None) -> Traces:
+        """What was kept of one part, or of several, by itself."""
         assert self.traces.split is not None
-        alone, profiles = self.traces.split(number), self.traces.parts()[number]
+        parts = self.traces.parts()[first : first + 1 if end is None else end]
+        alone, profiles = self.traces.split(first, end), np.concatenate(parts)
         own = _renumbered(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
         spans = None
         if alone.spans_backend is not None:

@@ -47,6 +47,10 @@ class Translation:
             more[: len(self._known) - 1] = self._known[:-1]
             more[-1] = ABSENT
             self._known = more
-        for text in np.unique(own[self._known[own] == NOT_YET]).tolist():
+        found = self._known.take(own)
+        unknown = found == NOT_YET
+        if not unknown.any():
+            return found
+        for text in np.unique(own[unknown]).tolist():
             self._known[text] = self._names(strings[text])
-        return self._known[own]
+        return self._known.take(own)

@@ -19,6 +19,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.grouping import bundles
 from callgrove.model.table import Table
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "SideTable",
     "SpanBackend",
     "SpanKind",
+    "Split",
     "StreamsSides",
     "Traces",
     "Window",
@@ -224,12 +226,27 @@ class Counters:
         return len(self.time_ns)
 
 
+@runtime_checkable
+class Releases(Protocol):
+    """Spans that are kept in memory once they were read."""
+
+    def release(self) -> None: ...
+
+
+class Split(Protocol):
+    """Parts of traces by themselves."""
+
+    def __call__(self, first: int, end: int | None = None) -> Traces:
+        """One part, or all from the first to the one before the end."""
+
+
 @dataclass(frozen=True)
 class Traces:
     """All that an experiment knows over time. `time_range` is what the file says, or None.
 
     Counters may be given as a function that reads them when they are asked for. `split` gives the traces of one part by
-    themselves, with that part's profiles numbered from 0: these can be sent to another process.
+    themselves, or of several that follow each other, with their profiles numbered from 0 in that order: these can be
+    sent to another process. `part_sizes` tells for each part how many bytes there are to read.
 
     `tables` are small ones that stand beside the spans, read when asked for:
 
@@ -243,8 +260,9 @@ class Traces:
     spans_backend: SpanBackend | None = None
     counters_source: Counters | Callable[[], Counters | None] | None = None
     time_range: Window | None = None
-    split: Callable[[int], Traces] | None = None
+    split: Split | None = None
     tables: Mapping[str, Callable[[], Table]] = field(default_factory=dict)
+    part_sizes: Sequence[int] = ()
 
     @cached_property
     def counters(self) -> Counters | None:
@@ -266,6 +284,16 @@ class Traces:
     def parts(self) -> Sequence[Ints]:
         """Profiles whose spans can be read by themselves, group by group: nothing links one group to another."""
         return [] if self.spans_backend is None else self.spans_backend.parts()
+
+    def bundles(self, n_bytes: int) -> list[tuple[int, int]]:
+        """Parts that follow each other, small ones put together: the first part and the end of each bundle."""
+        sizes = self.part_sizes or [n_bytes] * len(self.parts())
+        return bundles(sizes, n_bytes)
+
+    def release(self) -> None:
+        """Give back the memory of what was read, where somebody keeps it; it can be read again."""
+        if isinstance(self.spans_backend, Releases):
+            self.spans_backend.release()
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         """A side table of spans, of one part or of all."""

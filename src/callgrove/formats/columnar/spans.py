@@ -25,7 +25,7 @@ from callgrove.formats.columnar.stored_table import Group, StoredTable
 from callgrove.formats.columnar.texts import unescaped
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.texts import Names
-from callgrove.model.traces import LABEL, SPAN_COLUMNS, Counters, SideTable, SpanChunk, Traces, Window
+from callgrove.model.traces import LABEL, SPAN_COLUMNS, Counters, SideTable, SpanChunk, Split, Traces, Window
 
 __all__ = ["FolderSpans", "StoredSides", "read_counters", "read_spans", "split_of"]
 
@@ -275,14 +275,18 @@ def read_counters(folder: Folder, n_profiles: int) -> Counters | None:
     return Counters(profile, number, rows.numbers("time_ns"), rows.numbers("value"), tuple(names.all))
 
 
-def split_of(spans: FolderSpans, counters: Callable[[], Counters | None] | None) -> Callable[[int], Traces]:
+def split_of(spans: FolderSpans, counters: Callable[[], Counters | None] | None) -> Split:
     """The traces of one part by themselves."""
     return partial(_alone, spans, counters)
 
 
-def _alone(spans: FolderSpans, counters: Callable[[], Counters | None] | None, number: int) -> Traces:
-    own = spans.parts()[number]
-    return Traces(None, spans.part(number), None if counters is None else partial(_own_counters, counters, own))
+def _alone(
+    spans: FolderSpans, counters: Callable[[], Counters | None] | None, first: int, end: int | None = None
+) -> Traces:
+    if end not in (None, first + 1):
+        raise UsageError("parts of a folder are read one by one")
+    own = spans.parts()[first]
+    return Traces(None, spans.part(first), None if counters is None else partial(_own_counters, counters, own))
 
 
 def _own_counters(counters: Callable[[], Counters | None], own: Ints) -> Counters | None:

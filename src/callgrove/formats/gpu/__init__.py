@@ -2,7 +2,11 @@
 
 Specification: gpu-traces.md. Four families of schemas, one way to an experiment:
 
-    sqlite_file.py   a database that is safe to read: header checked, read-only, columns by name, any type in any cell
+    sqlite_file.py   a database that is safe to read: header checked, read-only, columns by name
+    sqlite_header.py what the first bytes say; schema.py: what tables are declared to be
+    cells.py         any type in any cell, as numbers, times or texts
+    pages.py, pages_records.py, pages_tables.py, pages_few.py     tables from the bytes of a file that nobody writes
+    joined_pages.py, joined_files.py, joined_spans.py             many small files of one run, some at a time
     files.py         what a user names (files, folders, index.yaml) -> databases, each once
     index_file.py    writes such an index
     aligning.py      clocks of several machines brought together, where the user says how
@@ -15,6 +19,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     formats.py       the formats of the registry
     checking.py, dumping.py                      what `check` and `dump` say
     rocpd.py, rpd.py, nsight.py, draft.py        the readers of the families
+    rocpd_tables.py, rocpd_sides.py              more of rocpd's; rocpd_together.py: of many databases at once
     sqlite_target.py                             a database in the making
     rocpd_schema.py, rocpd_writer.py             many rocpd databases as one
     draft_tables.py, draft_infos.py, draft_lanes.py, draft_samples.py     more of the draft's reader

@@ -67,11 +67,11 @@ class DraftData(DraftLanes):
 
     def _ends(self, table: EventTable, cells: Cells) -> Ints:
         """Regions that are still open end with the last process."""
-        if table is MEMORY:
+        if table == MEMORY:
             lasting: Ints = np.where(cells["duration_us"] == MISSING, 0, cells["duration_us"]) * US
             return np.asarray(cells["timestamp"] + self._infos(cells).signed("duration_ns", lasting))
         end = cells["end_time"]
-        if table is not REGIONS:
+        if table != REGIONS:
             return end
         still_open = int((end == MISSING).sum())
         self.count_of_chunk(Severity.NOTE, f"{table.name}: {{}} have no end; they end with the process", still_open)
@@ -79,9 +79,9 @@ class DraftData(DraftLanes):
         return np.where(end == MISSING, np.maximum(cells["start_time"], last), end)
 
     def _kinds(self, table: EventTable, cells: Cells) -> Ids:
-        if table is MEMORY:
+        if table == MEMORY:
             return self._operations(cells)
-        if table is KERNELS:
+        if table == KERNELS:
             return self.kinds(table, cells)
         categories = self._categories(cells)
         words = [text.partition("_")[0] for text in self._names.all] + [""]
@@ -91,9 +91,9 @@ class DraftData(DraftLanes):
         return np.where(told >= 0, told, by_category).astype(np.int32)
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
-        if table is REGIONS:
+        if table == REGIONS:
             return self._named_ids(table.name, "region_name_id", cells["region_name_id"])
-        if table is KERNELS:
+        if table == KERNELS:
             return self._named_ids(table.name, "kernel_id", cells["kernel_id"])
         names = self._from_texts(cells, "name")
         types = self._names.numbers([(text or "OTHER").upper() for text in cells["operation_type"].tolist()])
@@ -119,10 +119,10 @@ class DraftData(DraftLanes):
         """What the JSON says; else a region's own id, and of operations the region that was open at the launch."""
         infos = self._infos(cells)
         told, silent = infos.number("corr"), ~infos.has("corr")
-        if table is REGIONS:
+        if table == REGIONS:
             own = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
             return np.where(silent, own, told)
-        when = cells["launch_time"] if table is KERNELS else cells["timestamp"]
+        when = cells["launch_time"] if table == KERNELS else cells["timestamp"]
         lacking = np.flatnonzero(silent & (when != MISSING))
         if len(lacking):
             start, end, thread, correlation = self._open_regions

@@ -160,9 +160,9 @@ class DraftLanes(TableData):
     def _on_device(self, table: EventTable, cells: Cells) -> Bools:
         """Kernels, and copies that say which queue they ran on; not those whose lane is listed."""
         unlisted: Bools = self._told_lanes(cells) < 0
-        if table is KERNELS:
+        if table == KERNELS:
             return unlisted
-        if table is not MEMORY:
+        if table != MEMORY:
             return np.zeros(len(unlisted), np.bool_)
         on_queue: Bools = (self._operations(cells) == SpanKind.COPY) & (self._infos(cells).number("queue") != ABSENT)
         return on_queue & unlisted

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ import numpy as np
 from callgrove.formats.gpu.aligning import aligned
 from callgrove.formats.gpu.beside import tables_beside
 from callgrove.formats.gpu.dataset import DataSet, Process
+from callgrove.formats.gpu.files import size_of
+from callgrove.formats.gpu.joined_spans import JoinedSpans
 from callgrove.formats.gpu.places import add_places, process_and_device
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.gpu.sqlite_file import MISSING
@@ -52,6 +56,7 @@ def experiment_of(
         time_range=_time_range(processes),
         split=None if any(dataset.live for dataset in datasets) else partial(_part, datasets),
         tables=tables_beside(datasets),
+        part_sizes=_sizes(datasets),
     )
     for dataset in datasets:  # now that all was read: dangling ids and cells that are no numbers show only then
         builder.warnings += dataset.warnings
@@ -71,10 +76,25 @@ def _title(processes: Sequence[Process]) -> str:
     return programs.pop() if len(programs) == 1 else ""
 
 
-def _part(datasets: Sequence[DataSet], number: int) -> Traces:
-    """The traces of one data set; its lanes are the profiles."""
-    own, profiles = datasets[number : number + 1], [np.arange(len(datasets[number].lanes), dtype=np.int32)]
-    return Traces(None, DataSetSpans(own, profiles), partial(_counters, own, profiles))
+def _part(datasets: Sequence[DataSet], first: int, end: int | None = None) -> Traces:
+    """The traces of some data sets; their lanes are the profiles."""
+    own = datasets[first : first + 1 if end is None else end]
+    bounds = [0, *accumulate(len(dataset.lanes) for dataset in own)]
+    profiles = [np.arange(*ends, dtype=np.int32) for ends in pairwise(bounds)]
+    if len(own) == 1:
+        return Traces(None, DataSetSpans(own, profiles), partial(_counters, own, profiles))
+    spans = JoinedSpans(own, profiles)
+    return Traces(None, spans, partial(_joined_counters, spans, own, profiles))
+
+
+def _joined_counters(spans: JoinedSpans, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:
+    return _counters(datasets, profiles) if spans.has_counters else None
+
+
+def _sizes(datasets: Sequence[DataSet]) -> list[int]:
+    """Bytes that each data set takes of its file."""
+    n = Counter(dataset.path for dataset in datasets)
+    return [size_of(dataset.path) // n[dataset.path] for dataset in datasets]
 
 
 def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:

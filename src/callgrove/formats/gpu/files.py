@@ -13,7 +13,7 @@ from pathlib import Path
 
 from callgrove.errors import InputError
 
-__all__ = ["ENDINGS", "INDEX", "candidates", "databases"]
+__all__ = ["ENDINGS", "INDEX", "candidates", "databases", "size_of"]
 
 ENDINGS = (".db", ".rpd", ".sqlite", ".sqlite3")
 INDEX = "index.yaml"
@@ -30,6 +30,14 @@ def databases(paths: Iterable[Path]) -> list[Path]:
         for file in sorted(inside):
             found.setdefault(file.resolve(), file)
     return list(found.values())
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; none of one that is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def candidates(folder: Path, most: int) -> list[Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from callgrove.binary.sources import Source
@@ -18,13 +19,19 @@ from callgrove.formats.gpu.dataset import DataSet
 from callgrove.formats.gpu.draft_writer import DraftWriter
 from callgrove.formats.gpu.dumping import fields
 from callgrove.formats.gpu.experiment import experiment_of
-from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases
+from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, size_of
 from callgrove.formats.gpu.index_file import write_index
+from callgrove.formats.gpu.joined_files import BUNDLE_BYTES, JoinedFiles
 from callgrove.formats.gpu.nsight_extrap import extra_p_study
+from callgrove.formats.gpu.pages import Unusual
+from callgrove.formats.gpu.rocpd import UsedPlaces
+from callgrove.formats.gpu.rocpd_together import used_places
 from callgrove.formats.gpu.rocpd_writer import RocpdWriter
-from callgrove.formats.gpu.sqlite_file import HEADER_BYTES, MAGIC, SqliteFile, header_problem, is_unfinished
+from callgrove.formats.gpu.sqlite_file import SqliteFile
+from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_problem, is_unfinished
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.grouping import bundles
 from callgrove.model.study import Study
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
@@ -36,16 +43,21 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
 }
 
 
-def _opened(task: tuple[GpuFormat, Path, Path]) -> Sequence[DataSet] | InputError | None:
-    """The data sets of a file, or why it has none. None: somebody is writing it, and who reads it has to open it, all
+Opened = Sequence[DataSet] | InputError | None
+
+
+def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]]]) -> list[Opened]:
+    """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
     in one transaction. (Workers may have another current folder; messages say what the user said.)"""
-    format_, path, named = task
-    if is_unfinished(path):
-        return None
-    try:
-        return format_._open(named if named.exists() else path)
-    except InputError as error:
-        return error
+    format_, paths = task
+    out: list[SqliteFile | Opened] = []
+    for path, named in paths:
+        try:
+            out.append(None if is_unfinished(path) else SqliteFile.unread(named if named.exists() else path))
+        except InputError as error:
+            out.append(error)
+    opened = iter(format_.open_all([found for found in out if isinstance(found, SqliteFile)]))
+    return [next(opened) if isinstance(found, SqliteFile) else found for found in out]
 
 
 @dataclass(frozen=True)
@@ -97,9 +109,10 @@ class GpuFormat:
         skipped: list[InputWarning] = []
         files = databases(source.paths)
         workers = options.workers if len(files) > 1 else IN_PROCESS
-        tasks = [(self, path.absolute(), path) for path in files]
+        named = [(path.absolute(), path) for path in files]
+        tasks = [(self, named[first:end]) for first, end in bundles([size_of(path) for path in files], BUNDLE_BYTES)]
         opened = workers.map(_opened, tasks, label="opening databases", progress=options.progress)
-        for path, result in zip(files, opened, strict=True):
+        for path, result in zip(files, chain.from_iterable(opened), strict=True):
             if isinstance(result, InputError):
                 if len(files) == 1:
                     raise result
@@ -111,14 +124,31 @@ class GpuFormat:
         return experiment_of(self.name, source.path, found, options, skipped)
 
     def _open(self, path: Path) -> Sequence[DataSet]:
-        file = SqliteFile.open(path)
-        if not self.knows(file.tables):
-            for tables, what in REFUSED.items():
-                if set(tables) & set(file.tables) and (len(tables) < 3 or set(tables) <= set(file.tables)):
-                    raise NotRecognised(f"{path}: {what}, which holds no trace that can be read")
-            first = ", ".join(list(file.tables)[:8])
-            raise NotRecognised(f"{path}: a SQLite file, but without the tables of a known GPU trace: it has {first}")
+        return self._read_file(SqliteFile.unread(path))
+
+    def _read_file(self, file: SqliteFile) -> Sequence[DataSet]:
+        self._refuse_others(file)
         return self.datasets(file)
+
+    def _refuse_others(self, file: SqliteFile) -> None:
+        file.require_tables()
+        if self.knows(file.tables):
+            return
+        for tables, what in REFUSED.items():
+            if set(tables) & set(file.tables) and (len(tables) < 3 or set(tables) <= set(file.tables)):
+                raise NotRecognised(f"{file.path}: {what}, which holds no trace that can be read")
+        first = ", ".join(list(file.tables)[:8])
+        raise NotRecognised(f"{file.path}: a SQLite file, but without the tables of a known GPU trace: it has {first}")
+
+    def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
+        """The data sets of files that nobody writes, or why there are none."""
+        return [self._read_or_error(file) for file in files]
+
+    def _read_or_error(self, file: SqliteFile) -> Opened:
+        try:
+            return self._read_file(file)
+        except InputError as error:
+            return error
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Reads everything; what opening says, and what is strange about events."""
@@ -170,6 +200,27 @@ class RocpdFormat(GpuFormat):
         if broken and source.path.suffix in ENDINGS and header_problem(source.path, head, len(head)):
             return Match(Grade.WEAK, "named like a database")
         return None
+
+    def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
+        """Where the events of small databases happened is found out for all of them at once."""
+        joined = JoinedFiles(files)
+        try:
+            used = used_places(joined) if len(files) > 1 else []
+        except (Unusual, InputError):  # then of each by itself, which also tells what is wrong with it
+            used = []
+        try:
+            if not used:
+                return super().open_all(files)
+            return [self._read_known(file, own) for file, own in zip(files, used, strict=True)]
+        finally:
+            joined.give_back()
+
+    def _read_known(self, file: SqliteFile, used: UsedPlaces) -> Opened:
+        try:
+            self._refuse_others(file)
+            return rocpd.datasets(file, used)
+        except InputError as error:
+            return error
 
     def open_writer(self, target: Path, options: WriteOptions) -> RocpdWriter:
         return RocpdWriter(target, options)

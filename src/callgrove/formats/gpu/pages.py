@@ -23,18 +23,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.binary.filebytes import FileBytes
-from callgrove.errors import CallgroveError
 from callgrove.model.arrays import Array, Ints
 
 __all__ = ["Bytes", "Leaves", "Pages", "RowBatch", "Unusual"]
 
+HEADER_BYTES = 100
 UTF8 = 1
 INTERIOR, LEAF = 0x05, 0x0D
 DEEPEST = 20  # levels; SQLite's own limit
 LEAST_USABLE = 480
+VERSIONS = (1, 2)  # with a journal, with a write-ahead log
+FRACTIONS = bytes((64, 32, 32))
 BATCH_BYTES = 8 << 20
 BATCH_ROWS = 1 << 16
-HIGH_BITS = np.uint64(0x80)
+LAST_7 = np.uint8(0x7F)  # bits of a byte
 LAST_ROWID = int(np.iinfo(np.int64).max)
 
 
@@ -67,44 +69,57 @@ class Bytes:
         near = np.minimum(at, self._last)
         return self._words[near].byteswap(inplace=True) << (8 * (at - near)).astype(np.uint64)
 
+    def bytes(self, at: Ints) -> Array:
+        """The byte at each place, which is much faster than 8 of them. Past the end the last one comes again: whoever
+        reads on there finds that it leaves its page."""
+        if len(at) and int(at.max()) >= len(self.data):
+            at = np.minimum(at, len(self.data) - 1)
+        return self.data.take(at)
+
     def varints(self, at: Ints) -> tuple[Ints, Ints]:
         """The numbers of variable length at these places, as signed ones, and how many bytes each takes."""
-        return self._varints(self.words(at), at)
-
-    def two_varints(self, at: Ints) -> tuple[Ints, Ints, Ints]:
-        """Two such numbers, one after the other, and how many bytes both take."""
-        word = self.words(at)
-        first, long = self._varints(word, at)
-        if int(long.max(initial=0)) > 3:  # then 8 bytes may not hold both
-            second, wide = self.varints(at + long)
-        else:
-            second, wide = self._varints(word << (8 * long).astype(np.uint64), at + long, 8 - long)
-        return first, second, long + wide
-
-    def _varints(self, word: Array, at: Ints, known: Ints | None = None) -> tuple[Ints, Ints]:
-        """From the 8 bytes at a place, of which the first `known` ones are there."""
-        more = word >> np.uint64(63)
+        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self.data)):
+            raise Unusual("a place outside of the file")
+        byte = self.data.take(at)
+        more = byte > LAST_7
         if not more.any():
-            return (word >> np.uint64(56)).astype(np.int64), np.ones(len(at), np.int64)
-        value, length = (word >> np.uint64(56)) & np.uint64(0x7F), np.ones(len(at), np.uint64)
-        for shift in range(48, -8, -8):
+            return byte.astype(np.int64), np.ones(len(at), np.int64)
+        value, length = (byte & LAST_7).astype(np.int64), np.ones(len(at), np.uint8)
+        for k in range(1, 8):
+            byte = self.bytes(at + k)
+            value = (value << 7) | (byte & LAST_7)
             length += more
-            byte = word >> np.uint64(shift)
-            value = np.where(more, (value << np.uint64(7)) | (byte & np.uint64(0x7F)), value)
-            more &= (byte >> np.uint64(7)) & np.uint64(1)
+            more &= byte > LAST_7
             if not more.any():
-                if known is not None and (length.view(np.int64) > known).any():
-                    return self.varints(at)
-                return value.view(np.int64), length.view(np.int64)
-        if known is not None:
-            return self.varints(at)
-        nine = np.flatnonzero(more)  # eight bytes say that there are more: the ninth counts in full
-        value[nine] = (value[nine] << np.uint64(8)) | (self.words(at[nine] + 8) >> np.uint64(56))
-        length[nine] += np.uint64(1)
-        return value.view(np.int64), length.view(np.int64)
+                break
+        n_read = int(length.max())
+        if (length != n_read).any():
+            value >>= 7 * (n_read - length.astype(np.int64))  # bytes that are of what follows
+        lengths = length.astype(np.int64)
+        if more.any():  # eight bytes say that there are more: the ninth counts in full
+            nine = np.flatnonzero(more)
+            value[nine] = (value[nine] << 8) | self.bytes(at[nine] + 8)
+            lengths[nine] = 9
+        return value, lengths
 
-    def u16(self, at: Ints) -> Ints:
-        return (self.words(at) >> np.uint64(48)).astype(np.int64)
+    def blocks(self, at: Ints, n_words: int) -> Array:
+        """Some times 8 bytes at each place, as rows of numbers in the machine's own order; zeros come past the end."""
+        width = 8 * n_words
+        last = len(self.data) - width
+        kind = np.dtype((np.void, width))  # one item is copied at once, whatever its size
+        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self.data)):
+            raise Unusual("a place outside of the file")
+        if last < 0 or (len(at) and int(at.max()) > last):
+            found = np.zeros((len(at), width), np.uint8)
+            inside = at <= last
+            found[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
+            tail = np.append(self.data[max(last, 0) :], np.zeros(width, np.uint8))
+            for k in np.flatnonzero(~inside).tolist():
+                begin = int(at[k]) - max(last, 0)
+                found[k] = tail[begin : begin + width]
+            return found.view(np.uint64)
+        items = np.ndarray((last + 1,), kind, self.data, 0, (1,))[at]
+        return items.view(np.uint64).reshape(len(at), n_words)
 
     def u32(self, at: Ints) -> Ints:
         return (self.words(at) >> np.uint64(32)).astype(np.int64)
@@ -140,47 +155,64 @@ class RowBatch:
 
 
 class Pages:
-    """The pages of one file."""
+    """The pages of one file, from all of its bytes."""
 
-    def __init__(self, file: FileBytes) -> None:
-        self.file = file
-        try:
-            head = file.copy(0, 100, "SQLite header")
-            page_size = int.from_bytes(head[16:18], "big")
-            self.size = 65536 if page_size == 1 else page_size
-            self.usable = self.size - head[20]
-            if self.size & (self.size - 1) or self.size < 512 or self.usable < LEAST_USABLE:
-                raise Unusual(f"pages of {self.size} bytes")
-            if int.from_bytes(head[56:60], "big") != UTF8:
-                raise Unusual("text that is not UTF-8")
-            self.count = file.size // self.size
-            self.bytes = Bytes(file.array(np.uint8, self.count * self.size, 0, "SQLite pages"))
-        except CallgroveError as error:
-            raise Unusual(str(error)) from error
+    def __init__(self, data: Array, mapped: FileBytes | None = None) -> None:
+        self._mapped = mapped
+        head = data[:HEADER_BYTES].tobytes()
+        if len(head) < HEADER_BYTES:
+            raise Unusual("a file shorter than its header")
+        page_size = int.from_bytes(head[16:18], "big")
+        self.size = 65536 if page_size == 1 else page_size
+        self.usable = self.size - head[20]
+        if self.size & (self.size - 1) or self.size < 512 or self.usable < LEAST_USABLE:
+            raise Unusual(f"pages of {self.size} bytes")
+        if int.from_bytes(head[56:60], "big") != UTF8:
+            raise Unusual("text that is not UTF-8")
+        if head[18] not in VERSIONS or head[19] not in VERSIONS or head[21:24] != FRACTIONS:
+            raise Unusual("a newer kind of file")
         self._spilled = 0
         self._leaves: dict[int, Leaves] = {}
+        self._set(data)
 
-    def _begin(self, pages: Ints) -> Ints:
-        """Where pages begin."""
-        if len(pages) and (int(pages.min()) < 1 or int(pages.max()) > self.count):
-            raise Unusual("a page outside of the file")
+    def _set(self, data: Array) -> None:
+        self.count = len(data) // self.size
+        self.bytes = Bytes(data[: self.count * self.size])
+        self.buffer = self.bytes.data.data  # the same, byte by byte
+        self._halves = self.bytes.data.view(">u2").reshape(self.count, self.size // 2)
+
+    def begin(self, pages: Ints) -> Ints:
+        """Where pages begin. The first one, which has another header, belongs to the schema."""
+        if len(pages) and (int(pages.min()) < 2 or int(pages.max()) > self.count):
+            raise Unusual("a page that no table can have")
         return (pages - 1) * self.size
 
-    def _headers(self, pages: Ints) -> tuple[Ints, Ints, Ints]:
+    def header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
+        """Where pages begin, of what kind they are, and the number of cells."""
+        begin = self.begin(pages)
+        word = self.bytes.words(begin)
+        return begin, word >> np.uint64(56), ((word >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.int64)
+
+    def is_single(self, root: int) -> bool:
+        """Is a table one page?"""
+        return 2 <= root <= self.count and int(self.bytes.data[(root - 1) * self.size]) == LEAF
+
+    def _headers(self, pages: Ints) -> tuple[Ints, Array, Ints]:
         """The same of any number of pages, without having all of them mapped at once."""
         most = max(1, BATCH_BYTES // self.size)
+        if self._mapped is None or len(pages) <= most:
+            return self.header(pages)
         parts = []
-        for first in range(0, max(len(pages), 1), most):
-            parts.append(self._header(pages[first : first + most]))
-            self.file.forget()
+        for first in range(0, len(pages), most):
+            parts.append(self.header(pages[first : first + most]))
+            self.forget()
         at, kind, n_cells = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return at, kind, n_cells
 
-    def _header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
-        """Where the b-tree part of pages begins, its kind, and the number of cells."""
-        at = self._begin(pages) + np.where(pages == 1, 100, 0)
-        word = self.bytes.words(at)
-        return at, word >> np.uint64(56), ((word >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.int64)
+    def forget(self) -> None:
+        """Give mapped pages back."""
+        if self._mapped is not None:
+            self._mapped.forget()
 
     # -- the tree ----------------------------------------------------------------------------------------------------
 
@@ -204,12 +236,12 @@ class Pages:
             visited += int(n_cells.sum()) + len(pages)
             if visited > self.count:
                 raise Unusual("pages that are used twice")
-            pages, last = self._children(pages, at, n_cells, last)
+            pages, last = self.children(pages, at, n_cells, last)
         raise Unusual("a tree without an end")
 
-    def _children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
+    def children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
         """The children of interior pages, in order, and the last row id below each."""
-        cell = self._cells(pages, at + 12, n_cells, 5)
+        cell = self.cells(pages, at, n_cells, 12, 5)
         key, _ = self.bytes.varints(cell + 4)
         place = np.cumsum(n_cells + 1) - 1  # of the rightmost ones among all
         children, bounds = np.empty(len(cell) + len(pages), np.int64), np.empty(len(cell) + len(pages), np.int64)
@@ -219,18 +251,16 @@ class Pages:
         children[others], bounds[others] = self.bytes.u32(cell), key
         return children, bounds
 
-    def _cells(self, pages: Ints, array_at: Ints, n_cells: Ints, least: int) -> Ints:
+    def cells(self, pages: Ints, begin: Ints, n_cells: Ints, header: int, least: int) -> Ints:
         """Where the cells of pages begin."""
-        begin, total = self._begin(pages), int(n_cells.sum())
-        within = np.arange(total) - np.repeat(np.cumsum(n_cells) - n_cells, n_cells)
-        array_end = array_at + 2 * n_cells
-        if (array_end > begin + self.usable).any():
+        most = int(n_cells.max(initial=0))
+        if header + 2 * most > self.usable:
             raise Unusual("more cells than a page has room for")
-        pointer = self.bytes.u16(np.repeat(array_at, n_cells) + 2 * within)
-        cell = np.repeat(begin, n_cells) + pointer
-        if (cell < np.repeat(array_end, n_cells)).any() or (pointer > self.usable - least).any():
+        pointers = self._halves[pages - 1, header // 2 : header // 2 + most].astype(np.int64)
+        pointer = pointers[np.arange(most) < n_cells[:, None]]
+        if (pointer < np.repeat(header + 2 * n_cells, n_cells)).any() or (pointer > self.usable - least).any():
             raise Unusual("a cell outside of its page")
-        return cell
+        return np.repeat(begin, n_cells) + pointer
 
     # -- the rows ----------------------------------------------------------------------------------------------------
 
@@ -243,11 +273,11 @@ class Pages:
         before = -LAST_ROWID - 1
         while first < len(leaves.page):
             pages = leaves.page[first : first + most]
-            at, kind, n_cells = self._header(pages)
+            begin, kind, n_cells = self.header(pages)
             if (kind != LEAF).any():
                 raise Unusual("a page that is no leaf")
             n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
-            found = self._rows(pages[:n], at[:n], n_cells[:n])
+            found = self.rows(pages[:n], begin[:n], n_cells[:n])
             first += n
             if not len(found):
                 continue
@@ -256,15 +286,16 @@ class Pages:
             before = int(found.rowid[-1])
             yield found
 
-    def _rows(self, pages: Ints, at: Ints, n_cells: Ints) -> RowBatch:
-        cell = self._cells(pages, at + 8, n_cells, 4)
-        size, rowid, long = self.bytes.two_varints(cell)
-        start = cell + long
+    def rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
+        cell = self.cells(pages, begin, n_cells, 8, 4)
+        size, long = self.bytes.varints(cell)
+        rowid, more = self.bytes.varints(cell + long)
+        start = cell + long + more
         if (size < 0).any():
             raise Unusual("a record of a negative size")
         local = self._local(size)
-        end = start + local + np.where(local < size, 4, 0)
-        if (end > np.repeat(self._begin(pages), n_cells) + self.usable).any():
+        end = start + local if local is size else start + local + 4 * (local < size)
+        if (end > np.repeat(begin + self.usable, n_cells)).any():
             raise Unusual("a record that leaves its page")
         return RowBatch(rowid, start, size, local)
 
@@ -277,6 +308,14 @@ class Pages:
         some = least + (size - least) % (self.usable - 4)
         return np.where(size <= most, size, np.where(some <= most, some, least))
 
+    def local(self, size: int) -> int:
+        """The same of one record."""
+        most, least = self.usable - 35, (self.usable - 12) * 32 // 255 - 23
+        if size <= most:
+            return size
+        some = least + (size - least) % (self.usable - 4)
+        return some if some <= most else least
+
     def spilled(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
         """The records of rows put together from their overflow pages, as far as `wanted` bytes."""
         self._spilled += int(wanted.sum())
@@ -288,6 +327,13 @@ class Pages:
         start = np.cumsum([len(part) for part in parts[:-1]])
         data = np.frombuffer(b"".join([*parts, b"\0" * 8]), np.uint8)
         return Bytes(data), RowBatch(rows.rowid, start, rows.size, wanted)
+
+    def chain(self, start: int, local: int, size: int) -> bytes:
+        """One record put together."""
+        self._spilled += size
+        if self._spilled > 4 * len(self.bytes):
+            raise Unusual("records that share their pages")
+        return self._chain(start, local, size)
 
     def _chain(self, start: int, local: int, wanted: int) -> bytes:
         data = self.bytes.data

@@ -1,32 +1,23 @@
-"""Which values of a record belong to which column of a table, and the rows of a table by columns.
+"""The rows of a table by columns, from the pages of a file.
 
-What a table's columns are is asked from SQLite, which has parsed the schema: place, type, default, whether generated.
-Two things it does not say outright:
-
-    INTEGER PRIMARY KEY   the row id stands for the column, whose stored value is NULL. It does so exactly where the
-                          column is the whole primary key, is declared INTEGER, and the key has no index of its own
-    ALTER TABLE ADD       older records end before the column: it has its default
-
-What cannot be told for sure is `Unusual`, and SQLite reads the table.
+Whose column a value of a record is, the schema tells (schema.py). What cannot be told for sure is `Unusual`, and SQLite
+reads the table.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.formats.gpu.pages import Pages, RowBatch, Unusual
+from callgrove.formats.gpu.pages import Pages, Unusual
 from callgrove.formats.gpu.pages_records import NULL, Records, is_text
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 
-__all__ = ["PageColumn", "PageRows", "TableLayout", "layout_of", "rows_of"]
+__all__ = ["PageColumn", "PageRows", "PageTables", "TableLayout", "is_plain"]
 
-ROWID = "rowid"
-ROWID_NAMES = ("rowid", "_rowid_", "oid")
-VIRTUAL, HIDDEN = 2, 1
+KEPT_BYTES = 4 << 20  # of pages, of a table whose rows are found once
 
 
 @dataclass(frozen=True)
@@ -47,60 +38,17 @@ class TableLayout:
     has_collations: bool
 
 
-def layout_of(connection: sqlite3.Connection, table: str) -> TableLayout:
-    """From SQLite's own view of the schema."""
-    name = '"' + table.replace('"', '""') + '"'
-    found = connection.execute(
-        "SELECT rootpage, sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
-    ).fetchall()
-    if len(found) != 1 or not isinstance(found[0][0], int) or not isinstance(found[0][1], str):
-        raise Unusual("a table that the schema has not once")
-    root, sql = found[0]
-    columns = connection.execute(f"PRAGMA table_xinfo({name})").fetchall()
-    if any(hidden == HIDDEN or str(column).lower() in ROWID_NAMES for _, column, _, _, _, _, hidden in columns):
-        raise Unusual("a column called rowid, or a virtual table")
-    keys = [str(column) for _, column, _, _, _, key, _ in columns if key]
-    indexed = any(row[3] == "pk" for row in connection.execute(f"PRAGMA index_list({name})"))
-    out: dict[str, PageColumn] = {ROWID: PageColumn(ABSENT, False, False)}
-    place = 0
-    for _, column, type_, _, default, key, hidden in columns:
-        if hidden == VIRTUAL:
-            continue
-        alias = bool(key) and len(keys) == 1 and str(type_).upper() == "INTEGER" and not indexed
-        out[str(column)] = PageColumn(ABSENT if alias else place, _is_real(str(type_)), default is not None)
-        place += 1
-    return TableLayout(root, out, "collate" in sql.lower())
-
-
-def _is_real(type_: str) -> bool:
-    """Has a column of this declared type the affinity REAL? The rules are SQLite's, in their order."""
-    upper = type_.upper()
-    if "INT" in upper or any(word in upper for word in ("CHAR", "CLOB", "TEXT", "BLOB")):
-        return False
-    return any(word in upper for word in ("REAL", "FLOA", "DOUB"))
-
-
 class PageRows:
     """Some rows of a table, column by column."""
 
-    def __init__(self, pages: Pages, layout: TableLayout, rows: RowBatch, names: Sequence[str]) -> None:
-        self._layout, self.rowid = layout, rows.rowid
-        last = max((layout.columns[name].place for name in names), default=ABSENT)
-        self._parts: list[tuple[Records, Array | slice]] = []
-        if last < 0:
-            return
-        records = Records(pages.bytes, rows, last)
-        if (records.end > rows.size).any():
-            raise Unusual("values that leave their record")
-        spilled = records.end > rows.local
-        if not spilled.any():
-            self._parts = [(records, slice(None))]
-        else:
-            data, moved = pages.spilled(rows.take(spilled), records.end[spilled])
-            self._parts = [(Records(data, moved, last), np.flatnonzero(spilled))]
-            if not spilled.all():
-                self._parts.append((Records(pages.bytes, rows.take(~spilled), last), np.flatnonzero(~spilled)))
-        for column in (layout.columns[name] for name in names):
+    def __init__(self, pages: Pages, layout: TableLayout, records: Records, names: Sequence[str]) -> None:
+        self._layout, self.rowid = layout, records.rows.rowid
+        columns = [layout.columns[name] for name in names]
+        last = max((column.place for column in columns), default=ABSENT)
+        self._parts: list[tuple[Records, Array | slice]] = [(records, slice(None))]
+        if not records.is_whole and last >= 0:
+            self._parts = _put_together(pages, records, last)
+        for column in columns:
             if column.has_default and any((part.serials(column.place) == ABSENT).any() for part, _ in self._parts):
                 raise Unusual("records from before a column was added that has a default")
 
@@ -174,33 +122,71 @@ class PageRows:
         return out
 
 
+def _put_together(pages: Pages, records: Records, last: int) -> list[tuple[Records, Array | slice]]:
+    """Records with what stands in overflow pages, as far as the column `last`, and which rows they are."""
+    rows, end = records.rows, records.end(last)
+    if (end > rows.size).any():
+        raise Unusual("values that leave their record")
+    spilled = end > rows.local
+    if not spilled.any():
+        return [(records, slice(None))]
+    data, moved = pages.spilled(rows.take(spilled), end[spilled])
+    parts: list[tuple[Records, Array | slice]] = [(Records(data, moved, last), np.flatnonzero(spilled))]
+    if not spilled.all():
+        parts.append((records.take(~spilled), np.flatnonzero(~spilled)))
+    return parts
+
+
 def _as_objects(cells: Sequence[object]) -> Array:
     out = np.empty(len(cells), object)
     out[:] = cells
     return out
 
 
-def rows_of(
-    pages: Pages,
-    layout: TableLayout,
-    names: Sequence[str],
-    between: tuple[int, int] | None = None,
-    unlike: tuple[str, str] | None = None,
-) -> Iterator[PageRows]:
-    """The rows of a table, some at a time: row ids in a range, and without those in which a column holds a text."""
-    leaves = pages.leaves(layout.root)
-    if unlike is not None and not _is_plain(unlike[1], layout):
-        raise Unusual("a text that may equal others")
-    for rows in pages.batches(leaves if between is None else leaves.between(*between)):
-        kept = rows
-        if between is not None and not (between[0] <= rows.rowid[0] and rows.rowid[-1] <= between[1]):
-            kept = rows.take((rows.rowid >= between[0]) & (rows.rowid <= between[1]))
-        if unlike is not None and len(kept):
-            kept = kept.take(~PageRows(pages, layout, kept, [unlike[0]]).equals(unlike[0], unlike[1].encode()))
-        if len(kept):
-            yield PageRows(pages, layout, kept, names)
+class PageTables:
+    """The tables of a file. Rows of tables that are not large are found once, whatever is asked of them."""
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages = pages
+        self._kept: dict[int, Records] = {}
+
+    def _records(self, root: int, last: int, between: tuple[int, int] | None) -> Iterator[Records]:
+        kept = self._kept.get(root)
+        if kept is not None and last < kept.n_known:
+            yield kept
+            return
+        leaves = self.pages.leaves(root)
+        keep = between is None and len(leaves.page) * self.pages.size <= KEPT_BYTES
+        for rows in self.pages.batches(leaves if between is None else leaves.between(*between)):
+            records = Records(self.pages.bytes, rows, last)
+            if keep and len(rows) == self.pages.n_rows(leaves):
+                self._kept[root] = records
+            yield records
+
+    def rows_of(
+        self,
+        layout: TableLayout,
+        names: Sequence[str],
+        between: tuple[int, int] | None = None,
+        unlike: tuple[str, str] | None = None,
+    ) -> Iterator[PageRows]:
+        """The rows of a table, some at a time: row ids in a range, and without those in which a column holds a text."""
+        if unlike is not None and not is_plain(unlike[1], layout):
+            raise Unusual("a text that may equal others")
+        asked = names if unlike is None else [*names, unlike[0]]
+        last = max((layout.columns[name].place for name in asked), default=ABSENT)
+        for records in self._records(layout.root, last, between):
+            kept, rowid = records, records.rows.rowid
+            if between is not None and not (between[0] <= rowid[0] and rowid[-1] <= between[1]):
+                first, end = np.searchsorted(rowid, between[0]), np.searchsorted(rowid, between[1], side="right")
+                kept = records.take(np.arange(first, end))
+            if unlike is not None and len(kept.rows):
+                same = PageRows(self.pages, layout, kept, [unlike[0]]).equals(unlike[0], unlike[1].encode())
+                kept = kept.take(np.flatnonzero(~same))
+            if len(kept.rows):
+                yield PageRows(self.pages, layout, kept, names)
 
 
-def _is_plain(text: str, layout: TableLayout) -> bool:
+def is_plain(text: str, layout: TableLayout) -> bool:
     """Does the text equal nothing but itself, whatever the column is?"""
     return not layout.has_collations and not any(c.isalnum() or c.isspace() for c in text)

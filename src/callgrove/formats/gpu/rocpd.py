@@ -15,16 +15,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 
 from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Process
-from callgrove.formats.gpu.json_cells import is_json, json_scalars, json_strings
+from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.rocpd_agents import AGENT_NUMBERS, AgentWords
 from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
 from callgrove.formats.gpu.rocpd_schema import COLUMNS
+from callgrove.formats.gpu.rocpd_sides import OF_EVENTS, counter_rows, side_pieces, side_table
+from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY, ON_DEVICE, ON_THREADS, PLACE_COLUMNS, tables_of
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
@@ -34,49 +38,13 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
 from callgrove.model.traces import SideTable, SpanKind
 
-__all__ = ["RocpdData", "datasets", "suffixes"]
+__all__ = ["RocpdData", "UsedPlaces", "datasets", "suffixes"]
 
 METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
 LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
-INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
+INTEGER, TEXT = Type.INTEGER, Type.TEXT
 MOST_KEPT = 1 << 18  # rows of the event table
-KIND_OF_CATEGORY = {  # by the word before the first underscore
-    "HIP": SpanKind.API,
-    "HSA": SpanKind.API,
-    "RCCL": SpanKind.API,
-    "ROCDECODE": SpanKind.API,
-    "ROCJPEG": SpanKind.API,
-    "OMPT": SpanKind.API,
-    "MARKER": SpanKind.MARKER,
-}
-ON_DEVICE = ("kernel_dispatch", "memory_copy")
-PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
-
-
-KERNEL_COLUMNS = {
-    **{f"grid_{axis}": f"grid_size_{axis}" for axis in "xyz"},
-    **{f"workgroup_{axis}": f"workgroup_size_{axis}" for axis in "xyz"},
-    "lds": "group_segment_size",
-    "scratch": "private_segment_size",
-    "dispatch": "dispatch_id",
-    "kernel": "kernel_id",
-    "queue": "queue_id",
-    "thread": "tid",
-}
-COPY_COLUMNS = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
-ALLOCATION_TEXTS = ("level", "extdata")
-ALLOCATION_COLUMNS = {
-    "bytes": "size",
-    "address": "address",
-    "device": "agent_id",
-    "level": "level",
-    "queue": "queue_id",
-    "flags": "extdata",
-}
-AGENT_NUMBERS = ("absolute_index", "logical_index")
-AGENT_TEXTS = ("name", "model_name", "vendor_name", "product_name")
-REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
 
 
 def suffixes(file: SqliteFile) -> list[str]:
@@ -85,8 +53,18 @@ def suffixes(file: SqliteFile) -> list[str]:
     return [match[1] for match in found if match]
 
 
-def datasets(file: SqliteFile) -> list[RocpdData]:
-    """Every process of a file. Tables whose suffix no metadata table has belong to nobody."""
+@dataclass(frozen=True)
+class UsedPlaces:
+    """Where the events of one set of tables happened, each place once: the columns of `PLACE_COLUMNS` of what ran on
+    devices, and the threads of everything else."""
+
+    on_device: Sequence[Ints]
+    threads: Ints
+
+
+def datasets(file: SqliteFile, used: UsedPlaces | None = None) -> list[RocpdData]:
+    """Every process of a file. Tables whose suffix no metadata table has belong to nobody. `used` may be told where
+    there is one process."""
     known = suffixes(file)
     owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *LATER_TABLES)}
     stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
@@ -94,33 +72,14 @@ def datasets(file: SqliteFile) -> list[RocpdData]:
         raise CorruptFile(
             file.path, "rocpd_metadata", expected="a table that says whose these are", found=f"only {', '.join(stray)}"
         )
-    out = [RocpdData(file, suffix) for suffix in known]
+    out = [RocpdData(file, suffix, used if len(known) == 1 else None) for suffix in known]
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
     return out
 
 
-Needs = dict[str, Sequence[str]]
-
-
-def tables_of(suffix: str) -> tuple[EventTable, ...]:
-    """The event tables of one set, with what their columns are made of."""
-    event: Needs = dict.fromkeys(("category", "correlation", "parent_correlation"), ("event_id",))
-    times: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
-    instant: Needs = {"start_ns": ("timestamp",), "end_ns": ("timestamp",)}
-    host: Needs = {"kind": ("event_id",), "label": ("name_id", "event_id")}
-    region: Needs = {**times, **host, "name": ("name_id",), "lane": ("tid",)}
-    kernel: Needs = {**times, "name": ("kernel_id",), "label": ("kernel_id",), "lane": PLACE_COLUMNS}
-    copy: Needs = {**times, "name": ("name_id",), "label": ("name_id",), "lane": PLACE_COLUMNS}
-    alloc: Needs = {**times, "name": ("type",), "label": ("type",), "lane": ("tid",)}
-    sample: Needs = {**instant, **host, "name": ("event_id",), "label": ("event_id",), "lane": ("track_id",)}
-    return (
-        EventTable(f"rocpd_region{suffix}", SpanKind.REGION, event | region),
-        EventTable(f"rocpd_kernel_dispatch{suffix}", SpanKind.KERNEL, event | kernel),
-        EventTable(f"rocpd_memory_copy{suffix}", SpanKind.COPY, event | copy),
-        EventTable(f"rocpd_memory_allocate{suffix}", SpanKind.ALLOC, event | alloc, frozenset({"type"})),
-        EventTable(f"rocpd_sample{suffix}", SpanKind.MARKER, event | sample),
-    )
+def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
+    return display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
 
 
 class EventRows:
@@ -145,45 +104,24 @@ class EventRows:
         return {name: self._cells[name][place] for name in columns}
 
 
-class AgentWords(Mapping[str, str]):
-    """What is known of an agent. All but its numbers is long, and read when it is asked for."""
-
-    def __init__(self, numbers: Mapping[str, str], data: RocpdData, row: int) -> None:
-        self._numbers, self._data, self._row = numbers, data, row
-
-    @property
-    def _all(self) -> Mapping[str, str]:
-        return {**self._data.agent_words(self._row), **self._numbers}
-
-    def __getitem__(self, word: str) -> str:
-        return self._numbers[word] if word in AGENT_NUMBERS else self._all[word]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-
 class RocpdData(TableData):
     """One process's tables."""
 
-    def __init__(self, file: SqliteFile, suffix: str) -> None:
+    def __init__(self, file: SqliteFile, suffix: str, used: UsedPlaces | None = None) -> None:
         super().__init__(file, tables_of(suffix))
         self._kept_events: EventRows | None = None
-        self._agent_words: tuple[int, Mapping[str, str]] = (ABSENT, {})
         self.suffix = suffix
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
-            tags = self._small("metadata", tag=TEXT, value=TEXT)
+            tags = self.small("metadata", tag=TEXT, value=TEXT)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
-            self.require(self._table("string"), "id", "string")
+            self.require(self.table_name("string"), "id", "string")
             self.processes = self._read_processes()
             self.devices, self._agents = self._read_devices()
             self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-            self.lanes = self._read_lanes()
+            self.lanes = self._read_lanes(used or self._used_places())
 
     def _refuse_unknown(self) -> None:
         if not re.fullmatch(r"3(\.\d+)*", self.version):
@@ -198,19 +136,19 @@ class RocpdData(TableData):
 
     # -- the small tables --------------------------------------------------------------------------------------------
 
-    def _table(self, base: str) -> str:
+    def table_name(self, base: str) -> str:
         return f"rocpd_{base}{self.suffix}"
 
-    def _small(self, base: str, **columns: Type) -> Cells:
-        cells = self._file.table(self._table(base), columns)
+    def small(self, base: str, **columns: Type) -> Cells:
+        cells = self._file.table(self.table_name(base), columns)
         if "id" in columns and base not in self._checked:
             self._checked.add(base)
-            self.once(self._table(base), cells["id"])
+            self.once(self.table_name(base), cells["id"])
         return cells
 
     def _read_processes(self) -> tuple[Process, ...]:
-        nodes = self._small("info_node", id=INTEGER, machine_id=TEXT, hostname=TEXT)
-        row = self._small(
+        nodes = self.small("info_node", id=INTEGER, machine_id=TEXT, hostname=TEXT)
+        row = self.small(
             "info_process", pid=INTEGER, nid=INTEGER, init=INTEGER, fini=INTEGER, command=TEXT, environment=TEXT
         )
         uid = str(self.metadata.get("guid") or self.suffix)
@@ -234,7 +172,7 @@ class RocpdData(TableData):
     def _read_devices(self) -> tuple[tuple[Device, ...], Lookup]:
         """Agents as devices, and the device of an agent's id."""
         indices = dict.fromkeys(("type_index", *AGENT_NUMBERS), INTEGER)
-        agents = self._small("info_agent", id=INTEGER, type=TEXT, name=TEXT, product_name=TEXT, **indices)
+        agents = self.small("info_agent", id=INTEGER, type=TEXT, name=TEXT, product_name=TEXT, **indices)
         seen: dict[str, int] = {}
         devices: list[Device] = []
         for k in range(len(agents["id"])):
@@ -243,63 +181,55 @@ class RocpdData(TableData):
             seen[kind] = seen.get(kind, -1) + 1
             name = agents["product_name"][k] or agents["name"][k] or ""
             told = {word: str(n) for word in AGENT_NUMBERS if (n := int(agents[word][k])) != MISSING}
-            about = AgentWords(told, self, k)
+            about = AgentWords(told, self.file, self.table_name("info_agent"), k)
             devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name, about))
+        self.agent_ids: Ints = agents["id"]
         return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
 
-    def agent_words(self, row: int) -> Mapping[str, str]:
-        """Names of an agent, and the numbers and texts of its JSON; those of the last one asked for are kept."""
-        if self._agent_words[0] != row:
-            self._agent_words = row, self._read_agent_words(row)
-        return self._agent_words[1]
-
-    def _read_agent_words(self, row: int) -> dict[str, str]:
-        columns = dict.fromkeys((*AGENT_TEXTS, "extdata"), TEXT)
-        with self._file.reading():
-            agents = self._file.table(self._table("info_agent"), columns)
-        names = {word: agents[word][row] for word in AGENT_TEXTS if agents[word][row]}
-        return {**json_scalars(agents["extdata"][row]), **names}
-
-    def _read_lanes(self) -> tuple[Lane, ...]:
+    def _read_lanes(self, used: UsedPlaces) -> tuple[Lane, ...]:
         """The threads that are listed, then the streams that kernels and copies ran on.
 
         A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
         unknown, comes from.
         """
-        threads = self._small("info_thread", id=INTEGER, tid=INTEGER, name=TEXT)
+        threads = self.small("info_thread", id=INTEGER, tid=INTEGER, name=TEXT)
         lanes = LaneList()
         own = [
             lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
             for id_, tid, name in zip(*(threads[c].tolist() for c in ("id", "tid", "name")), strict=True)
         ]
-        self._threads = Lookup(threads["id"], np.array(own, np.int64))
-        streams = self._small("info_stream", id=INTEGER, name=TEXT)
+        self.thread_ids: Ints = threads["id"]
+        self.thread_lanes: Ints = np.array(own, np.int64)
+        self._threads = Lookup(self.thread_ids, self.thread_lanes)
+        streams = self.small("info_stream", id=INTEGER, name=TEXT)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
-        self._streams: dict[tuple[int, int], int] = {}
-        for device, stream in sorted(self._streams_used()):
+        self.streams: dict[tuple[int, int], int] = {}  # (device, stream) -> lane
+        for device, stream in sorted(self._streams_used(used)):
             name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
             number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
-            self._streams[device, stream] = number
-        self._nowhere = lanes.unknown(0) if self._has_homeless_rows() else ABSENT
+            self.streams[device, stream] = number
+        self._nowhere = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
         return tuple(lanes.all)
 
-    def _streams_used(self) -> set[tuple[int, int]]:
-        used: set[tuple[int, int]] = set()
-        for base in ON_DEVICE:
-            rows = self._file.distinct(self._table(base), *PLACE_COLUMNS)
-            if rows:
-                cells = dict(zip(PLACE_COLUMNS, np.array(sorted(rows), np.int64).T, strict=True))
-                used |= set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
-        return used
+    def _used_places(self) -> UsedPlaces:
+        found = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
+        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in found]
+        threads = {id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")}
+        return UsedPlaces(on_device, np.array(sorted(threads), np.int64))
 
-    def _has_homeless_rows(self) -> bool:
+    def _streams_used(self, used: UsedPlaces) -> set[tuple[int, int]]:
+        out: set[tuple[int, int]] = set()
+        for rows in used.on_device:
+            cells = dict(zip(PLACE_COLUMNS, rows, strict=True))
+            out |= set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
+        return out
+
+    def _has_homeless_rows(self, used: UsedPlaces) -> bool:
         """Are there rows whose thread is not listed?"""
-        on_thread = [(base, "tid", self._threads) for base in ("region", "memory_allocate")]
-        for base, column, known in (*on_thread, ("sample", "track_id", self._track_lanes)):
-            ids = [id_ for (id_,) in self._file.distinct(self._table(base), column)]
-            if (known[np.array(ids, np.int64)] < 0).any():
-                return True
-        return False
+        if (self._threads[used.threads] < 0).any():
+            return True
+        tracks = self._file.distinct(self.table_name("sample"), "track_id")
+        return bool(tracks) and bool((self._track_lanes[np.array([t for (t,) in tracks], np.int64)] < 0).any())
 
     def _device(self, cells: Cells) -> Ints:
         """The device that an event ran on: the agent, or for copies the GPU at either end."""
@@ -309,18 +239,14 @@ class RocpdData(TableData):
 
     @cached_property
     def _kernel_names(self) -> Lookup:
-        rows = self._small("info_kernel_symbol", id=INTEGER, display_name=TEXT, kernel_name=TEXT)
-        names = [
-            display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
-            for id_, display, mangled in zip(
-                rows["id"].tolist(), rows["display_name"], rows["kernel_name"], strict=True
-            )
-        ]
+        rows = self.small("info_kernel_symbol", id=INTEGER, display_name=TEXT, kernel_name=TEXT)
+        columns = (rows[name].tolist() for name in ("id", "display_name", "kernel_name"))
+        names = [kernel_name(*row) for row in zip(*columns, strict=True)]
         return Lookup(rows["id"], self._names.numbers(names))
 
     @cached_property
     def _string_names(self) -> Lookup:
-        rows = self._small("string", id=INTEGER, string=TEXT)
+        rows = self.small("string", id=INTEGER, string=TEXT)
         return Lookup(rows["id"], self._names.numbers(rows["string"].tolist()))
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -366,19 +292,19 @@ class RocpdData(TableData):
         kept = self._kept_events
         if kept is None or not kept.has(columns):
             if self._n_event_rows <= MOST_KEPT:
-                cells = self._file.table(self._table("event"), dict.fromkeys(columns, INTEGER))
+                cells = self._file.table(self.table_name("event"), dict.fromkeys(columns, INTEGER))
                 kept = self._kept_events = EventRows(cells)
             else:
                 known = ids[ids != MISSING]
                 span = (int(known.min()), int(known.max())) if len(known) else (0, -1)
-                rows = list(self._file.chunks(self._table("event"), dict.fromkeys(columns, INTEGER), between=span))
+                rows = list(self._file.chunks(self.table_name("event"), dict.fromkeys(columns, INTEGER), between=span))
                 nothing = [np.empty(0, np.int64)]
                 kept = EventRows({n: np.concatenate([part[n] for part in rows] or nothing) for n in columns})
         return kept.of(ids, columns[1:])
 
     @cached_property
     def _n_event_rows(self) -> int:
-        return self._file.count(self._table("event"))
+        return self._file.count(self.table_name("event"))
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "kernel_id" in cells:
@@ -399,11 +325,11 @@ class RocpdData(TableData):
         if not len(ids):
             return names
         columns, between = {"id": INTEGER, "extdata": TEXT}, (int(ids.min()), int(ids.max()))
-        for part in self._file.chunks(self._table("event"), columns, between, unlike=("extdata", "{}")):
+        for part in self._file.chunks(self.table_name("event"), columns, between, unlike=("extdata", "{}")):
             texts = set(part["extdata"].tolist())
             broken = {text for text in texts if not is_json(text)}
             n_broken = sum(text in broken for text in part["extdata"]) if broken else 0
-            self.count_of_chunk(Severity.NOTE, f"{self._table('event')}.extdata: {{}} texts are no JSON", n_broken)
+            self.count_of_chunk(Severity.NOTE, f"{self.table_name('event')}.extdata: {{}} texts are no JSON", n_broken)
             message = {text: json_strings(text).get("message") for text in texts}
             messages = self._names.numbers([message[text] for text in part["extdata"].tolist()])
             found = Lookup(part["id"], messages)[ids]
@@ -430,7 +356,7 @@ class RocpdData(TableData):
                 unknown = (cells[column] != MISSING) & (self._agents[cells[column]] < 0)
                 self.leads_nowhere(f"{table.name}.{column}", int(unknown.sum()))
             pairs, where = distinct(device, stream)
-            return np.array([self._streams[int(d), int(s)] for d, s in pairs.T], np.int32)[where]
+            return np.array([self.streams[int(d), int(s)] for d, s in pairs.T], np.int32)[where]
         column, known = ("track_id", self._track_lanes) if "track_id" in cells else ("tid", self._threads)
         lane = known[cells[column]]
         self.leads_nowhere(f"{table.name}.{column}", int(((lane < 0) & (cells[column] != MISSING)).sum()))
@@ -438,122 +364,42 @@ class RocpdData(TableData):
 
     @cached_property
     def _track_lanes(self) -> Lookup:
-        rows = self._small("track", id=INTEGER, tid=INTEGER)
+        rows = self.small("track", id=INTEGER, tid=INTEGER)
         return Lookup(rows["id"], self._threads[rows["tid"]])
 
     def side(self, name: str) -> SideTable | None:
-        read = {"kernel": self._kernels, "copy": self._copies, "alloc": self._allocations}
-        read |= {"argument": self._arguments, "counter": self._counter_values}
-        if name not in read:
-            return None
         with self._file.reading():
-            table = read[name]()
+            table = side_table(self, name)
         return table if table is not None and len(table.span) else None
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """Tables of events may be large: some rows at a time."""
-        raw = {"kernel": "kernel_dispatch", "copy": "memory_copy", "alloc": "memory_allocate"}
-        if name not in raw:
+        if name not in OF_EVENTS:
             yield from super().side_chunks(name)
             return
-        columns = {"kernel": KERNEL_COLUMNS, "copy": COPY_COLUMNS, "alloc": ALLOCATION_COLUMNS}[name]
-        finish = {"kernel": self._with_registers, "copy": self._with_ends, "alloc": self._with_device}[name]
         with self._file.reading():
-            for piece in self.side_pieces(self._table(raw[name]), columns, ALLOCATION_TEXTS):
-                yield finish(piece)
+            yield from side_pieces(self, name)
 
-    def _kernels(self) -> SideTable | None:
-        table = self.side_of(self._table("kernel_dispatch"), KERNEL_COLUMNS)
-        return None if table is None else self._with_registers(table)
+    def tables(self) -> Mapping[str, Callable[[], Table]]:
+        return {
+            name: partial(info_table, self._file, self.table_name(base), name) for name, base in INFO_TABLES.items()
+        }
 
-    def _with_registers(self, table: SideTable) -> SideTable:
-        known, registers = self._registers
-        place = known[np.asarray(table.columns["kernel"])]
-        return SideTable(table.span, {**table.columns, **{name: column[place] for name, column in registers.items()}})
+    def counters(self) -> CounterRows | None:
+        with self._file.reading():
+            return counter_rows(self)
 
-    @cached_property
-    def _registers(self) -> tuple[Lookup, dict[str, Ints]]:
-        """From the id of a kernel to a row, and what these hold; the last row is for none."""
-        symbols = self._small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
-        columns = {new: np.append(or_absent(symbols[old]), ABSENT) for new, old in REGISTERS.items()}
-        return Lookup(symbols["id"], np.arange(len(symbols["id"]))), columns
+    def devices_of(self, ids: Ints) -> Ids:
+        """Numbers of devices by ids of agents."""
+        return self._agents[ids]
 
-    def _copies(self) -> SideTable | None:
-        table = self.side_of(self._table("memory_copy"), COPY_COLUMNS)
-        return None if table is None else self._with_ends(table)
-
-    def _allocations(self) -> SideTable | None:
-        table = self.side_of(self._table("memory_allocate"), ALLOCATION_COLUMNS, ALLOCATION_TEXTS)
-        return None if table is None else self._with_device(table)
-
-    def _with_ends(self, table: SideTable) -> SideTable:
-        return self._with_devices(table, "source", "destination")
-
-    def _with_device(self, table: SideTable) -> SideTable:
-        """The device, and the flags that the JSON of scratch memory has."""
-        texts = np.asarray(table.columns["flags"], object).tolist()
-        flags = {text: json_scalars(text).get("flags", "") for text in set(texts)}
-        numbers = [int(flags[text]) if flags[text].isdecimal() else ABSENT for text in texts]
-        told = SideTable(table.span, {**table.columns, "flags": np.array(numbers, np.int64)})
-        return self._with_devices(told, "device")
-
-    def _with_devices(self, table: SideTable, *names: str) -> SideTable:
-        """Columns that hold ids of agents, as numbers of devices."""
-        devices = {name: self._agents[np.asarray(table.columns[name])] for name in names}
-        return SideTable(table.span, {**table.columns, **devices})
+    def lanes_of_tracks(self, ids: Ints) -> Ids:
+        lane = self._track_lanes[ids]
+        return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
 
     @cached_property
-    def _span_of_event(self) -> Lookup:
+    def span_of_event(self) -> Lookup:
         """The number of the span that refers to each row of the event table."""
         ids = [self._file.table(name, {"rowid": INTEGER, "event_id": INTEGER})["event_id"] for name in self.counts]
         every = np.concatenate([*ids, np.empty(0, np.int64)])
         return Lookup(every, np.arange(len(every)))
-
-    def _arguments(self) -> SideTable | None:
-        rows = self._small("arg", event_id=INTEGER, position=INTEGER, type=TEXT, name=TEXT, value=TEXT)
-        if not len(rows["event_id"]):
-            return None
-        span = self._span_of_event[rows["event_id"]].astype(np.int64)
-        known = span >= 0
-        return SideTable(span[known], {name: cells[known] for name, cells in rows.items() if name != "event_id"})
-
-    def _counter_values(self) -> SideTable | None:
-        """Counters of kernels, one row per value; those of samples are counters over time."""
-        rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
-        if not len(rows["event_id"]):
-            return None
-        span = self._span_of_event[rows["event_id"]].astype(np.int64)
-        samples = self._table("sample")
-        end = self.first(samples) if samples in self.counts else self.count()
-        known = (span >= 0) & (span < end)
-        names, types = self._counter_texts(rows["pmc_id"][known])
-        return SideTable(span[known], {"name": names, "value": rows["value"][known], "value_type": types})
-
-    def _counter_names(self, ids: Ints) -> Array:
-        return self._counter_texts(ids)[0]
-
-    def _counter_texts(self, ids: Ints) -> tuple[Array, Array]:
-        """Names, and whether values add up (ACCUM) or not (ABS, RELATIVE)."""
-        rows = self._small("info_pmc", id=INTEGER, name=TEXT, value_type=TEXT)
-        place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
-        return np.append(rows["name"], "unknown counter")[place], np.append(rows["value_type"], "")[place]
-
-    def counters(self) -> CounterRows | None:
-        with self._file.reading():
-            rows = self._small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
-            samples = self._small("sample", track_id=INTEGER, timestamp=INTEGER, event_id=INTEGER)
-            if not len(rows["value"]) or not len(samples["event_id"]):
-                return None
-            place = Lookup(samples["event_id"], np.arange(len(samples["event_id"])))[rows["event_id"]]
-            known = place >= 0
-            if not known.any():
-                return None
-            at = place[known]
-            lane = self._track_lanes[samples["track_id"][at]]
-            texts, number = np.unique(self._counter_names(rows["pmc_id"][known]).astype(str), return_inverse=True)
-        lane = np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
-        values = rows["value"][known]
-        return CounterRows(lane, number.astype(np.int32), samples["timestamp"][at], values, tuple(texts.tolist()))
-
-    def tables(self) -> Mapping[str, Callable[[], Table]]:
-        return {name: partial(info_table, self._file, self._table(base), name) for name, base in INFO_TABLES.items()}

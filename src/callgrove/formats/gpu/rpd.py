@@ -167,7 +167,7 @@ class RpdData(TableData):
     # -- events ------------------------------------------------------------------------------------------------------
 
     def made(self, table: EventTable, column: str, cells: Cells) -> Array:
-        own = self._api if table is API else self._op
+        own = self._api if table == API else self._op
         make: dict[str, Callable[[], Array]] = {
             "start_ns": lambda: cells["start"],
             "end_ns": lambda: cells["end"],

@@ -16,14 +16,14 @@ import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import DataSet, Events
-from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.intervals import nesting
 from callgrove.model.texts import Names, Translation
 from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
-__all__ = ["HOST_KINDS", "DataSetSpans", "refuse_input_as"]
+__all__ = ["HOST_KINDS", "DataSetSpans", "kept_events", "refuse_input_as"]
 
 HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)  # what nests on a thread
 
@@ -76,26 +76,24 @@ class DataSetSpans:
             asked.add("lane")
         own = self._translations[number]
         for events in dataset.events(sorted(asked)):
-            kept = _kept(events, window, lane_profiles, profiles)
-            if kept.any():
-                yield self._translated(number, columns, events, kept, own)
+            kept = kept_events(events, window, lane_profiles, profiles)
+            if len(kept["span"]):
+                yield self._translated(number, columns, kept, own)
 
-    def _translated(
-        self, number: int, columns: Sequence[str], events: Events, kept: Bools, own: Translation
-    ) -> SpanChunk:
-        local = events["span"][kept]
+    def _translated(self, number: int, columns: Sequence[str], events: Events, own: Translation) -> SpanChunk:
+        local = events["span"]
         out: dict[str, Array] = {"span": local + self.firsts[number]}
         for name in columns:
             if name == "profile":
-                out[name] = self._profiles[number][events["lane"][kept]]
+                out[name] = self._profiles[number][events["lane"]]
             elif name in ("name", "category", LABEL):
-                out[name] = own.numbers(events[name][kept], self._datasets[number].strings)
+                out[name] = own.numbers(events[name], self._datasets[number].strings)
             elif name == "depth":
                 out[name] = self._depth(number)[local]
             elif name == "context":
                 out[name] = np.full(len(local), ABSENT, np.int32)
             else:
-                out[name] = events[name][kept]
+                out[name] = events[name]
         return out
 
     def _depth(self, number: int) -> Ids:
@@ -136,14 +134,17 @@ def refuse_input_as(target: Path, experiment: Experiment) -> None:
         raise UsageError(f"{target}: is one of the inputs, which are never modified; name another OUT")
 
 
-def _kept(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Bools:
+def kept_events(events: Events, window: Window | None, lane_profiles: Ids, profiles: Ints | None) -> Events:
+    """Events in a window of time, and of some profiles."""
+    if window is None and profiles is None:
+        return events
     kept = np.ones(len(events["span"]), np.bool_)
     if window is not None:
         start, end = events["start_ns"], events["end_ns"]
         kept &= (start < window[1]) & ((end > window[0]) | (start >= window[0]))
     if profiles is not None:
         kept &= np.isin(lane_profiles[events["lane"]], profiles)
-    return kept
+    return {name: column[kept] for name, column in events.items()}
 
 
 def _depths(dataset: DataSet) -> Ids:

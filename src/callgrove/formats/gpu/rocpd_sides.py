@@ -1,0 +1,148 @@
+"""What only some events of rocprofv3's databases have: grids, bytes, arguments, counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from callgrove.formats.gpu.cells import Type
+from callgrove.formats.gpu.dataset import CounterRows
+from callgrove.formats.gpu.json_cells import json_scalars
+from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.tables import or_absent
+from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.traces import SideTable
+
+if TYPE_CHECKING:
+    from callgrove.formats.gpu.rocpd import RocpdData
+
+__all__ = ["OF_EVENTS", "counter_rows", "side_pieces", "side_table"]
+
+INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
+KERNEL_COLUMNS = {
+    **{f"grid_{axis}": f"grid_size_{axis}" for axis in "xyz"},
+    **{f"workgroup_{axis}": f"workgroup_size_{axis}" for axis in "xyz"},
+    "lds": "group_segment_size",
+    "scratch": "private_segment_size",
+    "dispatch": "dispatch_id",
+    "kernel": "kernel_id",
+    "queue": "queue_id",
+    "thread": "tid",
+}
+COPY_COLUMNS = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
+ALLOCATION_COLUMNS = {
+    "bytes": "size",
+    "address": "address",
+    "device": "agent_id",
+    "level": "level",
+    "queue": "queue_id",
+    "flags": "extdata",
+}
+TEXTS = ("level", "extdata")
+OF_EVENTS = {  # side tables that are columns of event tables
+    "kernel": ("kernel_dispatch", KERNEL_COLUMNS),
+    "copy": ("memory_copy", COPY_COLUMNS),
+    "alloc": ("memory_allocate", ALLOCATION_COLUMNS),
+}
+REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
+Finish = Callable[[SideTable], SideTable]
+
+
+def side_table(data: RocpdData, name: str) -> SideTable | None:
+    if name in OF_EVENTS:
+        base, columns = OF_EVENTS[name]
+        table = data.side_of(data.table_name(base), columns, TEXTS)
+        return None if table is None else _finishing(data, name)(table)
+    read = {"argument": _arguments, "counter": _counter_values}
+    return read[name](data) if name in read else None
+
+
+def side_pieces(data: RocpdData, name: str) -> Iterator[SideTable]:
+    """A side table of `OF_EVENTS`, some rows at a time."""
+    base, columns = OF_EVENTS[name]
+    finish = _finishing(data, name)
+    for piece in data.side_pieces(data.table_name(base), columns, TEXTS):
+        yield finish(piece)
+
+
+def _finishing(data: RocpdData, name: str) -> Finish:
+    """What makes the cells of the file those of the side table."""
+    if name == "kernel":
+        return _with_registers(data)
+    if name == "copy":
+        return lambda table: _with_devices(data, table, "source", "destination")
+    return lambda table: _with_devices(data, _with_flags(table), "device")
+
+
+def _with_registers(data: RocpdData) -> Finish:
+    symbols = data.small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
+    known = Lookup(symbols["id"], np.arange(len(symbols["id"])))
+    registers = {new: np.append(or_absent(symbols[old]), ABSENT) for new, old in REGISTERS.items()}
+
+    def finish(table: SideTable) -> SideTable:
+        place = known[np.asarray(table.columns["kernel"])]
+        return SideTable(table.span, {**table.columns, **{name: column[place] for name, column in registers.items()}})
+
+    return finish
+
+
+def _with_devices(data: RocpdData, table: SideTable, *names: str) -> SideTable:
+    """Columns that hold ids of agents, as numbers of devices."""
+    devices = {name: data.devices_of(np.asarray(table.columns[name])) for name in names}
+    return SideTable(table.span, {**table.columns, **devices})
+
+
+def _with_flags(table: SideTable) -> SideTable:
+    """The flags that the JSON of scratch memory has."""
+    texts = np.asarray(table.columns["flags"], object).tolist()
+    flags = {text: json_scalars(text).get("flags", "") for text in set(texts)}
+    numbers = [int(flags[text]) if flags[text].isdecimal() else ABSENT for text in texts]
+    return SideTable(table.span, {**table.columns, "flags": np.array(numbers, np.int64)})
+
+
+def _arguments(data: RocpdData) -> SideTable | None:
+    rows = data.small("arg", event_id=INTEGER, position=INTEGER, type=TEXT, name=TEXT, value=TEXT)
+    if not len(rows["event_id"]):
+        return None
+    span = data.span_of_event[rows["event_id"]].astype(np.int64)
+    known = span >= 0
+    return SideTable(span[known], {name: cells[known] for name, cells in rows.items() if name != "event_id"})
+
+
+def _counter_values(data: RocpdData) -> SideTable | None:
+    """Counters of kernels, one row per value; those of samples are counters over time."""
+    rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
+    if not len(rows["event_id"]):
+        return None
+    span = data.span_of_event[rows["event_id"]].astype(np.int64)
+    samples = data.table_name("sample")
+    end = data.first(samples) if samples in data.counts else data.count()
+    known = (span >= 0) & (span < end)
+    names, types = _counter_texts(data, rows["pmc_id"][known])
+    return SideTable(span[known], {"name": names, "value": rows["value"][known], "value_type": types})
+
+
+def _counter_texts(data: RocpdData, ids: Ints) -> tuple[Array, Array]:
+    """Names, and whether values add up (ACCUM) or not (ABS, RELATIVE)."""
+    rows = data.small("info_pmc", id=INTEGER, name=TEXT, value_type=TEXT)
+    place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+    return np.append(rows["name"], "unknown counter")[place], np.append(rows["value_type"], "")[place]
+
+
+def counter_rows(data: RocpdData) -> CounterRows | None:
+    """Counters over time: those of samples."""
+    rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
+    samples = data.small("sample", track_id=INTEGER, timestamp=INTEGER, event_id=INTEGER)
+    if not len(rows["value"]) or not len(samples["event_id"]):
+        return None
+    place = Lookup(samples["event_id"], np.arange(len(samples["event_id"])))[rows["event_id"]]
+    known = place >= 0
+    if not known.any():
+        return None
+    at = place[known]
+    lane = data.lanes_of_tracks(samples["track_id"][at])
+    texts, number = np.unique(_counter_texts(data, rows["pmc_id"][known])[0].astype(str), return_inverse=True)
+    times, values = samples["timestamp"][at], rows["value"][known]
+    return CounterRows(lane, number.astype(np.int32), times, values, tuple(texts.tolist()))

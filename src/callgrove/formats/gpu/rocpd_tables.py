@@ -1,0 +1,58 @@
+"""The event tables of rocprofv3's databases, and which of their columns an event column is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from callgrove.formats.gpu.tables import EventTable
+from callgrove.model.traces import SpanKind
+
+__all__ = ["KIND_OF_CATEGORY", "ON_DEVICE", "ON_THREADS", "PLACE_COLUMNS", "tables_of"]
+
+KIND_OF_CATEGORY = {  # by the word before the first underscore
+    "HIP": SpanKind.API,
+    "HSA": SpanKind.API,
+    "RCCL": SpanKind.API,
+    "ROCDECODE": SpanKind.API,
+    "ROCJPEG": SpanKind.API,
+    "OMPT": SpanKind.API,
+    "MARKER": SpanKind.MARKER,
+}
+ON_DEVICE = ("kernel_dispatch", "memory_copy")
+ON_THREADS = ("region", "memory_allocate")
+PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
+
+Needs = Mapping[str, Sequence[str]]
+
+EVENT: Needs = dict.fromkeys(("category", "correlation", "parent_correlation"), ("event_id",))
+TIMES: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
+INSTANT: Needs = {"start_ns": ("timestamp",), "end_ns": ("timestamp",)}
+HOST: Needs = {"kind": ("event_id",), "label": ("name_id", "event_id")}
+TABLES: Mapping[str, tuple[SpanKind, Needs, frozenset[str]]] = {  # kind, needs, columns of text
+    "region": (SpanKind.REGION, {**EVENT, **TIMES, **HOST, "name": ("name_id",), "lane": ("tid",)}, frozenset()),
+    "kernel_dispatch": (
+        SpanKind.KERNEL,
+        {**EVENT, **TIMES, "name": ("kernel_id",), "label": ("kernel_id",), "lane": PLACE_COLUMNS},
+        frozenset(),
+    ),
+    "memory_copy": (
+        SpanKind.COPY,
+        {**EVENT, **TIMES, "name": ("name_id",), "label": ("name_id",), "lane": PLACE_COLUMNS},
+        frozenset(),
+    ),
+    "memory_allocate": (
+        SpanKind.ALLOC,
+        {**EVENT, **TIMES, "name": ("type",), "label": ("type",), "lane": ("tid",)},
+        frozenset({"type"}),
+    ),
+    "sample": (
+        SpanKind.MARKER,
+        {**EVENT, **INSTANT, **HOST, "name": ("event_id",), "label": ("event_id",), "lane": ("track_id",)},
+        frozenset(),
+    ),
+}
+
+
+def tables_of(suffix: str) -> tuple[EventTable, ...]:
+    """The event tables of one set."""
+    return tuple(EventTable(f"rocpd_{base}{suffix}", *what) for base, what in TABLES.items())

@@ -1,0 +1,143 @@
+"""The tables that a file has, and which values of a record belong to which column of a table.
+
+What a table's columns are is asked from SQLite, which parses the text that declares it: place, type, default, whether
+generated. Two things it does not say outright:
+
+    INTEGER PRIMARY KEY   the row id stands for the column, whose stored value is NULL. It does so exactly where the
+                          column is the whole primary key, is declared INTEGER, and the key has no index of its own
+    ALTER TABLE ADD       older records end before the column: it has its default
+
+The same text declares the same columns in every file, so it is asked once. The databases of one run differ by a GUID at
+the end of all names of tables, which is also the default of a column; texts that differ in nothing else are the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from callgrove.formats.gpu.pages import Unusual
+from callgrove.formats.gpu.pages_tables import PageColumn, TableLayout
+from callgrove.model.arrays import ABSENT
+
+__all__ = ["Declared", "Schema", "quoted"]
+
+ROWID = "rowid"
+ROWID_NAMES = ("rowid", "_rowid_", "oid")
+VIRTUAL, HIDDEN = 2, 1
+GUID = re.compile(r"_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
+GUID_LENGTH = 37
+MOST_KNOWN = 1 << 12
+
+Connect = Callable[[], sqlite3.Connection]
+Row = Sequence[object]
+
+
+def quoted(name: str) -> str:
+    """A name of the file's schema inside an SQL text."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a text declares: the columns that can be asked for, and, unless it is unusual, where they are stored."""
+
+    names: tuple[str, ...]
+    stored: Mapping[str, PageColumn] | None
+
+
+_known: dict[str, Declared] = {}
+_knowing = Lock()
+
+
+class Schema:
+    """The tables of one file, from the rows of its own table of tables: type, name, table, root page, SQL text.
+
+    Views, virtual tables and generated columns are left out: these run code that the file brings.
+    """
+
+    def __init__(self, rows: Sequence[Row], connect: Connect) -> None:
+        self._declared: dict[str, Declared] = {}
+        self._found: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
+        texts: dict[str, str] = {}
+        for type_, name, _, root, sql in rows:
+            if type_ != "table" or not isinstance(name, str) or name.lower().startswith("sqlite_"):
+                continue
+            if isinstance(root, int) and root > 0:
+                text = sql if isinstance(sql, str) else ""
+                self._found.setdefault(name, []).append((root, "collate" in text.lower()))
+                texts.setdefault(name, text)
+        for name, text in texts.items():
+            self._declared[name] = _declared(name, text, connect)
+
+    @property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Every table with its columns."""
+        return {name: declared.names for name, declared in self._declared.items()}
+
+    @property
+    def roots(self) -> dict[str, int]:
+        return {name: found[0][0] for name, found in self._found.items()}
+
+    def layout(self, table: str) -> TableLayout:
+        """Where a table is stored; `Unusual` where this cannot be told."""
+        found = self._found.get(table, [])
+        stored = self._declared[table].stored if found else None
+        if stored is None or len(found) != 1:
+            raise Unusual("a table whose records cannot be told")
+        root, has_collations = found[0]
+        return TableLayout(root, stored, has_collations)
+
+
+def _declared(name: str, sql: str, connect: Connect) -> Declared:
+    """What is known of a text, or what SQLite says."""
+    key = _without_guid(name, sql)
+    with _knowing:
+        found = _known.get(key)
+    if found is None:
+        found = _asked(connect(), name) if sql else Declared(_asked(connect(), name).names, None)
+        if not any(name[-GUID_LENGTH:] in column for column in found.names) and sql:
+            with _knowing:
+                if len(_known) >= MOST_KNOWN:
+                    _known.clear()
+                _known[key] = found
+    return found
+
+
+def _without_guid(name: str, sql: str) -> str:
+    """The text without the GUID that the table's name ends with: inside of names, where an underscore precedes it, and
+    in quotes."""
+    guid = name[-GUID_LENGTH:]
+    if not GUID.fullmatch(guid):
+        return sql
+    return sql.replace(guid, "\0").replace(f'"{guid[1:].replace("_", "-")}"', "\1")
+
+
+def _asked(connection: sqlite3.Connection, table: str) -> Declared:
+    columns = connection.execute(f"PRAGMA table_xinfo({quoted(table)})").fetchall()
+    indexes = connection.execute(f"PRAGMA index_list({quoted(table)})").fetchall()
+    names = tuple(str(column) for _, column, _, _, _, _, hidden in columns if not hidden)
+    if any(hidden == HIDDEN or str(column).lower() in ROWID_NAMES for _, column, _, _, _, _, hidden in columns):
+        return Declared(names, None)  # a column called rowid, or a virtual table
+    keys = [str(column) for _, column, _, _, _, key, _ in columns if key]
+    indexed = any(row[3] == "pk" for row in indexes)
+    out: dict[str, PageColumn] = {ROWID: PageColumn(ABSENT, False, False)}
+    place = 0
+    for _, column, type_, _, default, key, hidden in columns:
+        if hidden == VIRTUAL:
+            continue
+        alias = bool(key) and len(keys) == 1 and str(type_).upper() == "INTEGER" and not indexed
+        out[str(column)] = PageColumn(ABSENT if alias else place, _is_real(str(type_)), default is not None)
+        place += 1
+    return Declared(names, out)
+
+
+def _is_real(type_: str) -> bool:
+    """Has a column of this declared type the affinity REAL? The rules are SQLite's, in their order."""
+    upper = type_.upper()
+    if "INT" in upper or any(word in upper for word in ("CHAR", "CLOB", "TEXT", "BLOB")):
+        return False
+    return any(word in upper for word in ("REAL", "FLOA", "DOUB"))
