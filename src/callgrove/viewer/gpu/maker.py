@@ -22,6 +22,7 @@ MOST_ROWS = 5_000  # of each section
 LEAST_ROWS = 10
 MOST_DEVICES = 1_024
 LEAST_DEVICES = 4
+MOST_DAMAGE = 5
 EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
 
 
@@ -80,6 +81,9 @@ class GpuMaker:
         if found.n_flagged:
             why = "they end before they start, or have times that no clock shows"
             yield f"{found.n_flagged:,} of {found.n_read:,} spans are in no sum: {why}."
+        yield from found.damage[:MOST_DAMAGE]
+        if len(found.damage) > MOST_DAMAGE:
+            yield f"{len(found.damage) - MOST_DAMAGE:,} more parts are damaged; `callgrove check` lists them."
         if found.n_unlinked:
             yield f"{found.n_unlinked:,} operations have no launching call."
 
