@@ -110,6 +110,22 @@ def test_names_that_are_put_together_keep_their_time(rows: list[tuple[int, int, 
     assert len(tally) <= 20 or cells.n_bins <= 16
 
 
+@given(EVENTS, st.integers(1, 60))
+def test_fewer_names_keep_the_time_of_those_they_stand_for(
+    rows: list[tuple[int, int, int, int, int]], chunk: int
+) -> None:
+    cells = Cells(0, 4_900, 64, 6, most=30, fewer=[lambda name: name // 2, lambda name: name * 0])
+    for first in range(0, len(rows), chunk):
+        cells.add(events_of(rows[first : first + chunk]))
+    tally = cells.tally()
+    divisor = (1, 2, 6)[cells.n_renamed]
+    expected: Counter[int] = Counter()
+    for _, _, name, _, length in rows:
+        expected[name // divisor] += length
+    found = np.bincount(tally.name, tally.ns, minlength=6)
+    assert found.tolist() == [expected[name] for name in range(6)]
+
+
 def test_a_cell_says_what_of_an_event_lies_in_its_bin() -> None:
     cells = Cells(0, 100, 4, 2)
     cells.add(events_of([(0, 0, 1, 10, 50)]))  # from 10 to 60, bins of 25
@@ -225,6 +241,35 @@ def test_samples_are_stacks_of_functions() -> None:
                 stack = [tree.name(c) for c in tree.ancestors(context)[::-1] if ContextKind(tree.kind[c]) not in INSIDE]
             shown = [(level, name) for _, level, name, start, end, _ in own if start <= middle < end]
             assert shown == list(enumerate(stack))
+
+
+def deep_stack(depth: int, n_samples: int) -> Experiment:
+    """Samples in the middle and at the end of a chain of calls."""
+    builder = ExperimentBuilder("made", title="made")
+    parent = -1
+    for level in range(depth):
+        region = builder.region(ContextKind.FUNCTION, f"f{level}")
+        parent = builder.add_context(parent, ContextKind.FUNCTION, region)
+    builder.add_profile(ProfileKind.THREAD, [(RANK, 0, 0, 3)])
+    context = np.where(np.arange(n_samples) % 2, depth - 1, depth // 2).astype(np.int32)
+    lines = (Samples(np.arange(n_samples) * 10, context),)
+    builder.set_traces(ArraySamples(np.zeros(1, np.int32), np.full(1, -1, np.int32), lines))
+    return builder.build()
+
+
+def test_stacks_that_are_too_deep_end_early_and_it_says_so() -> None:
+    panel = panel_of(deep_stack(100, 5))
+    assert max(level for _, level, *_ in boxes_of(panel.data)) == 63
+    assert panel.notes == ("Of call stacks the outermost 64 functions are shown; what these call is part of them.",)
+
+
+def test_stacks_get_shorter_before_steps_get_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "MOST_EXACT", 10)
+    monkeypatch.setattr(layers, "MOST_CELLS", 3_000)
+    panel = panel_of(deep_stack(40, 2_000))
+    assert any(note.startswith("Of call stacks the outermost 16 functions") for note in panel.notes)
+    first = [box for box in boxes_of(panel.data) if box[1] == 0]
+    assert sum((end - start) * share / WHOLE for *_, start, end, share in first) == pytest.approx(19_990, rel=0.01)
 
 
 def test_idle_rows_are_not_shown_and_counted() -> None:

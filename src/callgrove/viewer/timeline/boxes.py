@@ -19,7 +19,7 @@ from callgrove.viewer.timeline.cells import Tally
 from callgrove.viewer.timeline.events import MOST_LEVELS, Events
 from callgrove.viewer.timeline.stacks import Stacks
 
-__all__ = ["WHOLE", "Boxes", "dominant", "levels_of", "runs_of_frames", "span_boxes"]
+__all__ = ["WHOLE", "Boxes", "dominant", "runs_of_frames", "span_boxes"]
 
 WHOLE = 255  # the share of a box that is all of its time
 CLASSES = 5  # of shares: bins of one name whose shares are about equal are one box
@@ -100,20 +100,6 @@ def runs_of_frames(events: Events, stacks: Stacks) -> Iterator[Boxes]:
         last = np.append(first[1:] - 1, len(own) - 1)[: len(first)]
         level, whole = np.full(len(first), depth, np.int64), np.full(len(first), WHOLE, np.int64)
         yield Boxes(own.row[first], level, stacks.names(frame[first]), own.start[first], own.end[last], whole)
-
-
-def levels_of(tally: Tally, stacks: Stacks | None) -> Iterator[tuple[int, Tally]]:
-    """Cells level by level. Those of samples (which have `stacks`) are on the levels of their frames, under the names
-    of these."""
-    if stacks is None:
-        for level in np.unique(tally.level).tolist():
-            yield level, tally.take(tally.level == level)
-        return
-    for depth in range(stacks.n_levels(tally.name)):
-        frame = stacks.at(tally.name, depth)
-        there = np.flatnonzero(frame != ABSENT)
-        own = tally.take(there)
-        yield depth, Tally(own.row, np.full(len(own), depth, np.int64), stacks.names(frame[there]), own.bin, own.ns)
 
 
 def dominant(tally: Tally, bin_ns: int, range_ns: int, factor: int = 1) -> Boxes:

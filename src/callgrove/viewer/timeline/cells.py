@@ -2,14 +2,15 @@
 
     key   ((row * n_levels + level) * n_names + name) * n_bins + bin     ns of it
 
-Bins have a whole number of ns, so sums are exact. Memory holds a bounded number of cells. Where there are more, names
-with little time in a bin are put together as `n_names`, a name of its own, if that was allowed; then every two bins
-become one. So does the work: events that cover many bins each make bins wider in the end.
+Bins have a whole number of ns, so sums are exact. Memory holds a bounded number of cells. Where there are more, and
+where that was allowed, names with little time in a bin are put together as `n_names`, a name of its own, or all names
+become fewer ones; then every two bins become one. The work is bounded like that too: events that cover many bins each
+make bins wider in the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,16 +46,26 @@ class Tally:
 
 class Cells:
     """Sums of the events of [start, end), in `n_bins` bins at first. Where there are too many cells, `kept` names of
-    each bin stay apart (None: all of them)."""
+    each bin stay apart (None: all of them), and those that `fewer` gives take the place of names, one after the other
+    until there are few enough."""
 
     def __init__(
-        self, start: int, end: int, n_bins: int, n_names: int, most: int = MOST_CELLS, kept: int | None = None
+        self,
+        start: int,
+        end: int,
+        n_bins: int,
+        n_names: int,
+        most: int = MOST_CELLS,
+        kept: int | None = None,
+        fewer: Sequence[Callable[[Ints], Ints]] = (),
     ) -> None:
         self.start, self.end = start, end
         self.bin_ns = max(1, -(-(end - start) // n_bins))
         self._radix, self._n_names = -(-(end - start) // self.bin_ns), n_names + 1
         self.others = n_names  # the name of what was put together
         self._most, self._kept = most, kept
+        self._fewer, self.n_renamed = list(fewer), 0
+        self._naming: Callable[[Ints], Ints] = lambda name: name
         self._keys: list[Ints] = []
         self._sums: list[Ints] = []
         self._n_loose = self._n_pairs = 0
@@ -68,7 +79,7 @@ class Cells:
         start, end = np.maximum(events.start, self.start), np.minimum(events.end, self.end)
         lasting = np.flatnonzero(end > start)
         kept, start, end = events.take(lasting), start[lasting] - self.start, end[lasting] - self.start
-        track = (kept.row * MOST_LEVELS + kept.level) * self._n_names + kept.name
+        track = (kept.row * MOST_LEVELS + kept.level) * self._n_names + self._naming(kept.name)
         for first, last in self._portions(start, end):
             part = slice(first, last)
             self._add(track[part], start[part], end[part])
@@ -104,6 +115,8 @@ class Cells:
         keys, sums = _summed(np.concatenate(self._keys), np.concatenate(self._sums))
         self._keys, self._sums, self._n_loose = [keys], [sums], len(keys)
         self._pool()
+        while self._n_loose > self._most and self._fewer:
+            self._rename(self._fewer.pop(0))
         while self._n_loose > self._most and self.n_bins > FEWEST_BINS:
             self._widen()
             self._pool()
@@ -122,6 +135,15 @@ class Cells:
         place = np.arange(len(order)) - np.flatnonzero(first)[np.cumsum(first) - 1]
         name[order] = np.where(place < self._kept, name[order], self.others)
         keys, sums = _summed((track * self._n_names + name) * self._radix + bins, self._sums[0])
+        self._keys, self._sums, self._n_loose = [keys], [sums], len(keys)
+
+    def _rename(self, naming: Callable[[Ints], Ints]) -> None:
+        """Give what there is, and what is still to come, fewer names."""
+        self._naming = naming
+        self.n_renamed += 1
+        track, bins = np.divmod(self._keys[0], self._radix)
+        track, name = np.divmod(track, self._n_names)
+        keys, sums = _summed((track * self._n_names + naming(name)) * self._radix + bins, self._sums[0])
         self._keys, self._sums, self._n_loose = [keys], [sums], len(keys)
 
     def _widen(self) -> None:

@@ -101,6 +101,8 @@ class TimelineMaker:
             )
         if whole.left_levels:
             yield f"{whole.left_levels} levels of calls whose time is divided least are left out."
+        if (depth := self._whole.stack_depth(whole)) is not None:
+            yield f"Of call stacks the outermost {depth} functions are shown; what these call is part of them."
         if whole.stride > 1:
             yield f"Of {len(found.rows):,} rows one in {whole.stride} is shown."
         n_empty = len(found.rows) - len(np.unique(whole.boxes.row))

@@ -38,15 +38,18 @@ class Stacks:
         out: Ids = self._frames[2][contexts]
         return out
 
-    def at(self, contexts: Ints, depth: int) -> Ids:
-        """The frame at a depth of each context's stack, -1 where it ends before."""
+    def cut(self, contexts: Ints, depth: int) -> Ints:
+        """The innermost frame of each context's stack that is no deeper."""
         frame, above, depths = self._frames
-        used, back = np.unique(contexts, return_inverse=True)
-        found = frame[used]
+        found = frame[contexts]
         while (deeper := depths[found] > depth).any():
             found = np.where(deeper, above[found], found)
-        found = np.where(depths[found] == depth, found, ABSENT).astype(np.int32)
-        out: Ids = found[back.reshape(-1)]
+        return found.astype(np.int64)
+
+    def at(self, contexts: Ints, depth: int) -> Ids:
+        """The frame at a depth of each context's stack, -1 where it ends before."""
+        found = self.cut(contexts, depth)
+        out: Ids = np.where(self.depth(found) == depth, found, ABSENT).astype(np.int32)
         return out
 
     def n_levels(self, contexts: Ints) -> int:
