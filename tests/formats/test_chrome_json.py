@@ -304,3 +304,10 @@ def test_large_files_come_with_a_hint(tmp_path: Path, monkeypatch: pytest.Monkey
     experiment = opened(drawn_runs(tmp_path / "in")[0])
     report = transfer(experiment, FORMAT.open_writer(tmp_path / "o.json", WriteOptions()))
     assert "--to perfetto" in report.hints[0]
+
+
+def test_more_names_than_kinds_can_count(tmp_path: Path) -> None:
+    """Kinds of spans come in eight bits, the numbers of names do not."""
+    own = Run(tuple(Event("api", f"name {k}", 10 * k, 10 * k + 5) for k in range(300)))
+    written(write_rocpd(tmp_path / "r.db", [own]), tmp_path / "o.json")
+    assert {e["name"] for e in slices_in(events(tmp_path / "o.json")[1])} == {f"name {k}" for k in range(300)}

@@ -50,7 +50,7 @@ class Texts:
     def of(cls, numbers: Ids, strings: Sequence[str], instead: Sequence[str], which: Ids, losses: Losses) -> Texts:
         """Texts by number; where that is -1, number `which` of `instead`."""
         n = len(strings)
-        own = np.where(numbers >= 0, numbers, n + which)
+        own = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
         first = np.full(n + len(instead), len(own), np.int64)
         first[own[::-1]] = np.arange(len(own) - 1, -1, -1)
         used = np.flatnonzero(first < len(own))
