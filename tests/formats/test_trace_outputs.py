@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -126,3 +127,24 @@ def test_an_interruption_leaves_what_was_there(
         write(opened(run_folder), writer_of(format_name), target, WriteOptions(overwrite=True))
     assert contents() == before
     assert not list(tmp_path.glob(".*"))
+
+
+def test_what_was_written_before_an_interruption_can_be_kept(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JSON that is closed, and as a folder of CSV files; a second one does not replace the first."""
+
+    def interrupt(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("callgrove.formats.timeline.chrome_json.points_text", interrupt)
+    monkeypatch.setattr("callgrove.formats.rocprof_csv.writer.agent_rows", interrupt)
+    for name, target in (("chrome-json", "o.json"), ("rocprof-csv", "o"), ("rocprof-csv", "o")):
+        with pytest.raises(KeyboardInterrupt):
+            write(opened(run_folder), writer_of(name), tmp_path / target, WriteOptions(keep_partial=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.json.part", "o.part"]
+    found = json.loads((tmp_path / "o.json.part").read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in found) > 0
+    assert (tmp_path / "o.part" / "kernel_trace.csv").read_text().count("\n") == 1 + 2 * sum(
+        event.kind == "kernel" for event in EVENTS
+    )

@@ -127,10 +127,11 @@ class PendingFiles(PendingTarget):
     """Files that belong together, in a folder that is there already, or with names that begin with the target's.
 
     `names` are all that there may be. Those of an earlier set that the new one does not have go as well: what stays
-    would be taken for a part of it.
+    would be taken for a part of it. `keep_partial`: after a failure, what was written stays as the folder OUT.part.
     """
 
-    def __init__(self, target: Path, overwrite: bool, names: Sequence[str]) -> None:
+    def __init__(self, target: Path, overwrite: bool, names: Sequence[str], *, keep_partial: bool = False) -> None:
+        self._keep_partial = keep_partial
         self._folder, prefix = (target, "") if target.is_dir() else (target.parent, f"{target.name}_")
         self._targets = {name: self._folder / f"{prefix}{name}" for name in names}
         super().__init__(target, overwrite)
@@ -166,6 +167,13 @@ class PendingFiles(PendingTarget):
             raise
         _remove(old)
         _remove(self.place)
+
+    def discard(self) -> None:
+        part = self.place.parent / f"{self.target.name or 'files'}.part"
+        if self._keep_partial and self.place.is_dir() and any(self.place.iterdir()) and not part.exists():
+            self.place.rename(part)
+        else:
+            super().discard()
 
 
 def _remove(path: Path) -> None:

@@ -22,11 +22,11 @@ from callgrove.model.span_order import SpanOrder
 from callgrove.model.traces import LABEL, SpanChunk, SpanKind
 from callgrove.model.values import DenseBlock, SparseBlock
 
-__all__ = ["DIALECTS", "RocprofCsvWriter"]
+__all__ = ["RocprofCsvWriter"]
 
-DIALECTS = ("rocprofv3", "extended")
 COLUMNS = ("profile", "kind", "category", "name", LABEL, "start_ns", "end_ns", "correlation")
 NO_END = np.iinfo(np.int64).min  # as readers say it
+WAITING_ROWS = 1 << 15  # of each file in memory, where a row has some twenty numbers
 MOST_LOSSES = 20  # lines that are said of what was left out
 NO_FILE = "rocprofv3 has no CSV file for them"
 
@@ -40,7 +40,7 @@ class RocprofCsvWriter:
         self.target, self._extended = target, options.dialect == "extended"
         refuse_stdout(target, "rocprof-csv")
         names = [table.file for table in FILES]
-        self._pending = PendingFiles(target, options.overwrite, [*names, AGENT_FILE])
+        self._pending = PendingFiles(target, options.overwrite, [*names, AGENT_FILE], keep_partial=options.keep_partial)
         self._files: dict[str, IO[bytes]] = {}
         self._waiting: dict[str, SpanOrder] = {}
         self._tables: Experiment | None = None
@@ -91,7 +91,7 @@ class RocprofCsvWriter:
         domain = self._domains(kept)
         for table, records in self._records.of(kept, domain):
             if table.name not in self._waiting:
-                self._waiting[table.name] = SpanOrder(self._places.process)
+                self._waiting[table.name] = SpanOrder(self._places.process, WAITING_ROWS)
             self._waiting[table.name].add(records)
 
     def _usable(self, chunk: SpanChunk) -> SpanChunk:

@@ -10,6 +10,7 @@ which. Readers take the whole file into memory: above some hundred megabytes Per
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from callgrove.errors import UsageError
 from callgrove.formats.interface import LossReport, Match, ReadOptions, WriteOptions
 from callgrove.formats.timeline.chrome_text import FOOTER, SEPARATOR, header, points_text, slices_text, tracks_text
 from callgrove.formats.timeline.items import CounterPoints, Slices
-from callgrove.formats.timeline.output import Data
+from callgrove.formats.timeline.output import Data, Output
 from callgrove.formats.timeline.places import ProcessTracks
 from callgrove.formats.timeline.writer import TimelineWriter
 from callgrove.model.arrays import Ints
@@ -68,11 +69,22 @@ class ChromePart:
         yield points_text(points, self.origin_ns)
 
 
+class _Closed(Output):
+    """What stays of a file after an interruption is closed, since readers refuse JSON that breaks off."""
+
+    def discard(self) -> None:
+        if self._keep and self._file is not None:
+            with suppress(OSError):  # of a full disk
+                self._file.write(FOOTER)
+        super().discard()
+
+
 class ChromeWriter(TimelineWriter):
     """A file in the making. When it begins, the times of all events must be known: these are read once more."""
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
-        super().__init__(target, options, ChromeEncoder())
+        output = _Closed(target, options.overwrite, options.keep_partial)
+        super().__init__(target, options, ChromeEncoder(), output)
         self._lasts_too_long = False
 
     def define(self, tables: Experiment) -> None:
