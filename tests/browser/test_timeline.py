@@ -213,6 +213,23 @@ def test_stacks_of_a_chosen_depth(tmp_path: Path, open_page: OpenPage) -> None:
     assert "100.0%" in legend.inner_text() or len(legend.locator(".key").all()) > 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "shares"), [(SpanKind.API, ["a 75.0%", "b 25.0%"]), (SpanKind.KERNEL, ["a 80.0%", "b 20.0%"])]
+)
+def test_calls_do_not_count_what_they_call_and_kernels_count_in_full(
+    kind: SpanKind, shares: list[str], tmp_path: Path, open_page: OpenPage
+) -> None:
+    builder = ExperimentBuilder("made", title="made")
+    builder.add_profile(ProfileKind.THREAD, [(2, 0, 0, 3)])
+    columns = {name: np.full(2, -1) for name in ("category", "correlation", "context", "depth")}
+    columns |= {"profile": np.zeros(2, int), "kind": np.full(2, int(kind)), "name": np.arange(2)}
+    columns |= {"start_ns": np.array([0, 30]), "end_ns": np.array([100, 55])}
+    builder.set_traces(None, ArraySpans(columns, ("a", "b")))
+    page = open_page(page_of(tmp_path, builder.build()))
+    timeline(page)
+    assert shown_panel(page).locator(".legend .key").all_inner_texts() == shares
+
+
 def test_names_stay_text(tmp_path: Path, open_page: OpenPage) -> None:
     page = open_page(page_of(tmp_path, spans_of(1, 4, (EVIL, "b\u202e"))))
     picture = timeline(page)

@@ -27,7 +27,7 @@ export function coloursOf(layer, names, deepest, by) {
   const keys = by === "kind" ? names.kind : names.text;
   /** @type {Map<string, number>} */
   const times = new Map();
-  ownTimes(layer, keys.length, deepest).forEach((time, i) => times.set(keys[i], (times.get(keys[i]) ?? 0) + Math.max(time, 0)));
+  ownTimes(layer, names.kind, deepest).forEach((time, i) => times.set(keys[i], (times.get(keys[i]) ?? 0) + Math.max(time, 0)));
   const order = [...times].filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]);
   const all = order.reduce((sum, [, time]) => sum + time, 0) || 1;
   const strong = order.slice(0, CATEGORIES.length).map(([key, time], k) => ({ key, colour: mixed(CATEGORIES[k], "#ffffff", 0.12), share: time / all }));

@@ -23,6 +23,7 @@
  */
 
 const WHOLE = 255;
+const ON_DEVICE = ["kernel", "copy", "memset"];
 
 /**
  * @param {any} data  of one layer
@@ -101,13 +102,16 @@ export function shareOf(layer, i) {
 
 /**
  * Time by name without what boxes one level further in take of it: what a reader sees where deeper boxes cover others.
+ * Operations of devices call nothing: those on other levels run at once.
  * @param {Layer} layer
- * @param {number} nNames
+ * @param {string[]} kinds  of names
  * @param {number} deepest  levels beyond are not there
  * @returns {Float64Array}
  */
-export function ownTimes(layer, nNames, deepest) {
-  const own = new Float64Array(nNames);
+export function ownTimes(layer, kinds, deepest) {
+  const own = new Float64Array(kinds.length);
+  const calls = kinds.map((kind) => !ON_DEVICE.includes(kind));
+  const contains = (outer, i) => layer.start[outer] <= layer.start[i] && layer.end[i] <= layer.end[outer] && calls[layer.name[outer]];
   for (const tracks of layer.ofRow) {
     tracks.forEach((track, k) => {
       if (track.level > deepest) return;
@@ -118,7 +122,7 @@ export function ownTimes(layer, nNames, deepest) {
         own[layer.name[i]] += time;
         if (!above) continue;
         while (outer < above.last && layer.end[outer] <= layer.start[i]) outer++;
-        if (outer < above.last && layer.start[outer] <= layer.start[i]) own[layer.name[outer]] -= time;
+        if (outer < above.last && contains(outer, i)) own[layer.name[outer]] -= time;
       }
     });
   }
