@@ -14,7 +14,7 @@ event table, not all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -44,7 +44,7 @@ METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
 LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
-MOST_KEPT = 1 << 18  # rows of the event table
+MOST_KEPT = 1 << 22  # rows of the event table
 
 
 def suffixes(file: SqliteFile) -> list[str]:
@@ -85,12 +85,14 @@ def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
 class EventRows:
     """Rows of the event table by their id, which as a rule counts them."""
 
-    def __init__(self, cells: Cells) -> None:
-        ids = cells["id"]
-        self._cells = {name: np.append(column, MISSING) for name, column in cells.items()}
+    def __init__(self, chunks: Iterable[Cells], columns: Sequence[str]) -> None:
+        nothing = np.empty(0, np.int32)
+        narrow = [{name: _narrow(cells[name]) for name in columns} for cells in chunks]
+        self._cells = {name: np.concatenate([nothing, *(part[name] for part in narrow)]) for name in columns}
+        ids = self._cells["id"]
         self._first, self._n = (int(ids[0]) if len(ids) else 0), len(ids)
-        counted = np.array_equal(ids, np.arange(self._first, self._first + self._n))
-        self._lookup = None if counted else Lookup(ids, np.arange(self._n))
+        counted = bool((np.diff(ids) == 1).all())
+        self._lookup = None if counted else Lookup(ids.astype(np.int64), np.arange(self._n))
 
     def has(self, columns: Collection[str]) -> bool:
         return set(columns) <= set(self._cells)
@@ -101,7 +103,20 @@ class EventRows:
             place: Array = self._lookup[ids]
         else:
             place = np.where((ids >= self._first) & (ids < self._first + self._n), ids - self._first, ABSENT)
-        return {name: self._cells[name][place] for name in columns}
+        there = place >= 0
+        if there.all():
+            return {name: self._cells[name][place].astype(np.int64) for name in columns}
+        known = np.where(there, place, 0) if self._n else place[:0]
+        out = {name: np.full(len(ids), MISSING, np.int64) for name in columns}
+        for name in columns:
+            out[name][there] = self._cells[name][known[there]] if self._n else MISSING
+        return out
+
+
+def _narrow(cells: Ints) -> Array:
+    """In four bytes where they fit: the table has a row for every event."""
+    fits = not len(cells) or (int(cells.min()) >= -(2**31) and int(cells.max()) < 2**31)
+    return cells.astype(np.int32) if fits else cells
 
 
 class RocpdData(TableData):
@@ -291,15 +306,13 @@ class RocpdData(TableData):
         columns = ("id", *sorted(wanted))
         kept = self._kept_events
         if kept is None or not kept.has(columns):
+            table, wanted_columns = self.table_name("event"), dict.fromkeys(columns, INTEGER)
             if self._n_event_rows <= MOST_KEPT:
-                cells = self._file.table(self.table_name("event"), dict.fromkeys(columns, INTEGER))
-                kept = self._kept_events = EventRows(cells)
+                kept = self._kept_events = EventRows(self._file.chunks(table, wanted_columns), columns)
             else:
                 known = ids[ids != MISSING]
                 span = (int(known.min()), int(known.max())) if len(known) else (0, -1)
-                rows = list(self._file.chunks(self.table_name("event"), dict.fromkeys(columns, INTEGER), between=span))
-                nothing = [np.empty(0, np.int64)]
-                kept = EventRows({n: np.concatenate([part[n] for part in rows] or nothing) for n in columns})
+                kept = EventRows(self._file.chunks(table, wanted_columns, between=span), columns)
         return kept.of(ids, columns[1:])
 
     @cached_property
