@@ -18,10 +18,10 @@ from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.launches import launch_calls
 from callgrove.model.traces import SpanChunk, SpanKind
 
-__all__ = ["AGAIN", "FLOW", "LAUNCHED", "N_LAUNCHED", "Launches", "is_narrow", "narrow"]
+__all__ = ["AGAIN", "FLOW", "IS_OPERATION", "LAUNCHED", "N_LAUNCHED", "Launches", "is_narrow", "narrow"]
 
-CALLS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
-OPERATIONS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+IS_CALL = np.isin(np.arange(len(SpanKind)), (SpanKind.API, SpanKind.MARKER, SpanKind.REGION))  # by kind
+IS_OPERATION = np.isin(np.arange(len(SpanKind)), (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET))
 AGAIN = ("profile", "kind", "correlation", "start_ns")  # columns of the second pass
 FLOW, LAUNCHED, N_LAUNCHED = "flow", "launched", "n_launched"  # columns that are added to chunks
 NONE, NOTHING = np.empty(0, np.int64), np.empty(0, np.int32)  # the second one has no effect on wider types
@@ -51,10 +51,11 @@ class Launches:
         for process, rows in self._by_process(chunk):
             own = self._of.setdefault(process, _ProcessLaunches())
             kind, correlation = chunk["kind"][rows], chunk["correlation"][rows]
-            linked = correlation != ABSENT
-            out[rows[np.isin(kind, OPERATIONS)]] = own.count(int(np.isin(kind, OPERATIONS).sum()))
-            own.operations.append(narrow(correlation[np.isin(kind, OPERATIONS)]))
-            own.calls.append(narrow(correlation[np.isin(kind, CALLS) & linked]))
+            operations = np.flatnonzero(IS_OPERATION[kind])
+            out[rows[operations]] = own.count(len(operations))
+            own.operations.append(narrow(correlation[operations]))
+            if len(operations) < len(kind):
+                own.calls.append(narrow(correlation[IS_CALL[kind] & (correlation != ABSENT)]))
         return out
 
     def finish(self, again: Callable[[], Iterator[SpanChunk]]) -> None:
@@ -78,7 +79,7 @@ class Launches:
             return {FLOW: absent, LAUNCHED: absent, N_LAUNCHED: np.zeros(len(operation), np.int64)}
         flow = np.where(operation >= 0, own.rank[np.maximum(operation, 0)], ABSENT).astype(np.int64)
         first, n = np.full(len(flow), ABSENT, np.int64), np.zeros(len(flow), np.int64)
-        calls = np.flatnonzero(np.isin(chunk["kind"], CALLS) & (chunk["correlation"] != ABSENT))
+        calls = np.flatnonzero(IS_CALL[chunk["kind"]] & (chunk["correlation"] != ABSENT))
         first[calls], n[calls] = own.launched(chunk["correlation"][calls], chunk["span"][calls])
         return {FLOW: flow, LAUNCHED: first, N_LAUNCHED: n}
 
@@ -147,7 +148,7 @@ class _ProcessLaunches:
     # -- several calls with one correlation ----------------------------------------------------------------------------
 
     def see_again(self, chunk: SpanChunk) -> None:
-        operation = np.isin(chunk["kind"], OPERATIONS)
+        operation = IS_OPERATION[chunk["kind"]]
         number = np.full(len(operation), ABSENT, np.int64)
         number[operation] = np.arange(self._n - len(self.rank), self._n - len(self.rank) + int(operation.sum()))
         self._n += int(operation.sum())  # counts the operations once more, from `len(self.rank)` on
@@ -160,7 +161,7 @@ class _ProcessLaunches:
             return
         rows = {name: np.concatenate([part[name] for part in self._again]) for name in self._again[0]}
         self._again = []
-        ops, calls = np.flatnonzero(rows["number"] >= 0), np.flatnonzero(np.isin(rows["kind"], CALLS))
+        ops, calls = np.flatnonzero(rows["number"] >= 0), np.flatnonzero(IS_CALL[rows["kind"]])
         correlation, start = rows["correlation"], rows["start_ns"]
         nowhere = np.zeros(len(start), np.int64)
         call = launch_calls(

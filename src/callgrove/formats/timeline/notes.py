@@ -15,6 +15,7 @@ import numpy as np
 
 from callgrove.formats.timeline.content import Losses, clean
 from callgrove.formats.timeline.items import Note, Value
+from callgrove.formats.timeline.launches import IS_OPERATION
 from callgrove.formats.timeline.places import Places
 from callgrove.formats.timeline.source import Annotations, side_of
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
@@ -24,7 +25,6 @@ from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
 
 __all__ = ["NoteMaker"]
 
-OPERATIONS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 OF_KERNELS = {
     "queue": "queue",
     "dispatch_id": "dispatch",
@@ -72,7 +72,7 @@ class NoteMaker:
         yield _integers("corr", rows["correlation"])
 
     def _operations(self, rows: SpanChunk) -> Iterator[Note]:
-        on_device = np.isin(rows["kind"], OPERATIONS)
+        on_device = IS_OPERATION[rows["kind"]]
         if on_device.any():
             stream = np.where(on_device, self._places.stream[rows["profile"]], ABSENT)
             yield _integers("stream", stream)
