@@ -11,7 +11,10 @@ import pytest
 import callgrove
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example, study_example
+from callgrove.model.completing import completed
 from callgrove.model.experiment import Experiment
+from callgrove.model.folding import of_scaling
+from callgrove.model.metrics import Scope
 from callgrove.model.study import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.options import ModelOptions
@@ -108,6 +111,15 @@ def test_runs_with_parameters_are_folded_as_model_folds_them(shared: Path) -> No
     assert len(panel.data["callpath"].values) == 104  # as `callgrove model` counts them
     row = panel.data["callpath"].values.index("mpiomp.sp->main->!$omp parallel @mpiomp.c:17->solve->smooth")
     assert panel.data["short"].values[row] == "930 + 60 * log2(p)^(1)"
+
+
+def test_runs_are_combined_as_asked(shared: Path) -> None:
+    opened = callgrove.open(str(shared / "data" / "own" / "scaling" / "runs"))
+    assert isinstance(opened, Experiment)
+    found = panel_of(opened, choice=Choice("visits", scaling="strong", scope=Scope.INCLUSIVE)).data
+    study = completed(opened.study(scope=Scope.INCLUSIVE, combination=of_scaling("strong")))
+    (table,) = model_tables(model_study(study))
+    assert list(found["function"].values) == table.column("function").plain()
 
 
 def test_the_largest_shares_stay_and_it_says_so() -> None:

@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.errors import UsageError
     from callgrove.formats.targets import PendingFile
     from callgrove.model.experiment import Experiment
+    from callgrove.model.metrics import Scope
     from callgrove.viewer.panels import Choice
     from callgrove.viewer.report import report
 
@@ -59,10 +60,9 @@ def run(args: argparse.Namespace) -> int:
     pending = PendingFile(target, args.force)
     with pending.or_nothing():
         opened = list(_opened(args))
+        choice = Choice(args.metric, args.rank, args.thread, args.scaling or "weak", Scope(args.study_scope))
         with progress() as report_progress:
-            text = report(
-                opened, Choice(args.metric, args.rank, args.thread), args.title, args.max_size, report_progress
-            )
+            text = report(opened, choice, args.title, args.max_size, report_progress)
         pending.place.write_text(text, encoding="utf-8", newline="")
         pending.complete()
     note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")

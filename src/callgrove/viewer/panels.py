@@ -6,16 +6,21 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from callgrove.model.metrics import Scope
+
 __all__ = ["Choice", "Detail", "Panel", "PanelMaker"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What of an input is wanted: the metric shown first, and whose values."""
+    """What of an input is wanted: the metric shown first, and whose values; of runs, how those of a run are combined
+    and in which scope."""
 
     metric: str | None = None
     ranks: Container[int] | None = None
     threads: Container[int] | None = None
+    scaling: str = "weak"
+    scope: Scope = Scope.EXCLUSIVE
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from callgrove.model.arrays import Floats, Ints
 from callgrove.model.completing import completed
 from callgrove.model.experiment import Experiment
 from callgrove.model.folding import of_scaling
-from callgrove.model.metrics import Scope
 from callgrove.model.study import Study
 from callgrove.modeling.cautions import counted
 from callgrove.modeling.fitting import Models, model_study
@@ -40,7 +39,7 @@ FEWEST_POINTS = 2
 def scaling_maker(opened: Experiment | Study, choice: Choice) -> ScalingMaker | None:
     """Panels of a study, and of an experiment whose runs have parameters."""
     if isinstance(opened, Experiment):
-        folded = _folded(opened)
+        folded = _folded(opened, choice)
         if folded is None:
             return None
         opened = folded
@@ -50,12 +49,12 @@ def scaling_maker(opened: Experiment | Study, choice: Choice) -> ScalingMaker | 
     return ScalingMaker(stored_models(opened) if stored else model_study(opened), stored, choice.metric)
 
 
-def _folded(experiment: Experiment) -> Study | None:
+def _folded(experiment: Experiment, choice: Choice) -> Study | None:
     """The runs over their parameters, as `model` folds them; None where they cannot be."""
     if len(experiment.runs) < FEWEST_POINTS or not any(run.parameters for run in experiment.runs):
         return None
     try:
-        return completed(experiment.study(scope=Scope.EXCLUSIVE, combination=of_scaling("weak")))
+        return completed(experiment.study(scope=choice.scope, combination=of_scaling(choice.scaling)))
     except CallgroveError:
         return None  # runs that lack a parameter, or a metric: every other panel still says what is there
 

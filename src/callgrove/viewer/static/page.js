@@ -74,18 +74,17 @@ function createSection(section, drawers) {
     const at = tabs.findIndex((one) => one.tab.getAttribute("aria-selected") === "true");
     open((at + step + tabs.length) % tabs.length, true);
   });
-  const search = /** @type {HTMLInputElement} */ (element("input", { attributes: { type: "search", placeholder: "Search calls  /", "aria-label": "Search calls by name, or by /pattern/", spellcheck: "false" } }));
+  const search = /** @type {HTMLInputElement} */ (element("input", { attributes: { type: "search", placeholder: "Search names  /", "aria-label": "Search by name, or by /pattern/", spellcheck: "false" } }));
   search.addEventListener("input", () => view.set("search", search.value));
   view.watch("search", (text) => { if (search.value !== text) search.value = text; });
   view.watch("tab", (name) => open(names.indexOf(name)));
   search.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { search.value = ""; view.set("search", ""); search.blur(); }
   });
-  const searchable = section.panels.some((panel) => panel.data.tree);
   root.append(element("div", { class: "tabbar" }, [
     bar, element("span", { class: "gap" }),
     metrics.length > 1 ? choice("Metric", metrics.map((one) => [one.name, one.name]), metrics[0].name, (value) => view.set("metric", value)).root : metrics.length ? element("span", { class: "only-metric", text: metrics[0].name }) : null,
-    searchable ? search : null,
+    section.panels.length ? search : null,
   ]), ...tabs.map((one) => one.panel));
 
   function open(number, focus = false) {
@@ -136,6 +135,7 @@ const KEYS = [
   ["1 … 9", "open a view"], ["← →", "next view, while one of their names has the focus"], ["/", "search"], ["Tab", "go to the picture or table"],
   ["arrows", "walk through calls, rows or cells"], ["Enter", "zoom to a call; open or close a row"], ["+ −", "zoom in and out"],
   ["Backspace", "zoom out to the caller"], ["Esc", "show everything; end the search"], ["wheel", "zoom; with Ctrl or Shift where the picture scrolls"],
+  ["W S A D", "in a timeline: zoom in and out, move to the left and right"], ["Home End", "in a timeline: its beginning and end; in a table: the first and last row"],
 ];
 
 function toggleHelp(body) {
