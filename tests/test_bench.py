@@ -30,6 +30,7 @@ from bench.cases import (
     prof,
     report,
     sql,
+    timeline,
     values,
 )
 from bench.conditions import Conditions, opened
@@ -296,6 +297,18 @@ def test_sql_is_asked_both_ways(conditions: Conditions, monkeypatch: pytest.Monk
     (file,) = conditions.folder.glob("gpu-400-*.db")
     [(ours, raw), *_] = sql.QUERIES.values()
     assert sql.ask(file, ours, "sqlite") == sql.ask_file(file, raw) != []
+
+
+def test_traces_are_encoded_by_both(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("N_EVENTS", 2000), ("N_SMALL", 1000), ("N_ENCODED", 1000)):
+        monkeypatch.setattr(timeline, name, size)
+    pytest.importorskip("perfetto")
+    findings = list(timeline.run(replace(conditions, scales=(Fraction(1),))))
+    assert [f.what.partition(" ")[0] for f in findings] == [
+        *("packet.add()", "packet.add()", "fetchmany", "converting"),
+        *("memory", "memory"),
+    ]
+    assert all(f.value > 0 for f in findings)
 
 
 def test_other_sums_are_noticed(tmp_path: Path) -> None:

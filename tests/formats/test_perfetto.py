@@ -358,7 +358,7 @@ def test_impossible_spans_are_counted_and_strange_names_written(tmp_path: Path) 
 def test_more_names_than_a_table_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callgrove.formats.timeline.perfetto.encoder.MOST_INTERNED", 20)
     monkeypatch.setattr("callgrove.model.span_order.GIVEN", 8)
-    spans = [Span(0, SpanKind.API, f"name {k % 70}", 10 * k, 10 * k + 5) for k in range(200)]
+    spans = [Span(0, SpanKind.API, f"name {k % 270}", 10 * k, 10 * k + 5) for k in range(600)]
     data, _ = converted(made(spans, chunk_rows=16), tmp_path / "t.pftrace")
     trace = perfetto_trace.read(data)
     assert [one.name for one in trace.slices] == [span.name for span in spans]

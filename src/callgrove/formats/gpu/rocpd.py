@@ -86,16 +86,18 @@ class EventRows:
     """Rows of the event table by their id, which as a rule counts them."""
 
     def __init__(self, chunks: Iterable[Cells], columns: Sequence[str]) -> None:
-        nothing = np.empty(0, np.int32)
+        nothing = np.empty(0, np.int16)
         narrow = [{name: _narrow(cells[name]) for name in columns} for cells in chunks]
-        self._cells = {name: np.concatenate([nothing, *(part[name] for part in narrow)]) for name in columns}
-        ids = self._cells["id"]
+        # one column after the other, each part of it given back
+        joined = {name: np.concatenate([nothing, *(part.pop(name) for part in narrow)]) for name in columns}
+        ids = joined.pop("id")
+        self._cells = joined
         self._first, self._n = (int(ids[0]) if len(ids) else 0), len(ids)
-        counted = bool((np.diff(ids) == 1).all())
+        counted = bool((ids[1:] - 1 == ids[:-1]).all())
         self._lookup = None if counted else Lookup(ids.astype(np.int64), np.arange(self._n))
 
     def has(self, columns: Collection[str]) -> bool:
-        return set(columns) <= set(self._cells)
+        return set(columns) <= {"id", *self._cells}
 
     def of(self, ids: Ints, columns: Collection[str]) -> Cells:
         """Columns for these ids; absent where there is no such row."""
@@ -114,9 +116,12 @@ class EventRows:
 
 
 def _narrow(cells: Ints) -> Array:
-    """In four bytes where they fit: the table has a row for every event."""
-    fits = not len(cells) or (int(cells.min()) >= -(2**31) and int(cells.max()) < 2**31)
-    return cells.astype(np.int32) if fits else cells
+    """In two or four bytes where they fit: the table has a row for every event."""
+    low, high = (int(cells.min()), int(cells.max())) if len(cells) else (0, 0)
+    for type_ in (np.int16, np.int32):
+        if np.iinfo(type_).min <= low and high <= np.iinfo(type_).max:
+            return cells.astype(type_)
+    return cells
 
 
 class RocpdData(TableData):
