@@ -10,14 +10,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.formats.timeline.content import UNKNOWN_FREES, Losses
+from callgrove.formats.timeline.content import Losses
 from callgrove.formats.timeline.items import CounterPoints, Slices
 from callgrove.formats.timeline.launches import FLOW, LAUNCHED, N_LAUNCHED, Launches
-from callgrove.formats.timeline.memory import MemoryInUse
 from callgrove.formats.timeline.places import Naming, Places, TrackKind
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions
 from callgrove.formats.timeline.source import Annotations
 from callgrove.model.experiment import Experiment
+from callgrove.model.memory_use import MemoryInUse
 from callgrove.model.traces import SideChunks, SideTable, SpanKind, Traces
 from tests.formats.timelines import PLACES, Place, Span, cross_format, made
 
@@ -65,8 +65,7 @@ OPERATIONS = st.lists(
 
 @given(OPERATIONS, st.integers(1, 8))
 def test_memory_in_use_follows_allocations_and_frees(operations: list[Operation], size: int) -> None:
-    losses = Losses()
-    memory, found = MemoryInUse(losses), []
+    memory, found = MemoryInUse(), []
     for first in range(0, len(operations), size):
         part = operations[first : first + size]
         start = 10 * np.arange(first, first + len(part))
@@ -80,11 +79,11 @@ def test_memory_in_use_follows_allocations_and_frees(operations: list[Operation]
     curve = [point for _, _, times, values in found for point in zip(times.tolist(), values.tolist(), strict=True)]
     expected, unknown = by_hand(operations)
     assert curve == expected
-    assert losses.counts[UNKNOWN_FREES] == unknown
+    assert memory.n_unknown == unknown
 
 
 def test_a_free_belongs_to_the_place_of_its_allocation() -> None:
-    memory = MemoryInUse(Losses())
+    memory = MemoryInUse()
     column = np.array
     memory.add(
         column([1, 2, 3]),

@@ -15,7 +15,18 @@ from callgrove.model.grouping import distinct
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SpanKind
 
-__all__ = ["ON_DEVICE", "SECTIONS", "SECTION_OF", "By", "DeviceSums", "Gap", "Places", "Summary", "WindowMode"]
+__all__ = [
+    "ON_DEVICE",
+    "SECTIONS",
+    "SECTION_OF",
+    "By",
+    "DeviceSums",
+    "Gap",
+    "MemoryPeak",
+    "Places",
+    "Summary",
+    "WindowMode",
+]
 
 SECTION_OF = {
     SpanKind.KERNEL: "kernels",
@@ -28,7 +39,7 @@ SECTION_OF = {
     SpanKind.REGION: "regions",
 }
 SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions")
-SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency")
+SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory")
 N_LONGEST = 10  # gaps that are listed one by one
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 
@@ -85,6 +96,20 @@ class Gap:
         return -self.length_ns, self.rank, self.agent, self.start_ns
 
 
+@dataclass(frozen=True)
+class MemoryPeak:
+    """The memory of one process on one device, of one level (such as REAL or SCRATCH)."""
+
+    rank: int
+    device: str
+    level: str
+    n_changes: int
+    peak_bytes: int
+    peak_ns: int
+    left_bytes: int  # in use when all was over
+    n_unknown: int  # frees, of any device of the process, of what was not allocated before
+
+
 @dataclass
 class Summary:
     """What one or several parts of a trace add up to."""
@@ -95,6 +120,7 @@ class Summary:
     sizes: dict[int, int] = field(default_factory=dict)  # key -> bytes
     devices: list[DeviceSums] = field(default_factory=list)
     longest_gaps: list[Gap] = field(default_factory=list)  # of all devices, the longest first
+    memory: list[MemoryPeak] = field(default_factory=list)  # where somebody looked (memory_peaks.py)
     counters: dict[str, list[float]] = field(default_factory=dict)  # name -> count, sum, minimum, maximum
     n_read: int = 0
     n_shown: int = 0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.durations import Statistics
-from callgrove.analysis.summaries import SECTIONS, DeviceSums, Gap, Summary
+from callgrove.analysis.summaries import SECTIONS, DeviceSums, Gap, MemoryPeak, Summary
 from callgrove.model.table import Table
 
 __all__ = ["table", "tables"]
@@ -32,9 +32,10 @@ FIRST_COLUMNS = (
 )
 LAST_COLUMNS = (
     *("p95_ns", "bytes", "bytes_per_second", "span_ns", "process_percent", "most_at_once", "start_ns"),
+    *("peak_bytes", "left_bytes", "unknown_frees"),
     *("value_mean", "value_min", "value_max"),
 )
-LISTED = ("busy", "longest-gaps")  # sections whose rows come in their order
+LISTED = ("busy", "longest-gaps", "memory")  # sections whose rows come in their order
 Row = dict[str, Any]
 
 
@@ -103,6 +104,7 @@ def _rows(summary: Summary) -> Iterator[Row]:
         yield row | _statistics(statistics, k)
     yield from _device_rows(summary.devices)
     yield from (_gap_row(gap) for gap in summary.longest_gaps)
+    yield from (_memory_row(peak) for peak in summary.memory)
     for name, (count, value, low, high) in summary.counters.items():
         row = {"section": "counters", "name": name, "count": int(count)}
         yield row | {"value_mean": value / count, "value_min": low, "value_max": high}
@@ -157,6 +159,19 @@ def _gap_row(gap: Gap) -> Row:
         "agent": gap.agent if gap.agent >= 0 else None,
         "total_ns": gap.length_ns,
         "start_ns": gap.start_ns,
+    }
+
+
+def _memory_row(peak: MemoryPeak) -> Row:
+    return {
+        "section": "memory",
+        "name": f"{peak.device} {peak.level}".strip(),
+        "rank": peak.rank if peak.rank >= 0 else None,
+        "count": peak.n_changes,
+        "peak_bytes": peak.peak_bytes,
+        "left_bytes": peak.left_bytes,
+        "start_ns": peak.peak_ns,
+        "unknown_frees": peak.n_unknown or None,
     }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SECTIONS = (
     *("kernels", "copies", "api", "sync", "allocations", "markers", "regions"),
-    *("counters", "busy", "overlap", "gaps", "longest-gaps", "latency"),
+    *("counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory"),
 )
 DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
 MODES = ("inside", "touch", "clip")
@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
+    from callgrove.analysis.memory_peaks import memory_peaks
     from callgrove.analysis.summary import By, WindowMode, summarise
     from callgrove.analysis.summary_table import table, tables
     from callgrove.cli.messages import note
@@ -59,14 +60,11 @@ def run(args: argparse.Namespace) -> int:
     with executor(engine_for(args, args.paths)) as workers:
         args.workers = workers
         experiment = open_experiment(args)
-        found = summarise(
-            experiment,
-            [By(word) for word in args.by],
-            _window(experiment, args),
-            WindowMode(args.window_mode),
-            select(experiment, args.rank, None),
-            workers,
-        )
+        window, profiles = _window(experiment, args), select(experiment, args.rank, None)
+        by = [By(word) for word in args.by]
+        found = summarise(experiment, by, window, WindowMode(args.window_mode), profiles, workers)
+    if "memory" in (args.section or ()):  # it takes all events once more
+        found.memory = memory_peaks(experiment, profiles, window)
     sections, for_people = args.section or SECTIONS, args.format in ("table", "markdown")
     limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
     args.limit = None  # it counts in every section
@@ -122,7 +120,7 @@ def _for_people(made: Table) -> Table:
 
     columns = []
     for column in made.columns:
-        if column.name.endswith(("_ns", "percent")) or column.name in ("bytes", "bytes_per_second"):
+        if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
             cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
             heading = column.name.removesuffix("_ns")
             width = max([len(heading), *(len(cell) for cell in cells if cell)])

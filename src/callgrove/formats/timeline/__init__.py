@@ -7,7 +7,7 @@ Specification: trace-outputs.md.
                                  (model/span_order.py sorts, launches.py finds what launched what)
                --> SliceMaker    slices on tracks and lanes, with names, notes and flows          slices.py
                --> stack_slices  samples of call stacks as nested slices                          stacks.py
-               --> CounterPoints memory in use, counters over time                                memory.py
+               --> CounterPoints memory in use, counters over time                                slices.py
                --> an encoder    bytes of one format                                              perfetto/
 
 `TimelineWriter` (writer.py) joins these to a writer, for all formats alike: a format brings an encoder, which turns

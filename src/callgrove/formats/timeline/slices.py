@@ -9,16 +9,16 @@ from functools import partial
 
 import numpy as np
 
-from callgrove.formats.timeline.content import OPEN, POINTS, Losses, clean, possible
+from callgrove.formats.timeline.content import OPEN, POINTS, UNKNOWN_FREES, Losses, clean, possible
 from callgrove.formats.timeline.items import CounterPoints, Slices, Texts
 from callgrove.formats.timeline.launches import FLOW, LAUNCHED, N_LAUNCHED
-from callgrove.formats.timeline.memory import MemoryInUse
 from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks, TrackKind
 from callgrove.formats.timeline.source import Annotations, OrderedSpans, side_columns, side_of
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints
 from callgrove.model.grouping import distinct
 from callgrove.model.lanes import Lanes
+from callgrove.model.memory_use import MemoryInUse
 from callgrove.model.traces import LABEL, SpanChunk, SpanKind, Traces
 
 __all__ = ["SliceMaker", "SliceOptions", "counter_points"]
@@ -157,7 +157,7 @@ class SliceMaker:
         if not len(own) and memory is None:
             return
         if memory is None:
-            memory = self._memory[tracks.process.index] = MemoryInUse(self._losses)
+            memory = self._memory[tracks.process.index] = MemoryInUse()
         strings = [] if self._traces.spans_backend is None else self._traces.spans_backend.strings
         columns = [side_of(SpanKind.ALLOC, name, self.wanted) or "" for name in ("bytes", "device", "address", "level")]
         operation = Texts.of(rows[LABEL][own], strings, ["alloc"], np.zeros(len(own), np.int32), self._losses)
@@ -180,6 +180,7 @@ class SliceMaker:
         """What is known only after the last span: the end of the curves of memory, and counters over time."""
         for index, memory in self._memory.items():
             yield from self._points(self._places.processes[index], memory, OPEN)
+            self._losses.add(UNKNOWN_FREES, memory.n_unknown)
         yield from counter_points(self._traces, self._places, self._losses)
 
 

@@ -1,6 +1,6 @@
 """Memory in use over time, from allocations and frees.
 
-Specification: gpu-traces.md 7.10, trace-outputs.md "Settled afterwards" 7. A FREE often says neither its device nor its
+A FREE often says neither its device nor its
 size: both are those of the allocation at its address. Allocations count from their end on, frees too. Spans come by
 start, so what ends later than the next chunk begins waits for it.
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from callgrove.formats.timeline.content import UNKNOWN_FREES, Losses
 from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.grouping import distinct
 
@@ -24,10 +23,11 @@ Rows = dict[str, Ints]
 
 
 class MemoryInUse:
-    """The memory of one process. What is kept: what is allocated, and what has not ended yet."""
+    """The memory of one process. What is kept: what is allocated, and what has not ended yet. `n_unknown` counts frees
+    of what was never allocated, as far as is known: these change nothing."""
 
-    def __init__(self, losses: Losses) -> None:
-        self._losses = losses
+    def __init__(self) -> None:
+        self.n_unknown = 0
         self._waiting: Rows = dict.fromkeys(NAMES, NONE)
         self._live: Rows = dict.fromkeys(NAMES, NONE)
         self._in_use: dict[tuple[int, int], int] = {}  # device, level -> bytes
@@ -70,7 +70,7 @@ class MemoryInUse:
             by_address[name] = np.where(matched, by_address[name][before], by_address[name])
         last = np.append(~same[1:], True)[: len(order)]  # what is allocated twice without a free was lost once
         left = np.flatnonzero(~is_free & last & (by_address["address"] != ABSENT))
-        self._losses.add(UNKNOWN_FREES, int(np.count_nonzero(is_free & ~matched)))
+        self.n_unknown += int(np.count_nonzero(is_free & ~matched))
         size = np.maximum(by_address["bytes"], 0)
         by_address["bytes"] = np.where(matched, -size, np.where(is_free, 0, size))
         kept = np.flatnonzero((~is_free | matched) & (order >= n_live))
