@@ -105,7 +105,7 @@ def _with_correlation(batch: Slices) -> Slices:
 def _ours(batches: Sequence[Slices]) -> Work:
     def work() -> object:
         encoder = PerfettoPart()
-        return [bytes(data) for batch in batches for data in encoder.slices(batch)]
+        return b"".join(data for batch in batches for data in encoder.slices(batch))
 
     return work
 

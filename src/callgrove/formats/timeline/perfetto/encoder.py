@@ -33,7 +33,7 @@ from callgrove.formats.timeline.perfetto.fields import (
 )
 from callgrove.formats.timeline.perfetto.rows import WIDEST, Bytes, Shape, interleaved, width_of
 from callgrove.formats.timeline.places import ProcessTracks, Track, TrackKind
-from callgrove.model.arrays import Array, Ints
+from callgrove.model.arrays import ABSENT, Array, Ints
 
 __all__ = ["PerfettoEncoder"]
 
@@ -194,7 +194,8 @@ class _Batch:
         self._name = _iids(tables, tables.names, InternedData.EVENT_NAMES, slices.name)
         self._category = _iids(tables, tables.categories, InternedData.EVENT_CATEGORIES, slices.category)
         keys = tables.intern(tables.keys, InternedData.DEBUG_ANNOTATION_NAMES, [note.key for note in slices.notes])
-        self._notes = [_NoteColumn(note, int(key), tables) for note, key in zip(slices.notes, keys, strict=True)]
+        n = len(slices)
+        self._notes = [_NoteColumn(note, int(key), tables, n) for note, key in zip(slices.notes, keys, strict=True)]
         self._widths = {
             "time": width_of(int(slices.end_ns.max())),
             "uuid": width_of(int(self._uuid.max())),
@@ -261,8 +262,12 @@ class _Batch:
 class _NoteColumn:
     """A note as an annotation of events."""
 
-    def __init__(self, note: Note, key: int, tables: _Tables) -> None:
+    def __init__(self, note: Note, key: int, tables: _Tables, n: int) -> None:
         self.rows = note.rows
+        self._place: Ints | None = None  # of every slice among those that have it
+        if len(note.rows) < n:
+            self._place = np.full(n, ABSENT, np.int64)
+            self._place[note.rows] = np.arange(len(note.rows))
         self._kind, self._key, self._values = note.value, number(DebugAnnotation.NAME_IID, key), note.values
         if note.value is Value.TEXT:
             iids = tables.intern(tables.texts, InternedData.DEBUG_ANNOTATION_STRING_VALUES, note.texts)
@@ -273,10 +278,10 @@ class _NoteColumn:
 
     def put(self, event: Shape, rows: Ints) -> None:
         """Add it to the event of some slices, if they have it: all of them do, or none."""
-        place = int(np.searchsorted(self.rows, rows[0]))
-        if place == len(self.rows) or self.rows[place] != rows[0]:
+        if self._place is not None and self._place[rows[0]] < 0:
             return
-        values = self._values if len(rows) == len(self.rows) else self._values[np.searchsorted(self.rows, rows)]
+        place = rows if self._place is None else self._place[rows]
+        values = self._values if len(rows) == len(self.rows) else self._values[place]
         inner = Shape().same(self._key)
         if self._kind is Value.TRUE:
             inner.same(number(DebugAnnotation.BOOL_VALUE, 1))

@@ -24,6 +24,7 @@ __all__ = ["Shape", "interleaved", "width_of"]
 
 Bytes = npt.NDArray[np.uint8]
 WIDEST = 10  # bytes of a number of 64 bits
+WIDEST_WORD = 8  # bytes that are made at once
 
 
 def width_of(largest: int) -> int:
@@ -84,9 +85,9 @@ def _fill(rows: Bytes, offset: int, width: int, values: Array) -> None:
     if width == 1:
         rows[:, offset] = values
         return
-    spread = _spread(values)
-    last = min(width, 8)
-    ends_here = width <= 8
+    spread = _spread(values, width)
+    last = min(width, WIDEST_WORD)
+    ends_here = width <= WIDEST_WORD
     spread |= np.uint64(sum(0x80 << 8 * k for k in range(last - 1 if ends_here else last)))
     for size in (8, 4, 2, 1):
         if last & size:
@@ -102,15 +103,16 @@ def _fill(rows: Bytes, offset: int, width: int, values: Array) -> None:
         rows[:, offset + 1] = values >> np.uint64(63)
 
 
-def _spread(values: Array) -> Array:
-    """The lowest 56 bits, seven in each byte: first halves, then quarters, then eighths."""
-    x = values & np.uint64(0x00FFFFFFFFFFFFFF)
-    for low, high, shift in (
-        (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
-        (0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
-        (0x007F007F007F007F, 0x3F803F803F803F80, 1),
+def _spread(values: Array, width: int) -> Array:
+    """The lowest 56 bits, seven in each byte: first halves, where there are any, then quarters, then eighths."""
+    x = values & np.uint64(0x00FFFFFFFFFFFFFF) if width > WIDEST_WORD else values
+    for least, low, high, shift in (
+        (5, 0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (3, 0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (2, 0x007F007F007F007F, 0x3F803F803F803F80, 1),
     ):
-        x = (x & np.uint64(low)) | ((x & np.uint64(high)) << np.uint64(shift))
+        if width >= least:
+            x = (x & np.uint64(low)) | ((x & np.uint64(high)) << np.uint64(shift))
     return x
 
 
