@@ -116,6 +116,10 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
 - `report`: the page of a database, without the script and style that all pages have, per context with a cost (lines are
   part of their function); pages against bounds that they must keep; the time from the database to the page against that
   from the database to the columns of all values.
+- `exports`: a generated rocprofv3 database as Chrome's JSON and as rocprofv3's CSV, against a script with `json.dumps`
+  or `csv.writer` for each row, and against reading the database and writing as many bytes as the result has.
+- `sql`: group-bys over a generated rocprofv3 database, opening included, against the same SQL by sqlite3 over the
+  tables of the file; the memory is anonymous, of a fresh process.
 - `traces`: generated rocprofv3 databases to Perfetto. Encoding: the same slices, ready in memory, as packets, against
   Perfetto's protobuf classes (`Trace.packet.add()`, then serialised). Converting, opening included and on one core:
   against `fetchmany` of the columns that are needed, and against reading the database and writing as many bytes as the

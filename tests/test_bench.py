@@ -192,7 +192,7 @@ def test_measurements_become_databases(conditions: Conditions, monkeypatch: pyte
     for name, size in (("N_FILES", 12), ("N_SAMPLES", 50), ("N_DEEP_NODES", 300)):
         monkeypatch.setattr(prof, name, size)
     findings = list(prof.run(conditions))
-    assert [f.bench for f in findings] == ["prof"] * 6
+    assert [f.bench for f in findings] == ["prof"] * 7
     many, few = (opened(conditions.folder / name) for name in ("prof-12.d", "deep-300.d"))
     assert (len(many.profiles.measured), many.traces.n_samples) == (12, 600)
     assert len(few.contexts) == 1 + 4 * 298  # an entry, and what is below it
