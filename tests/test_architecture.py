@@ -233,3 +233,14 @@ def test_help_needs_no_numpy() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "usage" in done.stdout.lower()
+
+
+def test_formats_that_nobody_asks_for_are_not_loaded() -> None:
+    """Names say who is asked first; who is sure of the content spares the others."""
+    database = ROOT / "tests" / "corpus" / "hpctoolkit" / "release" / "mpi4.d"
+    done = run_python(
+        f"import sys, callgrove; print(callgrove.open({str(database)!r}).format);"
+        "print(sorted({m.split('.')[2] for m in sys.modules if m.startswith('callgrove.formats.')}))"
+    )
+    assert done.stderr == ""
+    assert done.stdout == "hpctoolkit-release\n['hpctoolkit', 'interface', 'registry', 'targets']\n"

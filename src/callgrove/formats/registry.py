@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Container, Sequence
+import os
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn, cast
 
 from callgrove.binary.sources import Source
 from callgrove.errors import NotRecognised, UsageError
-from callgrove.formats.interface import Format, Match, ReadOptions, Writes, WritesStudies
+from callgrove.formats.interface import Format, Grade, Match, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 
@@ -35,6 +37,10 @@ __all__ = [
 ]
 
 
+HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
+NAMES_LOOKED_AT = 256  # of those in a folder
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the registry. `place` is `module:object`; `extra` names the optional dependency it needs.
@@ -42,7 +48,8 @@ class Entry:
     `dialects` are the variants that can be written, the default first; `suffixes` are the endings of target names
     that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one.
     `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
-    nothing else, so that nobody needs to make a profile of it.
+    nothing else, so that nobody needs to make a profile of it. `usual` are names, or endings of names, that its files
+    or what is in its folders usually have: it is asked first then, and whoever knows the content decides.
     """
 
     name: str
@@ -55,8 +62,15 @@ class Entry:
     traces: bool = False
     dialects: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
     extra: str = ""
     needs: str = ""  # the module that the extra brings
+
+    def is_named_like(self, names: Collection[str]) -> bool:
+        """Does one of the names look like one of this format? An ending does not count for names that are another's."""
+        whole = {name for name in self.usual if not name.startswith(".")}
+        endings = tuple(name for name in self.usual if name.startswith("."))
+        return any(name in whole or (name.endswith(endings) and name not in HPCTOOLKIT_PARTS) for name in names)
 
 
 FORMATS: tuple[Entry, ...] = (
@@ -64,6 +78,7 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-prerelease",
         "HPCToolkit database before 4.0 was released (experiment.xml)",
         "callgrove.formats.hpctoolkit.prerelease:FORMAT",
+        usual=("experiment.xml", *HPCTOOLKIT_PARTS[:3]),
         writes=True,
         dialects=("genuine", "document"),
     ),
@@ -71,6 +86,7 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-release",
         "HPCToolkit database since 4.0 was released (meta.db)",
         "callgrove.formats.hpctoolkit.release:FORMAT",
+        usual=HPCTOOLKIT_PARTS,
         writes=True,
         suffixes=(".d",),
     ),
@@ -78,11 +94,13 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-legacy",
         "HPCToolkit database of the years before (experiment.xml 2.x)",
         "callgrove.formats.hpctoolkit.legacy:FORMAT",
+        usual=("experiment.xml",),
     ),
     Entry(
         "hpcrun",
         "HPCToolkit measurements: .hpcrun files 02.00 to 04.00, or a folder of them",
         "callgrove.formats.hpcrun.format:FORMAT",
+        usual=(".hpcrun",),
         writes=True,
         dialects=("04.00", "02.00-b", "02.00-a"),
         suffixes=(".hpcrun",),
@@ -91,6 +109,7 @@ FORMATS: tuple[Entry, ...] = (
         "hpctrace",
         "HPCToolkit trace of one thread or GPU stream (.hpctrace)",
         "callgrove.formats.hpcrun.hpctrace:FORMAT",
+        usual=(".hpctrace",),
         writes=True,
         dialects=("01.01", "01.01-us", "01.00"),
         suffixes=(".hpctrace",),
@@ -99,11 +118,13 @@ FORMATS: tuple[Entry, ...] = (
         "hpcstruct",
         "HPCToolkit structure of load modules (.hpcstruct)",
         "callgrove.formats.hpcrun.hpcstruct:FORMAT",
+        usual=(".hpcstruct",),
     ),
     Entry(
         "cube",
         "Cube 4 (.cubex) of Score-P, Scalasca and CubeLib",
         "callgrove.formats.cube.format:FORMAT",
+        usual=(".cubex", "anchor.xml"),
         writes=True,
         dialects=("plain", "compressed"),
         suffixes=(".cubex",),
@@ -169,6 +190,7 @@ FORMATS: tuple[Entry, ...] = (
         "rocpd",
         "rocprofv3 database (rocpd, SQLite)",
         "callgrove.formats.gpu.formats:ROCPD",
+        usual=(".db", "index.yaml"),
         writes=True,
         sets=True,
     ),
@@ -176,11 +198,24 @@ FORMATS: tuple[Entry, ...] = (
         "rocpd-draft",
         "draft of rocprofv3's multi-node schema (SQLite)",
         "callgrove.formats.gpu.formats:DRAFT",
+        usual=(".db", "index.yaml"),
         writes=True,
         sets=True,
     ),
-    Entry("rpd", "RPD database (rocmProfileData, SQLite)", "callgrove.formats.gpu.formats:RPD", sets=True),
-    Entry("nsight", "Nsight Systems export (SQLite)", "callgrove.formats.gpu.formats:NSIGHT", sets=True),
+    Entry(
+        "rpd",
+        "RPD database (rocmProfileData, SQLite)",
+        "callgrove.formats.gpu.formats:RPD",
+        sets=True,
+        usual=(".rpd", ".db"),
+    ),
+    Entry(
+        "nsight",
+        "Nsight Systems export (SQLite)",
+        "callgrove.formats.gpu.formats:NSIGHT",
+        sets=True,
+        usual=(".sqlite", ".db"),
+    ),
     Entry(
         "perfetto",
         "Perfetto trace (protocol buffers)",
@@ -223,6 +258,7 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove",
         "callgrove's own folder of Parquet tables",
         "callgrove.formats.columnar.format:FORMAT",
+        usual=("callgrove.json",),
         writes=True,
         suffixes=(".cgrove",),
         extra="arrow",
@@ -289,20 +325,27 @@ def _import(entry: Entry) -> Format:
 
 def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]:
     """The format with the strongest claim to the content. A tie, or no claim, is an error that says so. Formats named
-    in `without` are not asked."""
+    in `without` are not asked.
+
+    Names only say who is asked first: where one of these is sure of the content, the others need not be loaded.
+    """
     claims: list[tuple[Format, Match]] = []
     missing: list[str] = []
-    for entry in FORMATS:
-        if not entry.reads or entry.name in without or (source.more and not entry.sets):
-            continue
-        try:
-            format_ = _import(entry)
-        except ImportError as error:  # one format that cannot be loaded must not stop the others
-            missing.append(f"{entry.name} ({error})")
-            continue
-        match = format_.match(source)
-        if match is not None:
-            claims.append((format_, match))
+    asked = [e for e in FORMATS if e.reads and e.name not in without and (e.sets or not source.more)]
+    names = _names(source)
+    likely = [entry for entry in asked if entry.is_named_like(names)]
+    for some in (likely, [entry for entry in asked if entry not in likely]):
+        if any(match.grade == Grade.EXACT for _, match in claims):
+            break
+        for entry in some:
+            try:
+                format_ = _import(entry)
+            except ImportError as error:  # one format that cannot be loaded must not stop the others
+                missing.append(f"{entry.name} ({error})")
+                continue
+            match = format_.match(source)
+            if match is not None:
+                claims.append((format_, match))
     if not claims and source.more:
         _refuse_set(source)
     if not claims:
@@ -314,6 +357,17 @@ def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]
         both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
         raise NotRecognised(f"{source.path}: recognised as {both}; choose one with --from")
     return winners[0]
+
+
+def _names(source: Source) -> list[str]:
+    """The name of a file, or some of those in a folder."""
+    if not source.is_folder:
+        return [source.path.name]
+    try:
+        with os.scandir(source.path) as entries:
+            return [entry.name for entry in islice(entries, NAMES_LOOKED_AT)]
+    except OSError:  # formats will say what is wrong
+        return []
 
 
 def _refuse_set(source: Source) -> NoReturn:
