@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from callgrove.algebra.operations import merge
 from callgrove.analysis.tables import export
 from callgrove.model.contexts import ContextKind
-from callgrove.model.devices import agents_of
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import select
@@ -167,7 +166,7 @@ def test_side_tables_name_devices_by_their_place_in_a_list(tmp_path: Path) -> No
     first, second = (opened(write_rocpd(tmp_path / f"{run.host}.db", [run])) for run in runs)
     both = merge(first, second, system="side-by-side")
     for experiment, part in ((first, 0), (both, 1), (select(first, profiles=first.profiles.measured), 0)):
-        copies, devices = experiment.traces.side("copy", part), agents_of(experiment.traces, part)
+        copies, devices = experiment.traces.side("copy", part), experiment.traces.devices(part)
         assert copies is not None
         assert [(d.kind, d.index, d.label) for d in devices] == [
             ("CPU", 0, "Agent 0"),
@@ -184,7 +183,7 @@ def test_copies_of_other_families_name_gpus_too(tmp_path: Path) -> None:
     execute(path, *(f"ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY ADD COLUMN {c}" for c in ("srcDeviceId", "dstDeviceId")))
     execute(path, "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET srcDeviceId = 1, dstDeviceId = 77")
     traces = opened(path).traces
-    copies, devices = traces.side("copy"), agents_of(traces, 0)
+    copies, devices = traces.side("copy"), traces.devices(0)
     assert copies is not None
     source, destination = (np.asarray(copies.columns[name]) for name in ("source", "destination"))
     assert {devices[k].label for k in source[source >= 0].tolist()} == {"GPU 1"}

@@ -154,9 +154,6 @@ def test_sides_come_beside_spans(has: list[bool], chunk: int, piece: int) -> Non
                 own = spans[first : first + piece]
                 yield SideTable(own, {"bytes": own * 10})
 
-        def devices(self, part: int) -> tuple[str, ...]:
-            return ()
-
     beside = SideChunks(Traces(spans_backend=Pieces()), "copy", 0)  # type: ignore[arg-type]
     found: dict[int, int] = {}
     for first in range(0, len(has), chunk):

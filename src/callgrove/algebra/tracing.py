@@ -15,7 +15,7 @@ import numpy as np
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.devices import Device, agents_of
+from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment
 from callgrove.model.texts import Names, Translation
 from callgrove.model.traces import (
@@ -187,12 +187,12 @@ class ChainedSpans:
         ]
         return [part[part >= 0].astype(np.int64) for part in own]
 
-    def agents(self, part: int) -> Sequence[Device]:
+    def devices(self, part: int) -> Sequence[Device]:
         first = 0
         for backend in self._backends:
             n_parts = len(backend.parts())
             if first <= part < first + n_parts:
-                return agents_of(Traces(spans_backend=backend), part - first)
+                return Traces(spans_backend=backend).devices(part - first)
             first += n_parts
         return ()
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from callgrove.model.traces import Traces
-
-__all__ = ["Device", "ListsAgents", "agents_of"]
+__all__ = ["Device", "ListsDevices"]
 
 
 @dataclass(frozen=True)
@@ -22,21 +20,20 @@ class Device:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def title(self) -> str:
+        """What people call it: `GPU 0`."""
+        return f"{self.kind} {self.index}"
+
+    @property
     def label(self) -> str:
         """As rocprofv3 says it, where it told the number that it counts agents by."""
         agent = self.attributes.get("logical_index")
-        return f"{self.kind} {self.index}" if agent is None else f"Agent {agent}"
+        return self.title if agent is None else f"Agent {agent}"
 
 
 @runtime_checkable
-class ListsAgents(Protocol):
+class ListsDevices(Protocol):
     """Spans whose devices are known."""
 
-    def agents(self, part: int) -> Sequence[Device]:
+    def devices(self, part: int) -> Sequence[Device]:
         """The devices of a part; its side tables name them by their place in this list."""
-
-
-def agents_of(traces: Traces, part: int) -> Sequence[Device]:
-    """The devices that the side tables of a part name by number; none where nobody lists them."""
-    backend: object = traces.spans_backend
-    return backend.agents(part) if isinstance(backend, ListsAgents) else ()

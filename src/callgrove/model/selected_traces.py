@@ -10,7 +10,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
-from callgrove.model.devices import Device, agents_of
+from callgrove.model.devices import Device
 from callgrove.model.traces import SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, SpanKind, Traces, Window
 
 __all__ = ["ALL_SPANS", "SelectedSamples", "SelectedSpans", "SpanChoice"]
@@ -133,9 +133,6 @@ class SelectedSpans:
                 found["context"] = self._contexts[chunk["context"]]
             yield found
 
-    def agents(self, part: int) -> Sequence[Device]:
-        return agents_of(Traces(spans_backend=self._backend), part)
-
     def parts(self) -> Sequence[Ints]:
         """Those of the whole, in the same order; some may be empty."""
         own = [self._profiles[part] for part in self._backend.parts()]
@@ -155,5 +152,5 @@ class SelectedSpans:
         for table in Traces(spans_backend=self._backend).side_chunks(name, part):
             yield self._renumbered(table)
 
-    def devices(self, part: int) -> Sequence[str]:
+    def devices(self, part: int) -> Sequence[Device]:
         return Traces(spans_backend=self._backend).devices(part)

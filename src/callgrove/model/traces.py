@@ -19,6 +19,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.devices import Device, ListsDevices
 from callgrove.model.grouping import bundles
 from callgrove.model.table import Table
 
@@ -163,13 +164,10 @@ class SpanBackend(Protocol):
 
 @runtime_checkable
 class StreamsSides(Protocol):
-    """Spans whose side tables need not be read at once, and whose devices have names."""
+    """Spans whose side tables need not be read at once."""
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         """A side table of one part in pieces, by rising numbers of spans."""
-
-    def devices(self, part: int) -> Sequence[str]:
-        """What people call the devices that side tables of a part number: `GPU 0`."""
 
 
 @dataclass(frozen=True)
@@ -301,19 +299,16 @@ class Traces:
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         """A side table of one part in pieces, by rising numbers of spans; in one piece where it cannot be divided."""
-        if (streamed := self._streamed) is not None:
-            yield from streamed.side_chunks(name, part)
+        backend: object = self.spans_backend
+        if isinstance(backend, StreamsSides):
+            yield from backend.side_chunks(name, part)
         elif (whole := self.side(name, part)) is not None:
             yield whole.take(np.argsort(whole.span, kind="stable"))
 
-    def devices(self, part: int) -> Sequence[str]:
-        """What people call the devices that side tables of a part number, where that is known."""
-        return () if self._streamed is None else self._streamed.devices(part)
-
-    @property
-    def _streamed(self) -> StreamsSides | None:
+    def devices(self, part: int) -> Sequence[Device]:
+        """The devices that the side tables of a part name by number; none where nobody lists them."""
         backend: object = self.spans_backend
-        return backend if isinstance(backend, StreamsSides) else None
+        return backend.devices(part) if isinstance(backend, ListsDevices) else ()
 
     def lines(self, profiles: Ints | None = None, window: Window | None = None) -> Iterator[tuple[int, int, Samples]]:
         """(profile, metric, samples) of every line, or of those of some profiles."""

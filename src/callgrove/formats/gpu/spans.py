@@ -101,14 +101,11 @@ class DataSetSpans:
             self._depths = number, _depths(self._datasets[number])
         return self._depths[1]
 
-    def agents(self, part: int) -> Sequence[Device]:
-        return self._datasets[part].devices
-
     def parts(self) -> Sequence[Ints]:
         return [own.astype(np.int64) for own in self._profiles]
 
-    def devices(self, part: int) -> Sequence[str]:
-        return [f"{device.kind} {device.index}" for device in self._datasets[part].devices]
+    def devices(self, part: int) -> Sequence[Device]:
+        return self._datasets[part].devices
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         for table in self._datasets[part].side_chunks(name):

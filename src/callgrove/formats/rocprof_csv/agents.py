@@ -7,7 +7,7 @@ import re
 from callgrove.formats.rocprof_csv.cells import quoted
 from callgrove.formats.rocprof_csv.places import Places
 from callgrove.formats.rocprof_csv.tables import AGENT_INFO, agent_columns
-from callgrove.model.devices import Device, agents_of
+from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment
 
 __all__ = ["agent_rows"]
@@ -22,7 +22,7 @@ def agent_rows(tables: Experiment, places: Places) -> bytes:
         own = part.tolist()
         guids = list(dict.fromkeys(places.guid[profile] for profile in own))
         devices = [
-            device for device in agents_of(tables.traces, number) if own and device.attributes.get("logical_index")
+            device for device in tables.traces.devices(number) if own and device.attributes.get("logical_index")
         ]
         lines += [_row(guids[min(device.process, len(guids) - 1)], device) for device in devices]
     if not lines:

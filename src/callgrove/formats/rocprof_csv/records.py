@@ -12,7 +12,6 @@ import numpy as np
 
 from callgrove.formats.rocprof_csv.tables import ALLOCATIONS, API, COPIES, COUNTERS, KERNELS, SCRATCH, WIDE, FileTable
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
-from callgrove.model.devices import agents_of
 from callgrove.model.traces import LABEL, SideChunks, SideTable, SpanChunk, SpanKind, Traces
 
 __all__ = ["Devices", "Records", "SpanRecords", "counter_names", "wide_column"]
@@ -41,7 +40,7 @@ class Devices:
 
     def numbers(self, part: int, own: Array) -> Array:
         if part not in self._first:
-            labels = [device.label for device in agents_of(self._traces, part)]
+            labels = [device.label for device in self._traces.devices(part)]
             self._first[part] = len(self.labels), len(labels)
             self.labels += labels
         first, n = self._first[part]

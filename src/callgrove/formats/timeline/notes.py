@@ -51,7 +51,7 @@ class NoteMaker:
     ) -> None:
         self._traces, self._part, self._places, self._level, self._wanted = traces, part, places, level, wanted
         self._losses = losses
-        self._devices = traces.devices(part)
+        self._devices = [device.title for device in traces.devices(part)]
 
     def of(self, rows: SpanChunk) -> list[Note]:
         notes = (

@@ -46,7 +46,7 @@ class SliceMaker:
         self._lanes: dict[int, Lanes] = {}
         self._memory: dict[int, MemoryInUse] = {}
         self._notes = NoteMaker(traces, part, places, options.annotations, self.wanted, losses)
-        self._devices = traces.devices(part)
+        self._devices = [device.title for device in traces.devices(part)]
 
     def read(self, progress: Callable[[int], None] = lambda n: None) -> None:
         """Read all spans of the part."""
