@@ -25,6 +25,7 @@ from callgrove.model.study import Study
 from callgrove.model.system import System, Topology
 from callgrove.model.traces import (
     LABEL,
+    PARENT,
     SIDE_TABLES,
     SPAN_COLUMNS,
     ArraySamples,
@@ -88,7 +89,10 @@ def values_of(experiment: Experiment, measured: bool = False) -> list[tuple[Any,
     return out
 
 
-def spans_of(traces: Traces, columns: tuple[str, ...] = (*SPAN_COLUMNS, LABEL), **chosen: Any) -> list[tuple[Any, ...]]:
+ALL_COLUMNS = (*SPAN_COLUMNS, LABEL, PARENT)
+
+
+def spans_of(traces: Traces, columns: tuple[str, ...] = ALL_COLUMNS, **chosen: Any) -> list[tuple[Any, ...]]:
     """Every span in order; names as texts."""
     out: list[tuple[Any, ...]] = []
     for chunk in traces.spans(columns, **chosen):
@@ -103,11 +107,12 @@ def spans_of(traces: Traces, columns: tuple[str, ...] = (*SPAN_COLUMNS, LABEL), 
 
 
 def sides_of(traces: Traces) -> dict[tuple[str, int], Any]:
-    """Every side table of every part."""
+    """Every side table of every part, by rising numbers of spans."""
     out: dict[tuple[str, int], Any] = {}
     for name in SIDE_TABLES:
         for part in range(len(traces.parts())):
             if (side := traces.side(name, part)) is not None:
+                side = side.take(np.argsort(side.span, kind="stable"))
                 columns = {k: (type(v), repr(list(v))) for k, v in side.columns.items()}
                 out[name, part] = side.span.tolist(), columns
     return out
@@ -125,6 +130,8 @@ def traces_of(experiment: Experiment) -> dict[str, Any]:
         "counters": None if counters is None else plain(counters),
         "time_range": traces.time_range,
         "splits": traces.split is not None,
+        "devices": [plain(list(traces.devices(part))) for part in range(len(traces.parts()))],
+        "tables": {name: (make().names, list(make().rows())) for name, make in traces.tables.items()},
     }
 
 
@@ -218,6 +225,7 @@ def odd_spans(final: Ids) -> ArraySpans:
         "end_ns": np.array([4, 9, 2**63 - 1, 6]),  # one ends before it starts
         "depth": np.array([0, 1, 0, 2], np.int32),
         "correlation": np.array([2**60, -1, 0, 7]),
+        PARENT: np.array([-1, 2**60, -1, 3]),
         "context": np.array([final[1], -1, 0, 3], np.int32),
     }
     sides = {

@@ -19,7 +19,7 @@ from callgrove.formats.interface import (
 )
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
-from callgrove.model.traces import LABEL, SPAN_COLUMNS
+from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS
 
 __all__ = ["transfer", "write"]
 
@@ -87,7 +87,7 @@ def _samples(experiment: Experiment, writer: Writer, progress: Progress) -> None
 
 def _spans(experiment: Experiment, writer: Writer, progress: Progress) -> None:
     total, done = experiment.traces.n_spans, 0
-    for chunk in experiment.traces.spans((*SPAN_COLUMNS, LABEL)):
+    for chunk in experiment.traces.spans((*SPAN_COLUMNS, LABEL, PARENT)):
         writer.write(chunk)
         done += len(chunk["span"])
         progress("writing spans", done, total)

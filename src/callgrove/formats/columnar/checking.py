@@ -15,7 +15,7 @@ from callgrove.formats.columnar.stored_table import StoredTable
 from callgrove.formats.interface import Field, Problem, Progress
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
-from callgrove.model.traces import SIDE_TABLES, SPAN_COLUMNS
+from callgrove.model.traces import LABEL, PARENT, SIDE_TABLES, SPAN_COLUMNS
 
 __all__ = ["fields", "problems"]
 
@@ -44,9 +44,12 @@ def problems(opened: Experiment | Study, folder: Path, progress: Progress) -> It
 def _raised(experiment: Experiment) -> Iterator[CallgroveError]:
     """Damage of spans, counters and attachments, which is raised where it is met."""
     traces = experiment.traces
+    parts = range(len(traces.parts()))
     asked: list[Callable[[], object]] = [
-        lambda: [None for _ in traces.spans(SPAN_COLUMNS)],
-        lambda: [traces.side(name, part) for name in SIDE_TABLES for part in range(len(traces.parts()))],
+        lambda: [None for _ in traces.spans((*SPAN_COLUMNS, LABEL, PARENT))],
+        lambda: [None for name in SIDE_TABLES for part in parts for _ in traces.side_chunks(name, part)],
+        lambda: [traces.devices(part) for part in parts],
+        *traces.tables.values(),
         lambda: [traces.counters],
         lambda: [attachment.read() for attachment in experiment.attachments.values()],
     ]

@@ -33,7 +33,8 @@ class Folder:
     def table(self, name: str, columns: Sequence[TableColumn] | None = None) -> StoredTable:
         if not self.has(name):
             raise CorruptFile(self.path / MANIFEST, "tables", expected=f"a table {name}", found="none")
-        return StoredTable(self.path, name, columns or self._schema[name], self.manifest.tables[name])
+        known = columns or [c for c in self._schema[name] if c.since <= self.manifest.minor]
+        return StoredTable(self.path, name, known, self.manifest.tables[name])
 
     def numbered(self, name: str, key: str) -> Group:
         """A whole table whose first column counts its rows."""

@@ -64,8 +64,8 @@ class IndexRows:
 class TableIndex:
     """The index of one table."""
 
-    def __init__(self, group: Ints, profile: Ids, start: Ints, end: Ints) -> None:
-        self._group, self._profile, self._start, self._end = group, profile, start, end
+    def __init__(self, group: Ints, profile: Ids, rows: Ints, start: Ints, end: Ints) -> None:
+        self._group, self._profile, self._rows, self._start, self._end = group, profile, rows, start, end
 
     @classmethod
     def read_all(cls, folder: Folder) -> Callable[[StoredTable], TableIndex | None]:
@@ -87,14 +87,20 @@ class TableIndex:
                     folder.table("index").damage("rows", f"the rows of {table.path.name}", "other numbers of rows")
                 )
                 return None
-            return cls(group[own], profile[own], start[own], end[own])
+            return cls(group[own], profile[own], count[own], start[own], end[own])
 
         return of
 
     def only(self, profiles: Ints) -> TableIndex:
         """The rows of some profiles."""
         kept = np.isin(self._profile, profiles)
-        return TableIndex(self._group[kept], self._profile[kept], self._start[kept], self._end[kept])
+        ids, rows, times = (self._group[kept], self._profile[kept]), self._rows[kept], (self._start, self._end)
+        return TableIndex(*ids, rows, times[0][kept], times[1][kept])
+
+    def rows(self, n_profiles: int) -> Ints:
+        """How many rows each profile has."""
+        known = (self._profile >= 0) & (self._profile < n_profiles)
+        return np.bincount(self._profile[known], self._rows[known], n_profiles).astype(np.int64)
 
     def groups(self, profiles: Ints | None, window: Window | None = None) -> Ints:
         """The row groups that have any row of these profiles that reaches into the window."""

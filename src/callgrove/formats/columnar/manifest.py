@@ -1,6 +1,6 @@
 """The manifest `callgrove.json`: what a folder holds, and what no table has a place for.
 
-    {"format": "callgrove", "version": 1, "holds": "experiment", "title": ..., "origin": {...},
+    {"format": "callgrove", "version": 1, "minor": 1, "holds": "experiment", "title": ..., "origin": {...},
      "tables": {"contexts": 1234, ...}, ...}
 
 `tables` gives the rows of every table, whose file is NAME.parquet. Other keys depend on what the folder holds.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from callgrove.errors import CorruptFile, InputError, NotRecognised, UnsupportedVersion
-from callgrove.formats.columnar.schema import FORMAT_NAME, FORMAT_VERSION, MANIFEST
+from callgrove.formats.columnar.schema import FORMAT_MINOR, FORMAT_NAME, FORMAT_VERSION, MANIFEST
 from callgrove.model.experiment import InputWarning, Severity
 
 __all__ = ["BEGINNING", "Manifest", "warnings_from", "warnings_in"]
@@ -23,7 +23,7 @@ __all__ = ["BEGINNING", "Manifest", "warnings_from", "warnings_in"]
 LARGEST = 256 << 20  # bytes; a study with tags on every call path may need some
 BEGINNING = re.compile(rb'\s*\{\s*"format":\s*"callgrove"')
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-OWN_KEYS = ("format", "version", "holds", "title", "origin", "tables")
+OWN_KEYS = ("format", "version", "minor", "holds", "title", "origin", "tables")
 REMEDY = "write the folder again with `callgrove convert`"
 
 
@@ -36,12 +36,14 @@ class Manifest:
     origin: tuple[str, str] = ("", "")  # format and version of what it was made from
     tables: dict[str, int] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
+    minor: int = FORMAT_MINOR
 
     def write(self, folder: Path) -> None:
         text = json.dumps(
             {
                 "format": FORMAT_NAME,
                 "version": FORMAT_VERSION,
+                "minor": self.minor,
                 "holds": self.holds,
                 "title": self.title,
                 "origin": {"format": self.origin[0], "version": self.origin[1]},
@@ -80,6 +82,7 @@ class Manifest:
             (origin.get("format", str), origin.get("version", str)),
             tables,
             {k: v for k, v in found.content.items() if k not in OWN_KEYS},
+            found.get("minor", int) if "minor" in found.content else 0,
         )
 
     def get(self, folder: Path, key: str, kind: type[Any], default: Any = None) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from callgrove.errors import CorruptFile
 from callgrove.formats.columnar.attributes import Attributes
+from callgrove.formats.columnar.beside import read_beside
 from callgrove.formats.columnar.folder import Folder
 from callgrove.formats.columnar.index import TableIndex
 from callgrove.formats.columnar.manifest import Manifest, warnings_from
@@ -39,17 +40,18 @@ __all__ = ["origin_of", "read_experiment", "version_text"]
 Index = Callable[[StoredTable], TableIndex | None]
 
 
-def version_text(origin: tuple[str, str]) -> str:
-    """The version of a folder, with what it was made from: `1 (hpctoolkit-release 4.0)`."""
-    made_from = " ".join(filter(None, origin))
-    return f"{FORMAT_VERSION} ({made_from})" if made_from else str(FORMAT_VERSION)
+def version_text(manifest: Manifest) -> str:
+    """The version of a folder, with what it was made from: `1.1 (hpctoolkit-release 4.0)`."""
+    made_from = " ".join(filter(None, manifest.origin))
+    version = f"{FORMAT_VERSION}.{manifest.minor}"
+    return f"{version} ({made_from})" if made_from else version
 
 
 def origin_of(format_: str, version: str) -> tuple[str, str]:
     """What an experiment was made from, also where it was a folder before."""
     if format_ != FORMAT_NAME:
         return format_, version
-    found = re.fullmatch(r"\d+ \((\S*) ?(.*)\)", version, re.DOTALL)
+    found = re.fullmatch(r"\d+\.\d+ \((\S*) ?(.*)\)", version, re.DOTALL)
     return (found[1], found[2]) if found else ("", "")
 
 
@@ -67,7 +69,7 @@ def read_experiment(path: Path, manifest: Manifest) -> Experiment:
     experiment = Experiment(
         title=manifest.title,
         format=FORMAT_NAME,
-        version=version_text(manifest.origin),
+        version=version_text(manifest),
         runs=runs,
         profiles=profiles,
         system=system,
@@ -93,7 +95,8 @@ def _traces(folder: Folder, profiles: Profiles, part: Ids, n_contexts: int, metr
     counters = partial(read_counters, folder, n) if folder.has("counters") else None
     splits = spans is not None and folder.manifest.more.get("splits") is True
     split = split_of(spans, counters) if spans is not None and splits else None
-    return Traces(samples, spans, counters, _time_range(folder), split)
+    sizes = spans.part_sizes() if spans is not None and splits else ()
+    return Traces(samples, spans, counters, _time_range(folder), split, read_beside(folder), sizes)
 
 
 def _time_range(folder: Folder) -> Window | None:

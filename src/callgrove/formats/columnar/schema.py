@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "BESIDE",
     "EXPERIMENT",
     "FIELD",
     "FILLER",
+    "FORMAT_MINOR",
     "FORMAT_NAME",
     "FORMAT_VERSION",
     "MANIFEST",
@@ -23,27 +25,32 @@ __all__ = [
 ]
 
 FORMAT_NAME, FORMAT_VERSION = "callgrove", 1
+FORMAT_MINOR = 1  # what was added since: such folders are read by older programs, and older folders here
 MANIFEST, SOURCES = "callgrove.json", "sources"
-VALUES, SIDE = "values", "span_"  # how the names of tables begin of which there are several
+VALUES, SIDE, BESIDE = "values", "span_", "trace_"  # how the names of tables begin of which there are several
 FIELD, FILLER = "field_", "filler"  # further columns of values
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column. Types: int32, int64, uint64, double, bool, text, binary; `word` is a text with few different ones."""
+    """One column. Types: int32, int64, uint64, double, bool, text, binary; `word` is a text with few different ones.
+    `since` is the minor version that has it first."""
 
     name: str
     type: str
     nullable: bool = False
     shown: bool = False
+    since: int = 0
 
 
 def _columns(text: str) -> tuple[TableColumn, ...]:
-    """From `name:type` with `?` for NULL where absent, in brackets what is only shown."""
+    """From `name:type` with `?` for NULL where absent, in brackets what is only shown, `+1` since minor version 1."""
     out = []
     for word in text.split():
-        name, _, type_ = word.strip("[]").partition(":")
-        out.append(TableColumn(name, type_.rstrip("?"), type_.endswith("?"), word.startswith("[")))
+        told, _, since = word.strip("[]").partition("+")
+        name, _, type_ = told.partition(":")
+        shown = word.startswith("[")
+        out.append(TableColumn(name, type_.rstrip("?"), type_.endswith("?"), shown, int(since or 0)))
     return tuple(out)
 
 
@@ -80,9 +87,10 @@ EXPERIMENT: dict[str, tuple[TableColumn, ...]] = {
         "samples": "line:int32 profile:int32 metric:int32? time_ns:int64 context:int32?",
         "sample_lines": "line:int32 profile:int32 metric:int32? samples:int64",
         "spans": "span:int64 profile:int32? kind:word category:word? name:word? label:word? start_ns:int64 "
-        "end_ns:int64 depth:int32? correlation:int64? context:int32?",
+        "end_ns:int64 depth:int32? correlation:int64? context:int32? parent_correlation:int64?+1",
         "span_strings": "string:int32 text:text",
         "span_sides": "side:word part:int32 first:int64 rows:int64",
+        "devices": "part:int32 device:int32 process:int32 kind:word index:int64 name:text attributes:word",
         "counters": "profile:int32 name:word time_ns:int64 value:double",
         "index": "table:word row_group:int32 profile:int32? rows:int64 start_ns:int64? end_ns:int64?",
     }.items()

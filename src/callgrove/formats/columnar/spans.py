@@ -1,108 +1,42 @@
 """Spans of a folder, and what only some of them have, read when they are asked for.
 
 Names are texts in the file; here they become numbers of one list that only grows. A part can be had by itself, with its
-profiles and spans numbered from 0, and sent to another process: only paths and small arrays go there.
+profiles and spans numbered from 0, or several that follow each other, and sent to another process: only paths and small
+arrays go there.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from functools import cached_property, partial
-from typing import Any
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 from callgrove.errors import CorruptFile, UsageError
+from callgrove.formats.columnar.beside import StoredDevices
 from callgrove.formats.columnar.folder import Folder
 from callgrove.formats.columnar.index import TableIndex
-from callgrove.formats.columnar.manifest import REMEDY
-from callgrove.formats.columnar.schema import MANIFEST, SIDE
-from callgrove.formats.columnar.spans_writer import JSON, KINDS, TEXTS, counter_table, side_columns
+from callgrove.formats.columnar.schema import MANIFEST
+from callgrove.formats.columnar.spans_writer import KINDS, counter_table
+from callgrove.formats.columnar.stored_sides import StoredSides
 from callgrove.formats.columnar.stored_table import Group, StoredTable
-from callgrove.formats.columnar.texts import unescaped
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.devices import Device
 from callgrove.model.texts import Names
-from callgrove.model.traces import LABEL, SPAN_COLUMNS, Counters, SideTable, SpanChunk, Split, Traces, Window
+from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS, Counters, SideTable, SpanChunk, Split, Traces, Window
 
-__all__ = ["FolderSpans", "StoredSides", "read_counters", "read_spans", "split_of"]
+__all__ = ["FolderSpans", "read_counters", "read_spans", "split_of"]
 
 MOST_PARTS = 1 << 24
-INTEGERS = ("int8", "int16", "int32", "int64", "uint64")
-NUMBERS = {"double": np.dtype(np.float64), **{name: np.dtype(name) for name in INTEGERS}}
+ROW_BYTES = 64  # of a span, once it is read
 TEXT_COLUMNS = ("category", "name", LABEL)
 
 
-class StoredSides:
-    """The side tables of all parts: where the rows of each lie."""
-
-    def __init__(self, folder: Folder) -> None:
-        described = folder.manifest.get(folder.path, "sides", dict, {})
-        self._described = {name: _checked_columns(folder, columns) for name, columns in described.items()}
-        self._tables = {n: folder.table(n, side_columns(columns)) for n, columns in self._described.items()}
-        table = folder.table("span_sides")
-        rows = table.whole()
-        parts, firsts, lengths = (rows.numbers(name).tolist() for name in ("part", "first", "rows"))
-        self._places: dict[tuple[str, int], tuple[int, int]] = {}
-        for side, part, first, n in zip(rows.names("side"), parts, firsts, lengths, strict=True):
-            known = self._tables.get(SIDE + side)
-            if known is None or first < 0 or n < 0 or first + n > folder.manifest.tables[known.name]:
-                raise table.damage("rows", "rows of side tables that there are", f"{n} of {side} from {first}")
-            self._places[side, part] = first, first + n
-
-    def only(self, part: int) -> StoredSides:
-        """Those of one part: less to send."""
-        own = copy(self)
-        own._places = {key: place for key, place in self._places.items() if key[1] == part}
-        return own
-
-    def read(self, side: str, part: int) -> SideTable | None:
-        """None where the part has no such table."""
-        if (side, part) not in self._places:
-            return None
-        first, last = self._places[side, part]
-        table = self._tables[SIDE + side]
-        names = [column.name for column in table.columns]
-        groups = [table.group(number, names) for number in table.groups_of(first, last)]
-        skipped = first - int(table.first_rows[table.groups_of(first, last)[0]]) if groups else 0
-        own = slice(skipped, skipped + last - first)
-        span = np.concatenate([np.empty(0, np.int64), *(group.numbers("span") for group in groups)])[own]
-        described = self._described[SIDE + side]
-        return SideTable(span, {name: self._cells(groups, name, kind, box)[own] for name, kind, box in described})
-
-    def _cells(self, groups: Sequence[Group], name: str, kind: str, container: str) -> Any:
-        if kind in NUMBERS:
-            return np.concatenate([np.empty(0, NUMBERS[kind]), *(group.numbers(name) for group in groups)])
-        cells: list[Any]
-        if kind == TEXTS:
-            cells = [tuple(unescaped(cell or [])) for group in groups for cell in group.cells(name)]
-        else:
-            cells = [cell for group in groups for cell in group.texts(name)]
-            if kind == JSON:
-                cells = [None if cell is None else json.loads(cell) for cell in cells]
-        if container == "tuple":
-            return tuple(cells)
-        out = np.empty(len(cells), object)
-        out[:] = cells
-        return out
-
-
-def _checked_columns(folder: Folder, columns: Any) -> list[tuple[str, str, str]]:
-    try:
-        found = [(str(name), str(kind), str(container)) for name, kind, container in columns]
-        if all(kind in (*NUMBERS, "text", TEXTS, JSON) for _, kind, _ in found):
-            return found
-    except (TypeError, ValueError):
-        pass
-    path = folder.path / MANIFEST
-    raise CorruptFile(path, "sides", expected="columns with types", found=repr(columns)[:80], remedy=REMEDY)
-
-
 class FolderSpans:
-    """All spans, or those of one part. `profile_of` gives the number of a stored profile here, -1 where it is not one
-    of these; its last entry is for spans without a profile."""
+    """All spans, or those of the parts `alone`. `profile_of` gives the number of a stored profile here, -1 where it is
+    not one of these; its last entry is for spans without a profile."""
 
     def __init__(
         self,
@@ -113,11 +47,12 @@ class FolderSpans:
         profile_of: Ids,
         n_contexts: int,
         strings: StoredTable | None = None,
-        alone: int | None = None,
+        devices: StoredDevices | None = None,
+        alone: range | None = None,
     ) -> None:
         self._table, self._index, self._sides = table, index, sides
         self._parts, self._profile_of, self._n_contexts, self._alone = parts, profile_of, n_contexts, alone
-        self._strings = strings
+        self._strings, self._devices = strings, devices
 
     @cached_property
     def _names(self) -> Names:
@@ -133,18 +68,29 @@ class FolderSpans:
     def strings(self) -> Sequence[str]:
         return self._names.all
 
-    def part(self, number: int) -> FolderSpans:
-        """One part by itself."""
-        own = self._parts[number]
+    def some(self, chosen: range) -> FolderSpans:
+        """Some parts by themselves."""
+        own = np.concatenate([self._parts[number] for number in chosen])
+        bounds = accumulate((len(self._parts[number]) for number in chosen), initial=0)
+        parts = [np.arange(*ends) for ends in pairwise(bounds)]
         profile_of = np.full(len(self._profile_of), ABSENT, np.int32)
         profile_of[own] = np.arange(len(own))
         index = None if self._index is None else self._index.only(own)
-        sides = None if self._sides is None else self._sides.only(number)
-        return FolderSpans(self._table, index, sides, [np.arange(len(own))], profile_of, self._n_contexts, alone=number)
+        sides = None if self._sides is None else self._sides.only(chosen)
+        devices = None if self._devices is None else self._devices.only(chosen)
+        n_contexts = self._n_contexts
+        return FolderSpans(self._table, index, sides, parts, profile_of, n_contexts, devices=devices, alone=chosen)
+
+    def part_sizes(self) -> Sequence[int]:
+        """Bytes that the spans of each part take; none where nobody knows."""
+        if self._index is None:
+            return ()
+        rows = self._index.rows(len(self._profile_of) - 1)
+        return [ROW_BYTES * int(rows[part].sum()) for part in self._parts]
 
     @cached_property
     def _first(self) -> int:
-        """The number of the first span of the part that this is."""
+        """The number of the first span of the parts that this is."""
         if self._alone is None:
             return 0
         groups = self._groups(None, None)
@@ -169,7 +115,7 @@ class FolderSpans:
         return sum(len(chunk["span"]) for chunk in self.chunks((), None, None))
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL)]:
+        if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL, PARENT)]:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
         asked = {"span", *columns}
         if window is not None:
@@ -179,7 +125,7 @@ class FolderSpans:
         if LABEL in asked:
             asked.add("name")
         for number in self._groups(profiles, window):
-            rows = self._table.group(number, sorted(asked))
+            rows = self._table.group(number, sorted(asked & self._stored_columns))
             found = {name: self._column(rows, number, name) for name in asked if name not in TEXT_COLUMNS}
             kept = self._kept(found, window, profiles)
             if not kept.any():
@@ -190,7 +136,13 @@ class FolderSpans:
                 out[name] = column[kept]
             yield out
 
+    @cached_property
+    def _stored_columns(self) -> set[str]:
+        return {column.name for column in self._table.columns}
+
     def _column(self, rows: Group, number: int, name: str) -> Array:
+        if name not in self._stored_columns:  # of a folder that was written before there was such a column
+            return np.full(len(rows), ABSENT, np.int64)
         if name == "kind":
             return self._kinds(rows, number)
         found = rows.numbers(name)
@@ -224,15 +176,25 @@ class FolderSpans:
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         if self._sides is None:
             return None
-        if self._alone is not None:
-            found = self._sides.read(name, self._alone)
-            return None if found is None else SideTable(found.span - self._first, found.columns)
-        chosen = range(len(self._parts)) if part is None else [part]
+        chosen = self._numbers if part is None else [self._numbers[part]]
         tables = [table for number in chosen if (table := self._sides.read(name, number)) is not None]
         if not tables:
             return None
         columns = {column: _joined([table.columns[column] for table in tables]) for column in tables[0].columns}
-        return SideTable(np.concatenate([table.span for table in tables]), columns)
+        return SideTable(np.concatenate([table.span for table in tables]) - self._first, columns)
+
+    def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
+        if self._sides is not None:
+            for piece in self._sides.pieces(name, self._numbers[part]):
+                yield SideTable(piece.span - self._first, piece.columns)
+
+    def devices(self, part: int) -> Sequence[Device]:
+        return () if self._devices is None else list(self._devices.of(self._numbers[part]))
+
+    @property
+    def _numbers(self) -> range:
+        """The stored numbers of the parts that this is."""
+        return range(len(self._parts)) if self._alone is None else self._alone
 
     def parts(self) -> Sequence[Ints]:
         return self._parts
@@ -259,7 +221,8 @@ def read_spans(
     sides = folder.or_warn(lambda: StoredSides(folder), None)
     profile_of = np.append(np.arange(len(part)), ABSENT).astype(np.int32)
     strings = folder.table("span_strings") if folder.has("span_strings") else None
-    return FolderSpans(table, index(table), sides, parts, profile_of, n_contexts, strings)
+    devices = folder.or_warn(lambda: StoredDevices(folder, n_parts), None) if folder.has("devices") else None
+    return FolderSpans(table, index(table), sides, parts, profile_of, n_contexts, strings, devices)
 
 
 def read_counters(folder: Folder, n_profiles: int) -> Counters | None:
@@ -276,23 +239,22 @@ def read_counters(folder: Folder, n_profiles: int) -> Counters | None:
 
 
 def split_of(spans: FolderSpans, counters: Callable[[], Counters | None] | None) -> Split:
-    """The traces of one part by themselves."""
+    """The traces of some parts by themselves."""
     return partial(_alone, spans, counters)
 
 
 def _alone(
     spans: FolderSpans, counters: Callable[[], Counters | None] | None, first: int, end: int | None = None
 ) -> Traces:
-    if end not in (None, first + 1):
-        raise UsageError("parts of a folder are read one by one")
-    own = spans.parts()[first]
-    return Traces(None, spans.part(first), None if counters is None else partial(_own_counters, counters, own))
+    chosen = range(first, first + 1 if end is None else end)
+    own = np.concatenate([spans.parts()[number] for number in chosen])
+    return Traces(None, spans.some(chosen), None if counters is None else partial(_own_counters, counters, own))
 
 
 def _own_counters(counters: Callable[[], Counters | None], own: Ints) -> Counters | None:
     found = counters()
     if found is None:
         return None
-    rows = np.flatnonzero(np.isin(found.profile, own))
-    profile = np.searchsorted(own, found.profile[rows]).astype(np.int32)
+    rows, order = np.flatnonzero(np.isin(found.profile, own)), np.argsort(own)
+    profile = order[np.searchsorted(own, found.profile[rows], sorter=order)].astype(np.int32)
     return Counters(profile, found.name[rows], found.time_ns[rows], found.value[rows], found.names)

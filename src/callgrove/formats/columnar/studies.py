@@ -177,7 +177,7 @@ def read_study(path: Path, manifest: Manifest) -> Study:
         **{name: manifest.get(path, name, dict) for name in MAPPINGS},
         title=manifest.title,
         format=FORMAT_NAME,
-        version=version_text(manifest.origin),
+        version=version_text(manifest),
         warnings=(*warnings_from(manifest, path), *folder.warnings),
         path=str(path),
     )

@@ -1,7 +1,7 @@
 """Writes a folder: tables when they are defined, values, samples and spans as they come, the rest when it is closed.
 
 Everything that an experiment has is kept, so there is hardly ever a loss to report. Memory holds the tables, a row
-group of each kind of value, and of side tables and attachments one at a time.
+group of each kind of value, one of a side table, and one attachment at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from callgrove.errors import RefusedInput, UsageError
 from callgrove.formats.columnar.arrow import Cells, arrow
 from callgrove.formats.columnar.attributes import attribute_columns
+from callgrove.formats.columnar.beside import device_columns, write_beside
 from callgrove.formats.columnar.group_writer import GroupWriter, write_table
 from callgrove.formats.columnar.index import IndexRows
 from callgrove.formats.columnar.manifest import Manifest, warnings_in
@@ -25,13 +26,8 @@ from callgrove.formats.columnar.program_tables import program_tables
 from callgrove.formats.columnar.reading import origin_of
 from callgrove.formats.columnar.samples import SamplesWriter
 from callgrove.formats.columnar.schema import EXPERIMENT, MANIFEST, SOURCES
-from callgrove.formats.columnar.spans_writer import (
-    SidesWriter,
-    SpansWriter,
-    counter_columns,
-    counter_table,
-    parts_of,
-)
+from callgrove.formats.columnar.sides_writer import SidesWriter
+from callgrove.formats.columnar.spans_writer import SpansWriter, counter_columns, counter_table, parts_of
 from callgrove.formats.columnar.values_writer import Measured, ValuesWriter
 from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
 from callgrove.formats.targets import PendingFolder
@@ -181,10 +177,13 @@ class FolderWriter:
         if opened.spans is not None:
             opened.n_rows["spans"] = opened.spans.close()
             opened.write("span_strings", opened.spans.strings())
-            sides = SidesWriter(opened.place, traces, self._report)
+            sides = SidesWriter(opened.place, traces)
             opened.n_rows.update(sides.write())
             opened.write("span_sides", sides.rows())
+            opened.write("devices", device_columns(traces))
             more |= {"span_parts": len(traces.parts()), "splits": traces.split is not None, "sides": sides.described}
+        if traces.tables:
+            more["beside"] = write_beside(opened.place, traces, opened.n_rows)
         if (counters := traces.counters) is not None:
             kind, cells = counter_columns(counters)
             opened.n_rows["counters"] = write_table(opened.place, "counters", counter_table(kind), cells)

@@ -21,9 +21,7 @@ def agent_rows(tables: Experiment, places: Places) -> bytes:
     for number, part in enumerate(tables.traces.parts()):
         own = part.tolist()
         guids = list(dict.fromkeys(places.guid[profile] for profile in own))
-        devices = [
-            device for device in tables.traces.devices(number) if own and device.attributes.get("logical_index")
-        ]
+        devices = [device for device in tables.traces.devices(number) if own and device.attributes.get("logical_index")]
         lines += [_row(guids[min(device.process, len(guids) - 1)], device) for device in devices]
     if not lines:
         return b""
