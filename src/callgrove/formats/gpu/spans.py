@@ -7,7 +7,7 @@ it is computed when asked for and kept for one data set at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -19,12 +19,14 @@ from callgrove.formats.gpu.dataset import DataSet, Events
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment, InputWarning
+from callgrove.model.grouping import bundles
 from callgrove.model.intervals import nesting
 from callgrove.model.texts import Names, Translation
 from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
 
 __all__ = ["HOST_KINDS", "DataSetSpans", "kept_events", "refuse_input_as"]
 
+NESTED_ROWS = 1 << 17  # host events of whole threads that are looked at at a time
 HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)  # what nests on a thread
 
 
@@ -145,15 +147,26 @@ def kept_events(events: Events, window: Window | None, lane_profiles: Ids, profi
 
 
 def _depths(dataset: DataSet) -> Ids:
-    """How deep host events nest on their thread; device events and those that end before they start: 0."""
-    columns = ("kind", "start_ns", "end_ns", "lane")
-    parts = list(dataset.events(columns))
+    """How deep host events nest on their thread; device events and those that end before they start: 0. Threads are
+    looked at some at a time, so that memory holds little more than the times of host events."""
     out = np.zeros(dataset.count(), np.int32)
-    if parts:
-        whole: Mapping[str, Array] = {name: np.concatenate([part[name] for part in parts]) for name in columns}
-        host = np.flatnonzero(np.isin(whole["kind"], HOST_KINDS))
-        depth = nesting(whole["start_ns"][host], whole["end_ns"][host], whole["lane"][host]).depth
-        out[host] = np.maximum(depth, 0)
+    columns = ("span", "lane", "start_ns", "end_ns")
+    found: list[list[Array]] = [[], [], [], []]
+    for events in dataset.events(("kind", *columns[1:])):
+        host = np.flatnonzero(np.isin(events["kind"], HOST_KINDS))
+        for column, name in zip(found, columns, strict=True):
+            column.append(events[name][host])
+    if not found[0]:
+        return out
+    span, lane, start, end = (np.concatenate(column) for column in found)
+    found.clear()
+    order = np.argsort(lane, kind="stable")
+    starts = np.flatnonzero(np.diff(lane[order], prepend=ABSENT))
+    sizes = np.diff(starts, append=len(order)).tolist()
+    bounds = [0, *accumulate(sizes)]
+    for first, last in bundles(sizes, NESTED_ROWS):
+        own = order[bounds[first] : bounds[last]]
+        out[span[own]] = np.maximum(nesting(start[own], end[own], lane[own]).depth, 0)
     return out
 
 
