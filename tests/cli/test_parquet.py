@@ -10,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from callgrove.analysis.tables import TABLES
+from callgrove.cli.main import main
 from callgrove.errors import MissingExtra
 from callgrove.examples import study_example
 from callgrove.formats.extrap.experiment import FORMAT as EXTRA_P
 from callgrove.formats.interface import WriteOptions
+from callgrove.formats.registry import open_path
 from callgrove.model.table import Column, Table
 from tests.cli.commands import Capture, rows, run, said
-from tests.formats.columnar_folders import odd_experiment, written
+from tests.formats.columnar_folders import digests, odd_experiment, written
 from tests.formats.samples import CORPUS
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "mpi4.d"
@@ -41,8 +43,10 @@ def test_a_part_may_be_kept(capsys: Capture, tmp_path: Path) -> None:
 
 def test_measurements_become_a_folder(capsys: Capture, tmp_path: Path) -> None:
     """The same program as a database and as a folder."""
-    run(capsys, "prof", MEASUREMENTS, tmp_path / "a.cgrove", "--to", "callgrove")
-    run(capsys, "prof", MEASUREMENTS, tmp_path / "a.d", "--to", "hpctoolkit-release")
+    run(capsys, "prof", MEASUREMENTS, tmp_path / "a.cgrove")
+    run(capsys, "prof", MEASUREMENTS, tmp_path / "a.d")
+    assert open_path(tmp_path / "a.cgrove").format == "callgrove"
+    assert open_path(tmp_path / "a.d").format == "hpctoolkit-release"
     for words in (("top", "--format", "csv"), ("export", "--table", "samples")):
         verb, *options = words
         a, b = (run(capsys, verb, tmp_path / name, *options) for name in ("a.cgrove", "a.d"))
@@ -50,6 +54,28 @@ def test_measurements_become_a_folder(capsys: Capture, tmp_path: Path) -> None:
     exported = [rows(capsys, "export", tmp_path / name, "--table", "values") for name in ("a.cgrove", "a.d")]
     sums = [sorted(row["value"] for row in table if row["profile"] is not None) for table in exported]
     assert set(sums[0]) <= set(sums[1])  # the database has a summary besides
+
+
+@pytest.mark.parametrize("name", ["plain", "series.txt", "a.json.d"])
+def test_an_ending_that_says_no_format_of_executions_means_a_database(
+    name: str, capsys: Capture, tmp_path: Path
+) -> None:
+    run(capsys, "prof", MEASUREMENTS, tmp_path / name, "--no-traces")
+    assert open_path(tmp_path / name).format == "hpctoolkit-release"
+
+
+def test_measurements_come_back_from_a_folder(capsys: Capture, tmp_path: Path) -> None:
+    """Headers, names and identifiers too: what hpcrun wrote, by way of a folder, is what is written directly."""
+    run(capsys, "convert", MEASUREMENTS, tmp_path / "a.cgrove")
+    said_of = []
+    for source, target in ((MEASUREMENTS, "direct.m"), (tmp_path / "a.cgrove", "over.m")):
+        capsys.readouterr()
+        assert main(["convert", str(source), str(tmp_path / target), "--to", "hpcrun"]) == 0
+        said_of.append(capsys.readouterr().err)
+    assert said_of[1] == said_of[0]
+    direct, over = (digests(tmp_path / name) for name in ("direct.m", "over.m"))
+    assert len(direct) > 5
+    assert over == direct
 
 
 def test_studies_become_folders(capsys: Capture, tmp_path: Path) -> None:

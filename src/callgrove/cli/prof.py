@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", metavar="PATH", nargs="+", help="measurement directories or files, then the database to write (OUT)"
     )
-    parser.add_argument("--to", metavar="FORMAT", default=TARGET, help=f"the format to write (default: {TARGET})")
+    parser.add_argument(
+        "--to", metavar="FORMAT", help=f"the format to write (default: by the ending of OUT, else {TARGET})"
+    )
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
     parser.add_argument("--strict", action="store_true", help="exit code 4 where a file had to be left out")
     parser.add_argument("--title", metavar="TEXT", default="", help="the title (default: the name of the program)")
@@ -93,6 +95,7 @@ def _convert(args: argparse.Namespace, workers: object) -> int:
     from callgrove.prof.conversion import converted
 
     assert isinstance(workers, Workers)
+    args.to = args.to or _format_for(args.paths)
     request, target = _request(args)
     format_ = writer_of(args.to)
     if not isinstance(format_, Writes):
@@ -112,6 +115,20 @@ def _convert(args: argparse.Namespace, workers: object) -> int:
     if args.strict and ready.experiment.damage:
         raise IncompleteResult(f"{target}: was written without what is damaged in the measurements")
     return 0
+
+
+def _format_for(paths: list[str]) -> str:
+    """What the ending of OUT says, as long as it says a format of executions."""
+    from callgrove.errors import UsageError
+    from callgrove.formats.registry import entry_of, format_for_target
+
+    if len(paths) < 2:
+        return TARGET
+    try:
+        name = format_for_target(paths[-1], series=False)
+    except UsageError:  # it says nothing
+        return TARGET
+    return TARGET if entry_of(name).series else name
 
 
 def _request(args: argparse.Namespace) -> tuple[Request, Path]:

@@ -19,7 +19,7 @@ from callgrove.model.traces import SideTable
 __all__ = ["JSON", "TEXTS", "Described", "columns_of", "described", "fitting", "listed", "widened"]
 
 TEXTS, JSON = "texts", "json"
-NOTHING = "nothing"  # objects of which none was there yet
+NOTHING = "nothing"  # objects of which there was none yet
 INTEGERS = ("int8", "int16", "int32", "int64")  # each holds those before it
 OBJECTS = (NOTHING, TEXT, TEXTS, JSON)
 Described = Mapping[str, tuple[str, str]]  # column -> type, and what it is in memory: an array or a tuple
@@ -51,7 +51,7 @@ def _kind(cells: Array | Sequence[object]) -> tuple[str, str]:
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
         signed = cells.dtype.kind == "i" or cells.dtype == np.uint64
         return "double" if cells.dtype.kind == "f" else cells.dtype.name if signed else "int64", container
-    if all(cell is None for cell in cells):
+    if not len(cells):
         return NOTHING, container
     if all(cell is None or isinstance(cell, str) for cell in cells):
         return TEXT, container
@@ -81,6 +81,8 @@ def fitting(piece: SideTable, told: Sequence[Sequence[str]]) -> dict[str, Array]
             out[name] = _as(cells, kind)
         elif kind in OBJECTS:
             out[name] = np.full(n, None, object)
+            if kind == TEXTS:
+                out[name][:] = [()] * n
         else:
             out[name] = np.full(n, np.nan if kind == "double" else ABSENT, np.float64 if kind == "double" else np.int64)
     return out

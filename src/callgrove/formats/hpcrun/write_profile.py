@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from callgrove.formats.hpcrun.hpctrace_writer import FLAGS
 from callgrove.formats.hpcrun.measurement import DensePlace, DenseValues, Epoch, Measurement, SparsePlace, SparseValues
 from callgrove.formats.hpcrun.nodes import Nodes
 from callgrove.formats.hpcrun.primitives import EpochHeader, Header
@@ -33,7 +34,6 @@ NAMES = (
     "trace-disorder",
 )
 TIMES = NAMES[-3:]
-OWN_FORMATS = ("hpcrun", "hpctrace")  # whose attributes are pairs of headers
 EPOCH_PAIRS = (("TODO:epoch-name", "TODO:epoch-value"),)
 RETURN_OFFSET = {"A": 1, "B": 0}  # what genuine writers of each dialect say; it means nothing
 
@@ -43,6 +43,12 @@ class Samples(NamedTuple):
 
     time: Ints
     row: Ids
+
+
+def has_headers(tables: Experiment) -> bool:
+    """Are attributes the pairs of headers, whatever it was that they were read from? Then names are those of files."""
+    told = set(tables.attributes).union(*(dict(pairs) for pairs in tables.profiles.attributes))
+    return not told.isdisjoint((*NAMES, FLAGS))
 
 
 def number(text: str, base: int) -> int:
@@ -60,6 +66,7 @@ class ProfileWriter:
         self._tables, self._plan, self._metrics = tables, plan, metrics
         self._version, self._dialect = version, dialect
         self._is_old = version < "04"
+        self._has_headers = has_headers(tables)
         profiles = tables.profiles
         self._ranks, self._threads, self._nodes = (profiles.identity_list(c) for c in ("rank", "thread", "node"))
 
@@ -67,7 +74,7 @@ class ProfileWriter:
         """The header of a profile without its times: what was read, else what the tables say."""
         tables = self._tables
         own = dict(tables.profiles.attributes[profile]) if tables.profiles.attributes else {}
-        known = ({**tables.attributes} if tables.format in OWN_FORMATS else {}) | own
+        known = ({**tables.attributes} if self._has_headers else {}) | own
         rank, thread, node = self._ranks[profile], self._threads[profile], self._nodes[profile]
         given = {
             "program-name": tables.title,
@@ -78,7 +85,7 @@ class ProfileWriter:
         }
         names = [name for name in NAMES if name not in TIMES]
         ordered = {name: known.get(name) or given.get(name, "") for name in names}
-        rest = {k: v for k, v in known.items() if k not in NAMES} if tables.format in OWN_FORMATS else {}
+        rest = {k: v for k, v in known.items() if k not in NAMES} if self._has_headers else {}
         return ordered | rest
 
     def measurement(
@@ -142,11 +149,10 @@ class ProfileWriter:
             yield "identifiers: 02.00 has node, rank and thread only"
         if len(tables.runs) > 1 or any(run.parameters for run in tables.runs):
             yield "runs and their parameters"
-        if tables.format not in OWN_FORMATS:
-            if tables.attributes or tables.attachments:
-                yield "attributes and attachments"
-            if any(profiles.name[p] for p in profiles.measured.tolist()):
-                yield "names of profiles"
+        if tables.attachments or (tables.attributes and not self._has_headers):
+            yield "attributes and attachments"
+        if not self._has_headers and any(profiles.name[p] for p in profiles.measured.tolist()):
+            yield "names of profiles"
         if tables.system.topologies:
             yield "topologies"
         if tables.traces.n_spans:
