@@ -76,7 +76,7 @@ class TraceWriter:
         if len(traced) > 1:
             many = f"has samples of {len(traced):,} profiles"
             raise UsageError(f"{self._target.target}: the input {many}, and an hpctrace file holds those of one")
-        if not len(traced) and tables.format != "hpctrace":
+        if not len(traced) and FLAGS not in tables.attributes:
             raise UsageError(
                 f"{self._target.target}: the input has no samples, and an hpctrace file holds nothing else"
             )
