@@ -102,5 +102,5 @@ def _within(times: Ints, values: Ints, window: Window | None) -> tuple[Ints, Int
 def _device(traces: Traces, part: int, device: int) -> str:
     known = traces.devices(part)
     if 0 <= device < len(known):
-        return known[device]
+        return known[device].title
     return f"device {device}" if device >= 0 else "unknown device"

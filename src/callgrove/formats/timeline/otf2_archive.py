@@ -232,7 +232,8 @@ class Otf2Writer(TimelineWriter):
         super().__init__(target, options, self._archive_encoder, self._archive)
 
     def define(self, tables: Experiment) -> None:
-        self._archive_encoder.paradigm = "CUDA" if tables.format == "nsight" else "HIP"
+        of_cuda = "nsight" in f"{tables.format} {tables.version}"  # our own folders say there what they were made of
+        self._archive_encoder.paradigm = "CUDA" if of_cuda else "HIP"
         super().define(tables)
 
     def close(self) -> LossReport:
