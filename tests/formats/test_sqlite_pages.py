@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callgrove.errors import CallgroveError
-from callgrove.formats.gpu import sqlite_file
+from callgrove.formats.gpu import pages_records, pages_tables, sqlite_file
 from callgrove.formats.gpu.pages import Pages, Unusual
 from callgrove.formats.gpu.pages_few import few_rows, schema_rows
 from callgrove.formats.gpu.pages_tables import PageTables
@@ -28,6 +28,7 @@ BIG = 2**63
 def _small_tables_too() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite_file, "FEW_ROWS", 0)
+        patch.setattr(pages_records, "MANY_ALIKE", 2)
         yield
 
 
@@ -57,7 +58,7 @@ def connect(path: Path, page_size: int = 4096) -> Iterator[sqlite3.Connection]:
 
 def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> list[tuple[object, ...]]:
     """Rows as tuples of objects; raises what the reader of pages raises. A table of one page is also read row by row,
-    and any table a second time, from what was found at first."""
+    and any table a second and a third time, from what was found at first."""
     pages = Pages(np.fromfile(path, np.uint8))
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
         rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
@@ -66,7 +67,7 @@ def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> li
     tables = PageTables(pages)
     list(tables.rows_of(layout, []))
     out: list[list[tuple[object, ...]]] = []
-    for reader in (tables, PageTables(pages)):
+    for reader in (tables, PageTables(pages), PageTables(pages, tables.found)):
         out.append([])
         for found in reader.rows_of(layout, names, **options):
             out[-1] += zip(*(found.objects(name) for name in names), strict=True)
@@ -353,3 +354,49 @@ def test_records_that_share_their_overflow_pages_are_bounded(tmp_path: Path) -> 
     assert data.data[int(moved.start[0]) :].tobytes().count(b"z") == 20_000
     with pytest.raises(Unusual, match="share"):
         pages.spilled(row.take(np.zeros(10_000, np.int64)), np.repeat(row.size, 10_000))
+
+
+def test_texts_that_repeat(tmp_path: Path) -> None:
+    path = tmp_path / "texts.db"
+    texts = ["same"] * 40 + ["sama"] * 30 + ["same", "sam\u00e9", "s" * 64, "s" * 65, ""] + ["x" * 64] * 9
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE t(a, b)")
+        for k, text in enumerate(texts):
+            connection.execute("INSERT INTO t VALUES (?, ?)", (text, text.encode() if k % 20 == 3 else text))
+    assert same(by_pages(path, "t", ("a", "b")), by_sql(path, "t", ("a", "b")))
+
+
+def large(path: Path, n: int, value: int) -> Path:
+    path.unlink(missing_ok=True)
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a, filling)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", ((k, value + k, "f" * 60) for k in range(n)))
+    return path
+
+
+def read(file: SqliteFile) -> list[int]:
+    found: list[int] = file.table("t", {"a": Type.INTEGER})["a"].tolist()
+    return found
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 14, 1 << 20])
+def test_where_rows_stand_is_known_for_the_latest_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
+    monkeypatch.setattr(pages_tables, "KEPT_BYTES", kept)
+    monkeypatch.setattr("callgrove.formats.gpu.pages.BATCH_ROWS", 1000)
+    monkeypatch.setattr(pages_tables, "LATEST_BYTES", 0)
+    one, two = (SqliteFile.open(large(tmp_path / f"{k}.db", 5000, k)) for k in range(2))
+    for _ in range(2):
+        assert read(one) == list(range(5000))
+        assert bool(one._found) == (kept == 1 << 20)  # 4 bytes for each row
+        assert one.count("t") == 5000
+        assert one.distinct("t", "a") == {(k,) for k in range(5000)}
+        some = [cells["a"] for cells in one.chunks("t", {"a": Type.INTEGER}, between=(998, 2001))]
+        assert np.concatenate(some).tolist() == list(range(998, 2002))
+    assert read(two) == list(range(1, 5001))
+    assert one._found is None
+    assert read(one) == list(range(5000))
+    large(one.path, 4000, 7)
+    assert read(one) == list(range(7, 4007))

@@ -30,7 +30,8 @@ class Names:
         return number
 
     def numbers(self, texts: Sequence[str | None] | Array) -> Ids:
-        return np.array([self(text) for text in texts], np.int32)
+        known = {text: self(text) for text in dict.fromkeys(texts)}
+        return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
 
 
 class Translation:

@@ -27,6 +27,7 @@ __all__ = ["MISSING", "CellReader", "Cells", "Type", "absent"]
 MISSING = int(np.iinfo(np.int64).min)  # an absent integer; no time, size or id is that small
 
 Cells = Mapping[str, Array]
+TEXTUAL = {str, type(None)}
 
 
 class Type(Enum):
@@ -93,7 +94,7 @@ class CellReader:
     def _typed(self, place: str, cells: Sequence[object], type_: Type) -> Array:
         if type_ is Type.TEXT:
             out = np.empty(len(cells), object)
-            out[:] = [_text(cell) for cell in cells]
+            out[:] = cells if set(map(type, cells)) <= TEXTUAL else [_text(cell) for cell in cells]
             return out
         if type_ is Type.REAL:
             return self._reals(place, cells)

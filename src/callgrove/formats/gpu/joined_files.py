@@ -92,9 +92,9 @@ class JoinedFiles:
 
     def give_back(self) -> None:
         """Forget everything; whoever asks again reads again."""
-        for file in self.files:
-            file.close()
         if self._buffer is not None:
+            for file in self.files:
+                file.close()
             _spare.give_back(self._buffer)
         self._buffer = self._pages = None
         self._tables = {}

@@ -226,11 +226,11 @@ class Pages:
         pages, last = np.array([root], np.int64), np.array([LAST_ROWID], np.int64)
         visited = 1
         for _ in range(DEEPEST):
-            at, kind, n_cells = self._headers(pages)
-            if (kind == LEAF).all():
+            if int(self.header(pages[:1])[1][0]) == LEAF:  # as all of its level are: who reads them looks
                 if (last[1:] <= last[:-1]).any():
                     raise Unusual("row ids that do not rise")
                 return Leaves(pages, last)
+            at, kind, n_cells = self._headers(pages)
             if (kind != INTERIOR).any():
                 raise Unusual("a page that belongs to no table")
             visited += int(n_cells.sum()) + len(pages)
@@ -265,7 +265,10 @@ class Pages:
     # -- the rows ----------------------------------------------------------------------------------------------------
 
     def n_rows(self, leaves: Leaves) -> int:
-        return int(self._headers(leaves.page)[2].sum())
+        _, kind, n_cells = self._headers(leaves.page)
+        if (kind != LEAF).any():
+            raise Unusual("a page that is no leaf")
+        return int(n_cells.sum())
 
     def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
         """The rows of leaf pages, some pages at a time."""

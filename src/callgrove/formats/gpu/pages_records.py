@@ -18,7 +18,7 @@ import numpy as np
 from callgrove.formats.gpu.pages import Bytes, RowBatch, Unusual
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 
-__all__ = ["NULL", "ONE", "REAL", "SIZES", "ZERO", "Header", "Records", "header_of", "is_text"]
+__all__ = ["NULL", "ONE", "REAL", "SIZES", "ZERO", "Header", "Records", "Shapes", "header_of", "is_text"]
 
 NULL, REAL, ZERO, ONE = 0, 7, 8, 9
 N_NUMERIC = 10  # 10 and 11 are reserved
@@ -26,6 +26,7 @@ SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], np.int64)
 LONGEST_HEADER = 64  # bytes that are compared; rows with more are walked through one by one
 HEADER_WORDS = 4  # of 8 bytes, that are compared as a rule
 WIDEST = 32  # words of a record that are copied to be read at equal places
+MANY_ALIKE = 64  # texts that are compared before they are decoded
 MANY_SHAPES = 512  # which are walked through together instead of being parsed one by one
 ALL = 1 << 16  # columns; no table has as many
 KNOWN_HEADERS = 1 << 13
@@ -82,6 +83,19 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
     raise Unusual("a header that ends inside of a serial type")
 
 
+@dataclass(frozen=True)
+class Shapes:
+    """Headers that rows have, by column: serial types (-1 where records have no such column) and places of values; and
+    where the last value of a record ends."""
+
+    serial: Sequence[Ints]
+    place: Sequence[Ints]
+    end: Ints
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+
 class Records:
     """The columns of some rows; of rows with very many columns, those up to the place `last`."""
 
@@ -100,6 +114,24 @@ class Records:
         else:
             self.n_known = last + 1
             self._walk(last + 1)
+
+    @classmethod
+    def known(cls, data: Bytes, rows: RowBatch, shapes: Shapes, group: Ints) -> Records:
+        """Rows that were looked at before, and that stand in their pages: `group` tells the shape of each."""
+        made = cls.__new__(cls)
+        made._data, made.rows, made._group, made._models = data, rows, group, np.arange(len(shapes))
+        made._serial, made._place, made._ends = list(shapes.serial), list(shapes.place), shapes.end
+        made._body, made._is_whole, made.n_known = None, True, ALL
+        return made
+
+    @property
+    def shapes(self) -> Shapes:
+        return Shapes(self._serial, self._place, self._ends)
+
+    @property
+    def group(self) -> Ints:
+        """The shape of every row."""
+        return self._group
 
     @property
     def knows_all(self) -> bool:
@@ -275,17 +307,20 @@ class Records:
         """Texts and blobs; equal ones are made once."""
         long = np.flatnonzero(serial > N_NUMERIC)
         begin = (self.rows.start + self._by_row(self._column(column)[1]))[long]
-        end = begin + (serial[long] - 12) // 2
-        known: dict[bytes, str] = {}
+        end, odds = begin + (serial[long] - 12) // 2, serial[long] % 2
+        made: dict[tuple[bytes, int], object] = {}
+        alike = _alike(self._data, begin, end - begin)
+        model, number = alike if alike is not None else (slice(None), None)
         data = self._data.data.data
         texts: list[object] = []
-        for start, stop, odd in zip(begin.tolist(), end.tolist(), (serial[long] % 2).tolist(), strict=True):
+        for start, stop, odd in zip(begin[model].tolist(), end[model].tolist(), odds[model].tolist(), strict=True):
             raw = bytes(data[start:stop])
-            if odd and raw not in known:
-                known[raw] = raw.decode("utf-8", "replace")
-            texts.append(known[raw] if odd else raw)
-        for k, text in zip(long.tolist(), texts, strict=True):
-            out[k] = text
+            if (raw, odd) not in made:
+                made[raw, odd] = raw.decode("utf-8", "replace") if odd else raw
+            texts.append(made[raw, odd])
+        cells = np.empty(len(texts), object)
+        cells[:] = texts
+        out[long] = cells if number is None else cells.take(number)
 
     def equals(self, column: int, text: bytes) -> Bools:
         """Rows in which a column holds exactly this text."""
@@ -300,6 +335,16 @@ class Records:
             same &= self._data.data[begin + k] == byte
         out[rows[same]] = True
         return out
+
+
+def _alike(data: Bytes, begin: Ints, length: Ints) -> tuple[Ints, Ints] | None:
+    """Where all values are as long as each other, and not long: some of them, no two that follow each other equal, and
+    for every one which of these it is like. None where that saves nothing."""
+    if len(begin) < MANY_ALIKE or not 0 < int(length[0]) <= LONGEST_HEADER or (length != length[0]).any():
+        return None
+    words = data.blocks(begin, -(-int(length[0]) // 8)) & MASKS[int(length[0])][: -(-int(length[0]) // 8)]
+    new = np.append(True, (words[1:] != words[:-1]).any(axis=1))
+    return (np.flatnonzero(new), np.cumsum(new) - 1) if 2 * int(new.sum()) < len(new) else None
 
 
 def _shapes(data: Bytes, rows: RowBatch) -> tuple[Ints, Ints]:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.formats.gpu.pages import Pages, Unusual
+from callgrove.formats.gpu.pages import Leaves, Pages, Unusual
+from callgrove.formats.gpu.pages_found import FoundRows, FoundTable
 from callgrove.formats.gpu.pages_records import NULL, Records, is_text
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 
 __all__ = ["PageColumn", "PageRows", "PageTables", "TableLayout", "is_plain"]
 
-KEPT_BYTES = 4 << 20  # of pages, of a table whose rows are found once
+KEPT_BYTES = 32 << 20  # that tell where rows stand; about 5 for each
+LATEST_BYTES = 4 << 20  # of pages, of a table whose rows stay as they are
 
 
 @dataclass(frozen=True)
@@ -144,24 +146,50 @@ def _as_objects(cells: Sequence[object]) -> Array:
 
 
 class PageTables:
-    """The tables of a file. Rows of tables that are not large are found once, whatever is asked of them."""
+    """The tables of a file. Rows are found once, whatever is asked of them, as far as memory is meant for that; `found`
+    may come from who has read the same file before."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, found: dict[int, FoundTable] | None = None) -> None:
         self.pages = pages
-        self._kept: dict[int, Records] = {}
+        self.found = {} if found is None else found
+        self._latest: dict[int, Records] = {}  # of tables of one batch
+
+    def n_rows(self, root: int) -> int:
+        if root in self.found:
+            return self.found[root].n_rows
+        return self.pages.n_rows(self.pages.leaves(root))
 
     def _records(self, root: int, last: int, between: tuple[int, int] | None) -> Iterator[Records]:
-        kept = self._kept.get(root)
-        if kept is not None and last < kept.n_known:
-            yield kept
-            return
-        leaves = self.pages.leaves(root)
-        keep = between is None and len(leaves.page) * self.pages.size <= KEPT_BYTES
-        for rows in self.pages.batches(leaves if between is None else leaves.between(*between)):
+        latest = self._latest.get(root)
+        if latest is not None and last < latest.n_known:
+            yield latest
+        elif root in self.found:
+            found = self.found[root]
+            for part in (found if between is None else found.between(*between)).parts:
+                yield part.records(self.pages.bytes)
+        elif between is None:
+            yield from self._all_records(root, self.pages.leaves(root), last)
+        else:
+            for rows in self.pages.batches(self.pages.leaves(root).between(*between)):
+                yield Records(self.pages.bytes, rows, last)
+
+    def _all_records(self, root: int, leaves: Leaves, last: int) -> Iterator[Records]:
+        """All rows; who reads them to the end need not look for them again."""
+        parts: list[FoundRows] | None = []
+        left = KEPT_BYTES - sum(table.n_bytes for table in self.found.values())
+        records: Records | None = None
+        n_batches = 0
+        for rows in self.pages.batches(leaves):
             records = Records(self.pages.bytes, rows, last)
-            if keep and len(rows) == self.pages.n_rows(leaves):
-                self._kept[root] = records
+            n_batches += 1
+            found = None if parts is None else FoundRows.of(records)
+            left -= 0 if found is None else found.n_bytes
+            parts = None if parts is None or found is None or left < 0 else [*parts, found]
             yield records
+        if parts is not None:
+            self.found[root] = FoundTable(tuple(parts))
+        if n_batches == 1 and records is not None and len(leaves.page) * self.pages.size <= LATEST_BYTES:
+            self._latest[root] = records
 
     def rows_of(
         self,

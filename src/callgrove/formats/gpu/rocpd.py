@@ -44,7 +44,7 @@ METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
 LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
-MOST_KEPT = 1 << 22  # rows of the event table
+MOST_KEPT = 256 << 20  # bytes of the event table: some 4 million rows, of which a column takes 4 bytes as a rule
 
 
 def suffixes(file: SqliteFile) -> list[str]:
@@ -85,15 +85,14 @@ def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
 class EventRows:
     """Rows of the event table by their id, which as a rule counts them."""
 
-    def __init__(self, chunks: Iterable[Cells], columns: Sequence[str]) -> None:
-        nothing = np.empty(0, np.int16)
-        narrow = [{name: _narrow(cells[name]) for name in columns} for cells in chunks]
+    def __init__(self, parts: Iterable[Cells], columns: Sequence[str]) -> None:
+        found = [{name: _narrow(part[name]) for name in columns} for part in parts]
+        nothing = [np.empty(0, np.int64)]
         # one column after the other, each part of it given back
-        joined = {name: np.concatenate([nothing, *(part.pop(name) for part in narrow)]) for name in columns}
-        ids = joined.pop("id")
-        self._cells = joined
+        self._cells = {name: np.concatenate([part.pop(name) for part in found] or nothing) for name in columns}
+        ids = self._cells.pop("id")
         self._first, self._n = (int(ids[0]) if len(ids) else 0), len(ids)
-        counted = bool((ids[1:] - 1 == ids[:-1]).all())
+        counted = np.array_equal(ids, np.arange(self._first, self._first + self._n))
         self._lookup = None if counted else Lookup(ids.astype(np.int64), np.arange(self._n))
 
     def has(self, columns: Collection[str]) -> bool:
@@ -101,27 +100,26 @@ class EventRows:
 
     def of(self, ids: Ints, columns: Collection[str]) -> Cells:
         """Columns for these ids; absent where there is no such row."""
-        if self._lookup is not None:
-            place: Array = self._lookup[ids]
-        else:
-            place = np.where((ids >= self._first) & (ids < self._first + self._n), ids - self._first, ABSENT)
-        there = place >= 0
-        if there.all():
-            return {name: self._cells[name][place].astype(np.int64) for name in columns}
-        known = np.where(there, place, 0) if self._n else place[:0]
-        out = {name: np.full(len(ids), MISSING, np.int64) for name in columns}
-        for name in columns:
-            out[name][there] = self._cells[name][known[there]] if self._n else MISSING
-        return out
+        place = ids - self._first if self._lookup is None else self._lookup[ids]
+        outside = (place < 0) | (place >= self._n)
+        if not self._n:
+            return {name: np.full(len(ids), MISSING) for name in columns}
+        if outside.any():
+            place = np.where(outside, 0, place)
+        cells = {name: self._cells[name].take(place).astype(np.int64) for name in columns}
+        return {name: np.where(outside, MISSING, cell) for name, cell in cells.items()} if outside.any() else cells
 
 
-def _narrow(cells: Ints) -> Array:
-    """In two or four bytes where they fit: the table has a row for every event."""
-    low, high = (int(cells.min()), int(cells.max())) if len(cells) else (0, 0)
-    for type_ in (np.int16, np.int32):
-        if np.iinfo(type_).min <= low and high <= np.iinfo(type_).max:
-            return cells.astype(type_)
-    return cells
+def _range(ids: Ints) -> tuple[int, int]:
+    """From the least to the largest id that is there."""
+    known = ids[ids != MISSING]
+    return (int(known.min()), int(known.max())) if len(known) else (0, -1)
+
+
+def _narrow(column: Ints) -> Array:
+    """The same numbers in 4 bytes each, where these suffice."""
+    fits = not len(column) or (int(column.min()) >= -(2**31) and int(column.max()) < 2**31)
+    return column.astype(np.int32) if fits else column
 
 
 class RocpdData(TableData):
@@ -308,21 +306,16 @@ class RocpdData(TableData):
 
         A table that is not large is read once and kept while events are read: it is smaller than they are.
         """
-        columns = ("id", *sorted(wanted))
+        columns = sorted(wanted)
         kept = self._kept_events
         if kept is None or not kept.has(columns):
-            table, wanted_columns = self.table_name("event"), dict.fromkeys(columns, INTEGER)
-            if self._n_event_rows <= MOST_KEPT:
-                kept = self._kept_events = EventRows(self._file.chunks(table, wanted_columns), columns)
-            else:
-                known = ids[ids != MISSING]
-                span = (int(known.min()), int(known.max())) if len(known) else (0, -1)
-                kept = EventRows(self._file.chunks(table, wanted_columns, between=span), columns)
-        return kept.of(ids, columns[1:])
-
-    @cached_property
-    def _n_event_rows(self) -> int:
-        return self._file.count(self.table_name("event"))
+            is_small = self._file.size_of(self.table_name("event")) <= MOST_KEPT
+            span = None if is_small else _range(ids)
+            raw = ("id", *columns)
+            cells = self._file.chunks(self.table_name("event"), dict.fromkeys(raw, INTEGER), between=span)
+            kept = EventRows(cells, raw)
+            self._kept_events = kept if is_small else None
+        return kept.of(ids, columns)
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "kernel_id" in cells:

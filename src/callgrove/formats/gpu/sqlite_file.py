@@ -25,6 +25,7 @@ from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecogni
 from callgrove.formats.gpu.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.formats.gpu.pages import Pages, Unusual
 from callgrove.formats.gpu.pages_few import few_rows, n_few, schema_rows
+from callgrove.formats.gpu.pages_found import FoundTable
 from callgrove.formats.gpu.pages_tables import PageTables
 from callgrove.formats.gpu.schema import Schema, quoted
 from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, header_problem, is_unfinished
@@ -65,7 +66,8 @@ class SqliteFile:
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _readers: int = 0
     _pages: PageTables | None = field(default=None, repr=False)
-    _version: Version = (0, 0, 0)  # of what `_pages` was made from
+    _found: dict[int, FoundTable] | None = field(default=None, repr=False)  # where rows stand, of the latest file
+    _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
 
     @classmethod
@@ -108,7 +110,8 @@ class SqliteFile:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What is open stays open for as long as somebody reads."""
-        if not self._readers and self._pages is not None and self._version != _version(self.path):
+        known = self._pages is not None or self._found is not None
+        if not self._readers and known and self._version != _version(self.path):
             self.close()  # somebody has changed the file
             self.__dict__.pop("schema", None)
         self._readers += 1
@@ -127,8 +130,10 @@ class SqliteFile:
         before, _latest.file = _latest.file, self
         if before is not None and before is not self and not before._readers:
             before.close()
-        if self._version[0] > SMALL_FILE:
+        if self._version[0] > SMALL_FILE and self._pages is not None:
+            found = self._pages.found
             self.close()
+            self._found, _latest.file = found, self
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -151,14 +156,14 @@ class SqliteFile:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._pages = self._given = None
+        self._connection = self._pages = self._found = self._given = None
         if _latest.file is self:
             _latest.file = None
 
     def __getstate__(self) -> dict[str, object]:
         """A worker opens the file itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "schema"}
-        return {**state, "_connection": None, "_readers": 0, "_pages": None, "_given": None}
+        return {**state, "_connection": None, "_readers": 0, "_pages": None, "_found": None, "_given": None}
 
     def errors(self, section: str) -> _Errors:
         return _Errors(self.path, section)
@@ -169,8 +174,10 @@ class SqliteFile:
         if self.live:
             raise Unusual("somebody may be writing")
         if self._pages is None:
-            self._version = _version(self.path)
-            self._pages = PageTables(Pages(*self._bytes()))
+            version = _version(self.path)
+            found = self._found if version == self._version else None
+            self._version = version
+            self._pages = PageTables(Pages(*self._bytes()), found)
         return self._pages
 
     def _bytes(self) -> tuple[Array, FileBytes | None]:
@@ -227,9 +234,20 @@ class SqliteFile:
             try:
                 root, pages = self.schema.layout(table).root, self._tables.pages
                 few = n_few(pages, root)
-                return pages.n_rows(pages.leaves(root)) if few is None else few
+                return self._tables.n_rows(root) if few is None else few
             except Unusual:
                 return int(self.connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
+
+    def size_of(self, table: str) -> int:
+        """The bytes of the pages that hold its rows; of the whole file where nobody knows, 0 without the table."""
+        if table not in self.tables:
+            return 0
+        with self.errors(table), self.reading():
+            try:
+                pages = self._tables.pages
+                return len(pages.leaves(self.schema.layout(table).root).page) * pages.size
+            except Unusual:
+                return self.path.stat().st_size
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """The different combinations of some integer columns; columns that are missing read as absent."""
