@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis.devices import CAUSES, CLASSES, Activity, device_use, latency
+from callgrove.analysis.devices import CAUSES, CLASSES, Activity, device_use, device_uses, latency
 
 Operation = tuple[int, int, int, int, int]  # start, end, class, call start, call end
 
@@ -60,6 +60,29 @@ def test_causes_add_up_to_the_gap_and_follow_the_call(operations: list[Operation
             late, launching = sum(t < call for t in times), sum(call <= t < returned for t in times)
             splits.append((late, launching, length - late - launching, 0))
         assert tuple(int(use.cause_ns[cause][k]) for cause in CAUSES) in splits
+
+
+@given(st.lists(st.tuples(OPERATION, st.integers(0, 3)), max_size=30), st.sampled_from([0, 1, 2**61]))
+def test_many_devices_at_once_are_each_by_itself(placed: list[tuple[Operation, int]], apart: int) -> None:
+    """Also where the times of all of them together are more than a number can say."""
+    moved = [((op[0], op[1] + (apart if op[1] % 5 == 4 else 0), *op[2:]), device) for op, device in placed]
+    uses = device_uses(activity([op for op, _ in moved]), np.array([device for _, device in moved], np.int64), 4)
+    for number, going_on in enumerate(uses.going_on()):
+        found, wanted = uses[number], device_use(activity([op for op, device in moved if device == number]))
+        for name in ("n_operations", "span_ns", "busy_ns", "alone_ns", "together_ns", "most_at_once"):
+            assert getattr(found, name) == getattr(wanted, name), name
+        for name in ("gap_ns", "gap_start_ns"):
+            assert getattr(found, name).tolist() == getattr(wanted, name).tolist()
+        assert all(found.cause_ns[cause].tolist() == wanted.cause_ns[cause].tolist() for cause in CAUSES)
+        assert sum(going_on.values()) == wanted.span_ns
+        assert going_on["idle"] == wanted.idle_ns
+        assert [going_on[f"{name} only"] for name in CLASSES] == list(wanted.alone_ns)
+        assert going_on["compute and copy"] == wanted.together_ns["compute", "copy"]
+
+
+def test_very_many_at_once() -> None:
+    operations = [(k, 1000 + k % 7, 0, -1, -1) for k in range(100)] + [(2000, 2001, 0, -1, -1)]
+    assert device_use(activity(operations)).most_at_once == 100
 
 
 def test_latency_is_not_clamped() -> None:

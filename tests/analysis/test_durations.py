@@ -43,6 +43,19 @@ def test_every_statistic(rows: list[tuple[int, int]], part: int) -> None:
             assert np.isnan(found.std[k])
 
 
+@given(ROWS, st.lists(st.integers(-3, 30), max_size=20), st.integers(0, 5))
+def test_many_at_once_and_all_of_one_group(rows: list[tuple[int, int]], more: list[int], group: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("MANY", 4), ("SHORT", 16), ("MOST_BINNED", 3)):
+            patch.setattr(durations, name, value)
+        found = gathered(rows, 9)
+        found.add(group, np.array(more, np.int64))
+        both = found.statistics()
+    want = gathered([*rows, *((group, d) for d in more)], 100).statistics()
+    for name in ("group", "count", "total", "median", "minimum", "maximum", "p95"):
+        assert getattr(both, name).tolist() == getattr(want, name).tolist()
+
+
 @given(ROWS, ROWS)
 def test_parts_add_up_under_other_numbers(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
     both = gathered(left, 5)

@@ -12,26 +12,45 @@ A gap's cause is read off the call that launched that operation:
     gap        |..........................|op
     call             |launch()|
                host late   launching  queued
+
+Many devices are swept over at once: their times are moved so that each device begins when the one before has ended.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Bools, Ints
-from callgrove.model.intervals import Intervals, merge, overlap
 
-__all__ = ["CAUSES", "CLASSES", "Activity", "DeviceUse", "Latency", "device_use", "latency"]
+__all__ = [
+    "CAUSES",
+    "CLASSES",
+    "Activity",
+    "DeviceUse",
+    "DeviceUses",
+    "Latency",
+    "device_use",
+    "device_uses",
+    "latency",
+]
 
 CLASSES = ("compute", "communication", "copy")
 CAUSES = ("host late", "launching", "queued", "unknown")
+SETS = tuple(chosen for n in (1, 2, 3) for chosen in combinations(range(len(CLASSES)), n))
+ALONE = tuple(f"{name} only" for name in CLASSES)
+TOGETHER = tuple(" and ".join(CLASSES[k] for k in chosen) for chosen in SETS[len(CLASSES) :])
+SET_NAMES = (*ALONE, *TOGETHER, "idle")
+FURTHEST = 1 << 62
+FEW_AT_ONCE = 16  # operations at once that are counted one after the other
 
 
 @dataclass(frozen=True)
 class Activity:
-    """Operations of one device, and the host calls that launched them; -1 in `call_start_ns` where none is known.
+    """Operations of devices, and the host calls that launched them; -1 in `call_start_ns` where none is known.
 
     `klass` numbers CLASSES. Operations that end before they start are left out by whoever makes this.
     """
@@ -45,12 +64,8 @@ class Activity:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    def in_order(self) -> Activity:
-        """By start, which makes what follows faster."""
-        if (self.start_ns[1:] >= self.start_ns[:-1]).all():
-            return self
-        order = np.argsort(self.start_ns, kind="stable")
-        return Activity(*(getattr(self, name)[order] for name in self.__dataclass_fields__))
+    def take(self, rows: Ints | Bools) -> Activity:
+        return Activity(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     @property
     def linked(self) -> Bools:
@@ -77,73 +92,200 @@ class DeviceUse:
     def idle_ns(self) -> int:
         return self.span_ns - self.busy_ns
 
-    @property
-    def going_on(self) -> dict[str, int]:
-        """The device's time by what went on at once, idle included."""
-        alone = {f"{CLASSES[k]} only": length for k, length in enumerate(self.alone_ns)}
-        together = {" and ".join(classes): length for classes, length in self.together_ns.items()}
-        return {**alone, **together, "idle": self.idle_ns}
+
+@dataclass(frozen=True)
+class DeviceUses:
+    """The same of several devices, as columns by device; gaps come device by device."""
+
+    n_operations: Ints
+    span_ns: Ints
+    busy_ns: Ints
+    exactly_ns: dict[tuple[int, ...], Ints]  # by set of classes: these went on, and no other
+    most_at_once: Ints
+    gap_device: Ints
+    gap_ns: Ints
+    gap_start_ns: Ints
+    cause_ns: dict[str, Ints]
+
+    def going_on(self) -> list[dict[str, int]]:
+        """The time of every device by what went on at once, idle included."""
+        columns = [*(self.exactly_ns[chosen].tolist() for chosen in SETS), (self.span_ns - self.busy_ns).tolist()]
+        return [dict(zip(SET_NAMES, times, strict=True)) for times in zip(*columns, strict=True)]
+
+    def __getitem__(self, k: int) -> DeviceUse:
+        own = self.gap_device == k
+        exactly = {tuple(CLASSES[c] for c in chosen): int(length[k]) for chosen, length in self.exactly_ns.items()}
+        return DeviceUse(
+            int(self.n_operations[k]),
+            int(self.span_ns[k]),
+            int(self.busy_ns[k]),
+            tuple(exactly[name,] for name in CLASSES),
+            {names: length for names, length in exactly.items() if len(names) > 1},
+            int(self.most_at_once[k]),
+            self.gap_ns[own],
+            self.gap_start_ns[own],
+            {cause: length[own] for cause, length in self.cause_ns.items()},
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable[DeviceUses]) -> DeviceUses:
+        """Those of one part after the other."""
+        every = list(parts)
+        firsts = np.cumsum([0, *(len(part.span_ns) for part in every)])
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in every])
+            for name in ("n_operations", "span_ns", "busy_ns", "most_at_once", "gap_ns", "gap_start_ns")
+        }
+        device = [part.gap_device + first for part, first in zip(every, firsts[:-1], strict=True)]
+        return cls(
+            **columns,
+            exactly_ns={c: np.concatenate([part.exactly_ns[c] for part in every]) for c in SETS},
+            gap_device=np.concatenate(device),
+            cause_ns={cause: np.concatenate([part.cause_ns[cause] for part in every]) for cause in CAUSES},
+        )
 
 
 def device_use(activity: Activity) -> DeviceUse:
     """Busy time, overlap of compute, communication and copies, and the gaps."""
-    unions = [merge(activity.start_ns[activity.klass == k], activity.end_ns[activity.klass == k]) for k in range(3)]
-    whole = merge(activity.start_ns, activity.end_ns)
-    span = int(whole.end[-1] - whole.start[0]) if len(whole) else 0
-    alone, together = _exclusive_lengths(unions)
-    gap_start, gap_end = whole.end[:-1], whole.start[1:]
-    return DeviceUse(
-        len(activity),
-        span,
-        whole.length,
-        alone,
-        together,
-        _most_at_once(activity),
+    return device_uses(activity, np.zeros(len(activity), np.int64), 1)[0]
+
+
+def device_uses(activity: Activity, device: Ints, n_devices: int) -> DeviceUses:
+    """The same of devices with the numbers from 0; `device` has the one of every operation."""
+    n_operations = np.bincount(device, minlength=n_devices)
+    rows = _in_order(activity, device)
+    lasting = activity.take(rows)
+    sweep = _Sweep.over(lasting, device[rows], n_devices)
+    if sweep is None:  # times that lie too far apart
+        parts = (device_uses(activity.take(device == k), np.zeros(n, np.int64), 1) for k, n in enumerate(n_operations))
+        return DeviceUses.joined(parts)
+    covered = sweep.covered()
+    ends_gap = sweep.ends_gap
+    gap_start = sweep.latest[ends_gap - 1] - sweep.moved[ends_gap]
+    gap_end = lasting.start_ns[ends_gap]
+    return DeviceUses(
+        n_operations,
+        sweep.span_ns,
+        covered[SETS[-1]],
+        _exactly(covered),
+        sweep.most_at_once(),
+        sweep.device[ends_gap],
         gap_end - gap_start,
         gap_start,
-        _causes(activity, gap_start, gap_end),
+        _causes(lasting.take(ends_gap), gap_start, gap_end),
     )
 
 
-def _exclusive_lengths(unions: list[Intervals]) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
-    """For how long exactly these classes were open, for every set of classes."""
-    one, two = [u.length for u in unions], {}
-    all_three = overlap(overlap(unions[0], unions[1]), unions[2]).length
-    for a, b in ((0, 1), (0, 2), (1, 2)):
-        two[a, b] = overlap(unions[a], unions[b]).length - all_three
-    alone = tuple(
-        one[k] - all_three - sum(length for pair, length in two.items() if k in pair) for k in range(len(unions))
-    )
-    together = {tuple(CLASSES[k] for k in pair): length for pair, length in two.items()}
-    return alone, {**together, CLASSES: all_three}
+def _in_order(activity: Activity, device: Ints) -> Ints:
+    """Operations that take any time, by device and start."""
+    rows = np.flatnonzero(activity.end_ns > activity.start_ns)
+    start, own = activity.start_ns[rows], device[rows]
+    if len(own) and int(own.min()) != int(own.max()):
+        by_device = np.argsort(own.astype(np.int16) if int(own.max()) < 2**15 else own, kind="stable")
+        rows, start, own = rows[by_device], start[by_device], own[by_device]
+        falls = (start[1:] < start[:-1]) & (own[1:] == own[:-1])
+        return rows[np.lexsort((start, own))] if falls.any() else rows
+    return rows[np.argsort(start, kind="stable")] if (start[1:] < start[:-1]).any() else rows
 
 
-def _causes(activity: Activity, gap_start: Ints, gap_end: Ints) -> dict[str, Ints]:
+@dataclass(frozen=True)
+class _Sweep:
+    """Operations in order, with times that rise from device to device."""
+
+    start: Ints
+    end: Ints
+    klass: Ints
+    device: Ints
+    moved: Ints  # what was added to the times, by operation
+    first: Ints  # by device: its first operation, and the end of all
+    span_ns: Ints
+    latest: Ints  # the last end so far
+
+    @classmethod
+    def over(cls, activity: Activity, device: Ints, n_devices: int) -> _Sweep | None:
+        first = np.searchsorted(device, np.arange(n_devices + 1))
+        used = np.flatnonzero(first[:-1] < first[1:])
+        span = np.zeros(n_devices, np.int64)
+        if len(used):
+            span[used] = np.maximum.reduceat(activity.end_ns, first[used]) - activity.start_ns[first[used]]
+        if n_devices > 1 and int((span.astype(np.float64) + 1).sum()) >= FURTHEST:
+            return None
+        moves = np.cumsum(span + 1) - (span + 1)
+        moves[used] -= activity.start_ns[first[used]]
+        moved = moves[device]
+        start, end = activity.start_ns + moved, activity.end_ns + moved
+        return cls(start, end, activity.klass, device, moved, first, span, np.maximum.accumulate(end))
+
+    @property
+    def ends_gap(self) -> Ints:
+        """Operations before which their device was idle."""
+        after = 1 + np.flatnonzero(self.start[1:] > self.latest[:-1])
+        rows: Ints = after[self.device[after] == self.device[after - 1]]
+        return rows
+
+    def covered(self) -> dict[tuple[int, ...], Ints]:
+        """By set of classes, for each device: for how long any of them went on."""
+        present = {k for k in range(len(CLASSES)) if (self.klass == k).any()}
+        found: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
+        for chosen in reversed(SETS):
+            some = tuple(k for k in chosen if k in present)
+            if some not in found:
+                found[some] = self._covered(some, len(some) == len(present))
+        return {chosen: found[tuple(k for k in chosen if k in present)] for chosen in SETS}
+
+    def _covered(self, chosen: tuple[int, ...], every: bool) -> Ints:
+        start, end, latest, first = self.start, self.end, self.latest, self.first
+        if not every:
+            wanted = np.zeros(len(CLASSES), np.bool_)
+            wanted[list(chosen)] = True
+            rows = np.flatnonzero(wanted.take(self.klass))
+            start, end, first = start[rows], end[rows], np.searchsorted(rows, first)
+            latest = np.maximum.accumulate(end)
+        added = latest - start
+        np.minimum(added[1:], latest[1:] - latest[:-1], out=added[1:])
+        sums = np.append(0, np.cumsum(added))
+        lengths: Ints = sums[first[1:]] - sums[first[:-1]]
+        return lengths
+
+    def most_at_once(self) -> Ints:
+        """How many operations went on at once; those that end when others start are over by then.
+
+        When operation j starts there are more than m at once if the end j - m, of all ends in order, comes later.
+        """
+        out = (self.span_ns > 0).astype(np.int64)
+        ends, start = np.sort(self.end, kind="stable"), self.start
+        rows = 1 + np.flatnonzero(ends[:-1] > start[1:])
+        for m in range(2, FEW_AT_ONCE):
+            if not len(rows):
+                return out
+            out[self.device[rows]] = m
+            rows = rows[rows >= m]
+            rows = rows[ends[rows - m] > start[rows]]
+        n_open = rows + 1 - np.searchsorted(ends, start[rows], side="right")
+        np.maximum.at(out, self.device[rows], n_open)
+        return out
+
+
+def _exactly(covered: dict[tuple[int, ...], Ints]) -> dict[tuple[int, ...], Ints]:
+    """For how long exactly these classes went on, for every set of classes."""
+    whole = covered[SETS[-1]]
+    out: dict[tuple[int, ...], Ints] = {}
+    for chosen in SETS:  # smaller sets come first
+        others = tuple(k for k in range(len(CLASSES)) if k not in chosen)
+        among = whole - covered[others] if others else whole  # nothing else went on
+        out[chosen] = among - sum(length for some, length in out.items() if set(some) < set(chosen))
+    return out
+
+
+def _causes(ending: Activity, gap_start: Ints, gap_end: Ints) -> dict[str, Ints]:
     """How much of each gap was before, during and after the call that launched the operation which ends it."""
-    ends_gap = _first_at(activity, gap_end)
-    begins, ends = activity.call_start_ns[ends_gap], activity.call_end_ns[ends_gap]
-    linked = activity.linked[ends_gap]
+    linked = ending.linked
     length = gap_end - gap_start
-    late = np.clip(begins, gap_start, gap_end) - gap_start
-    launched = np.clip(ends, gap_start, gap_end) - gap_start
+    late = np.clip(ending.call_start_ns, gap_start, gap_end) - gap_start
+    launched = np.clip(ending.call_end_ns, gap_start, gap_end) - gap_start
     parts = (late, launched - late, length - launched)
     out = {cause: np.where(linked, part, 0) for cause, part in zip(CAUSES, parts, strict=False)}
     return {**out, "unknown": np.where(linked, 0, length)}
-
-
-def _most_at_once(activity: Activity) -> int:
-    """How many operations went on at once; those that end when others start are over by then."""
-    lasting = activity.end_ns > activity.start_ns
-    starts, ends = np.sort(activity.start_ns[lasting], kind="stable"), np.sort(activity.end_ns[lasting], kind="stable")
-    open_ = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")
-    return int(open_.max(initial=0))
-
-
-def _first_at(activity: Activity, times: Ints) -> Ints:
-    """The first operation that starts at each of these times; one does."""
-    lasting = np.flatnonzero(activity.end_ns > activity.start_ns)  # empty ones end no gap
-    order = lasting[np.argsort(activity.start_ns[lasting], kind="stable")]
-    return order[np.searchsorted(activity.start_ns[order], times, side="left")]
 
 
 @dataclass(frozen=True)

@@ -57,9 +57,34 @@ class Durations:
         self._bins = np.zeros((0, SHORT), np.int32)
         self._n_binned = 0
 
-    def add(self, group: Ints, duration: Ints) -> None:
-        """Durations of one part, each with its group."""
-        self._keep((group, duration, np.broadcast_to(np.int64(1), len(group))))
+    def add(self, group: Ints | int, duration: Ints) -> None:
+        """Durations of one part, each with its group, or all of one."""
+        if len(duration) >= MANY:
+            group, duration = self._count_many(group, duration)
+        own = np.broadcast_to(np.int64(group), len(duration)) if isinstance(group, int) else group
+        if len(own):
+            self._keep((own, duration, np.broadcast_to(np.int64(1), len(own))))
+
+    def _count_many(self, group: Ints | int, duration: Ints) -> tuple[Ints | int, Ints]:
+        """Count what is short in cells; what is left."""
+        last = group if isinstance(group, int) else int(group.max())
+        if last >= MOST_BINNED:
+            return group, duration
+        rest_group, rest = group, duration[:0]
+        if int(duration.min()) < 0 or int(duration.max()) >= SHORT:
+            short = (duration >= 0) & (duration < SHORT)
+            rest, duration = duration[~short], duration[short]
+            if not isinstance(group, int):
+                rest_group, group = group[~short], group[short]
+        elif not isinstance(group, int):
+            rest_group = group[:0]
+        self._make_room(last + 1, len(duration))
+        if isinstance(group, int):
+            self._bins[group] += np.bincount(duration, minlength=SHORT).astype(self._bins.dtype)
+        else:
+            cells = np.bincount(group * SHORT + duration, minlength=(last + 1) * SHORT)
+            self._bins[: last + 1] += cells.reshape(-1, SHORT).astype(self._bins.dtype)
+        return rest_group, rest
 
     def merge(self, other: Durations, number: Ints | None = None) -> None:
         """Everything that another one has gathered; its group g is number[g]."""
@@ -85,15 +110,19 @@ class Durations:
             return group, duration, times
         every = bool(short.all())
         own, length, n = (group, duration, times) if every else (group[short], duration[short], times[short])
-        self._n_binned += int(n.sum())
-        n_groups = max(len(self._bins), int(own.max()) + 1)
+        self._make_room(int(own.max()) + 1, int(n.sum()))
+        np.add.at(self._bins.reshape(-1), own * SHORT + length, n.astype(self._bins.dtype))
+        return (group[:0], duration[:0], times[:0]) if every else (group[~short], duration[~short], times[~short])
+
+    def _make_room(self, n_groups: int, n_more: int) -> None:
+        """Cells for some groups, wide enough for more durations."""
+        self._n_binned += n_more
+        n_groups = max(len(self._bins), n_groups)
         if n_groups > len(self._bins) or self._n_binned >= 2**31 > np.iinfo(self._bins.dtype).max:
             kind = np.int64 if self._n_binned >= 2**31 else self._bins.dtype
             more = np.zeros((n_groups, SHORT), kind)
             more[: len(self._bins)] = self._bins
             self._bins = more
-        np.add.at(self._bins.reshape(-1), own * SHORT + length, n.astype(self._bins.dtype))
-        return (group[:0], duration[:0], times[:0]) if every else (group[~short], duration[~short], times[~short])
 
     def _counted(self) -> list[Counted]:
         """All that was gathered."""

@@ -16,6 +16,7 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SpanKind
 
 __all__ = [
+    "DEVICE_SECTIONS",
     "ON_DEVICE",
     "SECTIONS",
     "SECTION_OF",
@@ -40,6 +41,7 @@ SECTION_OF = {
 }
 SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions")
 SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory")
+DEVICE_SECTIONS = frozenset(("busy", "overlap", "gaps", "longest-gaps", "latency"))
 N_LONGEST = 10  # gaps that are listed one by one
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 

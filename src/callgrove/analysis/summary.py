@@ -11,10 +11,11 @@ counted. Statistics are exact.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from callgrove.analysis.summaries import SECTIONS, By, Places, Summary, WindowMode
+from callgrove.analysis.summaries import DEVICE_SECTIONS, SECTIONS, By, Places, Summary, WindowMode
 from callgrove.analysis.summary_parts import Task, of_part
 from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS, Workers
@@ -34,10 +35,12 @@ def summarise(
     mode: WindowMode = WindowMode.INSIDE,
     profiles: Ints | None = None,
     workers: Workers = IN_PROCESS,
+    sections: Sequence[str] = SECTIONS,
 ) -> Summary:
-    """The whole trace, or some profiles of it, or a window of time."""
+    """The whole trace, or some profiles of it, or a window of time; what other sections need may be left out."""
     total = Summary(tuple(by))
-    tasks = list(_tasks(experiment, tuple(by), window, mode, profiles))
+    asked = not DEVICE_SECTIONS.isdisjoint(sections)
+    tasks = [replace(task, with_devices=asked) for task in _tasks(experiment, tuple(by), window, mode, profiles)]
     found = map(of_part, tasks) if len(tasks) < 2 else workers.map(of_part, tasks, label="summing up")
     for part in found:
         total.merge(part)

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from callgrove.analysis.devices import CAUSES, CLASSES, Activity, DeviceUse, device_use, latency
+from callgrove.analysis.devices import CAUSES, CLASSES, Activity, DeviceUses, device_uses, latency
 from callgrove.analysis.summaries import (
     N_LONGEST,
     ON_DEVICE,
@@ -48,6 +48,7 @@ class Task:
     by: tuple[By, ...] = ()
     window: Window | None = None
     mode: WindowMode = WindowMode.INSIDE
+    with_devices: bool = True  # whether how busy they were, and why not, is asked for
 
 
 @runtime_checkable
@@ -60,8 +61,8 @@ class FindsLater(Protocol):
 
 @dataclass(frozen=True)
 class _Spans:
-    """Spans as columns; names are numbers of strings. Of what a call launched, also the call's times (-1: not known)
-    and the marker around it, where that was asked for."""
+    """Spans as columns; names are numbers of strings. Of what a call launched, also the number of the call among all
+    spans that were read (-1: not known) and the marker around it, where that was asked for."""
 
     profile: Ids
     kind: Ids
@@ -69,8 +70,7 @@ class _Spans:
     name: Ids
     start_ns: Ints
     end_ns: Ints
-    call_start_ns: Ints
-    call_end_ns: Ints
+    call: Ints
     marker: Ints
     span: Ints
 
@@ -88,11 +88,12 @@ class _Spans:
 def of_part(task: Task) -> Summary:
     """Everything about one part."""
     summary = Summary(task.by)
-    spans = _read(task, summary)
-    if spans is not None:
-        strings = _strings(task.traces)
+    found = _read(task, summary)
+    if found is not None:
+        spans, strings = _shown(*found, task, summary), _strings(task.traces)
         _add_durations(summary, task, spans, strings)
-        _add_devices(summary, task, spans, strings)
+        if task.with_devices:
+            _add_devices(summary, task.places, spans, strings, found[0])
     _add_counters(summary, task)
     if isinstance(task.traces.spans_backend, FindsLater):
         found = task.traces.spans_backend.warnings
@@ -111,8 +112,9 @@ def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Array:
     return table.take(kind)
 
 
-def _read(task: Task, summary: Summary) -> _Spans | None:
-    """The spans that are shown. Calls and markers are looked for among all: they may lie outside of the window."""
+def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
+    """All spans, and which of them can be measured. Calls and markers are looked for among all: they may lie outside of
+    the window."""
     wanted = (*COLUMNS, *(["category"] if By.DOMAIN in task.by else []))
     chunks = list(task.traces.spans(wanted, None, task.profiles))
     if not chunks:
@@ -131,16 +133,11 @@ def _read(task: Task, summary: Summary) -> _Spans | None:
         columns[LABEL],
         start,
         end,
-        _of_calls(start, calls),
-        _of_calls(end, calls),
+        calls,
         _markers(columns, valid, calls) if By.MARKER in task.by else nothing,
         columns["span"],
     )
-    return _shown(spans, valid, task, summary)
-
-
-def _of_calls(times: Ints, calls: Ints) -> Ints:
-    return np.append(times, ABSENT).take(calls)
+    return spans, valid
 
 
 def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
@@ -153,7 +150,7 @@ def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
             kept = kept & (start < high) & ((end > low) | (start >= low))
     shown = spans if kept.all() else spans.take(kept)
     summary.n_shown = len(shown)
-    summary.n_unlinked = int((shown.on_device & (shown.call_start_ns == ABSENT)).sum())
+    summary.n_unlinked = int((shown.on_device & (shown.call == ABSENT)).sum())
     if task.window is None or task.mode is not WindowMode.CLIP:
         return shown
     times = {"start_ns": np.maximum(shown.start_ns, low), "end_ns": np.minimum(shown.end_ns, high)}
@@ -261,61 +258,85 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: In
 # -- devices ---------------------------------------------------------------------------------------------------------
 
 
-def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str]) -> None:
-    places, rows = task.places, np.flatnonzero(spans.on_device)
+def _add_devices(summary: Summary, places: Places, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
+    """`every` are the spans that calls are looked for among."""
+    rows = np.flatnonzero(spans.on_device)
     if not len(rows):
         return
-    lasts = _process_lengths(spans, places)
-    klass = _classes(spans, strings)
-    profile = spans.profile[rows]
-    devices, number = distinct(places.process[profile], places.agent[profile])
-    for k, (process, agent) in enumerate(devices.T.tolist()):
-        own = rows[number == k]
-        activity = Activity(
-            spans.start_ns[own], spans.end_ns[own], klass[own], spans.call_start_ns[own], spans.call_end_ns[own]
-        ).in_order()
-        use = device_use(activity)
-        rank = int(places.rank[spans.profile[own[0]]])
-        summary.devices.append(
-            DeviceSums(
-                rank, agent, use.n_operations, use.busy_ns, use.span_ns, lasts[process], use.most_at_once, use.going_on
-            )
-        )
-        summary.add_gaps(_longest_gaps(use, rank, agent))
-        delays = latency(activity)
-        lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
-        for name, length in lengths.items():
-            summary.durations.add(np.full(len(length), summary.key("latency", name)), length)
-        for cause in CAUSES:
-            length = use.cause_ns[cause][use.cause_ns[cause] > 0]
-            summary.durations.add(np.full(len(length), summary.key("gaps", cause)), length)
+    profile, call = spans.profile[rows], spans.call[rows]
+    activity = Activity(
+        spans.start_ns[rows],
+        spans.end_ns[rows],
+        _classes(spans.kind[rows], spans.name[rows], strings),
+        np.where(call >= 0, every.start_ns.take(call, mode="clip"), ABSENT),
+        np.where(call >= 0, every.end_ns.take(call, mode="clip"), ABSENT),
+    )
+    profiles, device = _devices_of(profile, places)
+    uses = device_uses(activity, device, len(profiles))
+    ranks, agents = places.rank[profiles], places.agent[profiles]
+    lasts = _process_lengths(spans, places)[places.process[profiles]]
+    columns = (ranks, agents, uses.n_operations, uses.busy_ns, uses.span_ns, lasts, uses.most_at_once)
+    for row in zip(*(column.tolist() for column in columns), uses.going_on(), strict=True):
+        summary.devices.append(DeviceSums(*row))
+    summary.add_gaps(_longest_gaps(uses, ranks, agents))
+    delays = latency(activity)
+    lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
+    for name, length in lengths.items():
+        summary.durations.add(summary.key("latency", name), length)
+    for cause in CAUSES:
+        length = uses.cause_ns[cause]
+        summary.durations.add(summary.key("gaps", cause), length[length > 0])
 
 
-def _longest_gaps(use: DeviceUse, rank: int, agent: int) -> Iterator[Gap]:
-    for k in np.argsort(-use.gap_ns, kind="stable")[:N_LONGEST].tolist():
-        parts = {cause: int(use.cause_ns[cause][k]) for cause in CAUSES if use.cause_ns[cause][k]}
-        yield Gap(rank, agent, int(use.gap_start_ns[k]), int(use.gap_ns[k]), parts)
+def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ints]:
+    """The devices that operations on these profiles ran on, by process and agent: a profile of each; and the device of
+    each operation."""
+    _, of_profile = distinct(places.process, places.agent)
+    first = np.full(len(of_profile), len(profile))  # the operation that comes first
+    device = of_profile.take(profile)
+    used = np.flatnonzero(np.bincount(device, minlength=len(first)))
+    number = np.zeros(len(first), np.int64)
+    number[used] = np.arange(len(used))
+    first[device[::-1]] = np.arange(len(device))[::-1]
+    return profile[first[used]].astype(np.int64), number.take(device)
 
 
-def _process_lengths(spans: _Spans, places: Places) -> dict[int, int]:
-    """From the first to the last moment of every process."""
-    processes, number = distinct(places.process[spans.profile])
-    if processes.shape[1] == 1:
-        return {int(processes[0, 0]): int(spans.end_ns.max() - spans.start_ns.min())}
-    first = np.full(processes.shape[1], np.iinfo(np.int64).max)
-    last = np.zeros(processes.shape[1], np.int64)
-    np.minimum.at(first, number, spans.start_ns)
-    np.maximum.at(last, number, spans.end_ns)
-    return dict(zip(processes[0].tolist(), (last - first).tolist(), strict=True))
+def _longest_gaps(uses: DeviceUses, ranks: Ints, agents: Ints) -> Iterator[Gap]:
+    n = min(N_LONGEST, len(uses.gap_ns))
+    if not n:
+        return
+    least = np.partition(uses.gap_ns, len(uses.gap_ns) - n)[len(uses.gap_ns) - n]
+    rows = np.flatnonzero(uses.gap_ns >= least)
+    device = uses.gap_device[rows]
+    order = np.lexsort((uses.gap_start_ns[rows], agents[device], ranks[device], -uses.gap_ns[rows]))
+    for k in rows[order[:n]].tolist():
+        parts = {cause: int(uses.cause_ns[cause][k]) for cause in CAUSES if uses.cause_ns[cause][k]}
+        own = int(uses.gap_device[k])
+        yield Gap(int(ranks[own]), int(agents[own]), int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts)
 
 
-def _classes(spans: _Spans, strings: Sequence[str]) -> Ints:
+def _process_lengths(spans: _Spans, places: Places) -> Ints:
+    """From the first to the last moment of every process. Spans of one process follow each other for a while."""
+    process = places.process.take(spans.profile)
+    begins = np.flatnonzero(np.append(True, process[1:] != process[:-1]))
+    n = int(places.process.max()) + 1
+    first, last = np.full(n, np.iinfo(np.int64).max), np.zeros(n, np.int64)
+    np.minimum.at(first, process[begins], np.minimum.reduceat(spans.start_ns, begins))
+    np.maximum.at(last, process[begins], np.maximum.reduceat(spans.end_ns, begins))
+    lengths: Ints = last - first
+    return lengths
+
+
+def _classes(kind: Ids, name: Ids, strings: Sequence[str]) -> Ints:
     """Compute, communication or copy, for each span on a device."""
+    is_kernel = kind == SpanKind.KERNEL
     table = np.full(len(strings) + 1, COMPUTE, np.int64)
-    for name in np.unique(spans.name[spans.kind == SpanKind.KERNEL]).tolist():
-        if name >= 0 and any(word in strings[name].lower() for word in COMMUNICATION):
-            table[name] = COMMUNICATE
-    return np.where(spans.kind == SpanKind.KERNEL, table[spans.name], COPY)
+    used = np.zeros(len(strings) + 1, np.bool_)  # the last one is for no name
+    used[name[is_kernel]] = True
+    for number in np.flatnonzero(used[:-1]).tolist():
+        if any(word in strings[number].lower() for word in COMMUNICATION):
+            table[number] = COMMUNICATE
+    return np.where(is_kernel, table[name], COPY)
 
 
 def _add_counters(summary: Summary, task: Task) -> None:

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         experiment = open_experiment(args)
         window, profiles = _window(experiment, args), select(experiment, args.rank, None)
         by = [By(word) for word in args.by]
-        found = summarise(experiment, by, window, WindowMode(args.window_mode), profiles, workers)
+        found = summarise(experiment, by, window, WindowMode(args.window_mode), profiles, workers, args.section or SECTIONS)
     if "memory" in (args.section or ()):  # it takes all events once more
         found.memory = memory_peaks(experiment, profiles, window)
     sections, for_people = args.section or SECTIONS, args.format in ("table", "markdown")
