@@ -24,7 +24,7 @@ from itertools import combinations
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Bools, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ints
 
 __all__ = [
     "CAUSES",
@@ -45,6 +45,7 @@ ALONE = tuple(f"{name} only" for name in CLASSES)
 TOGETHER = tuple(" and ".join(CLASSES[k] for k in chosen) for chosen in SETS[len(CLASSES) :])
 SET_NAMES = (*ALONE, *TOGETHER, "idle")
 FURTHEST = 1 << 62
+PIECE = 1 << 15
 FEW_AT_ONCE = 16  # operations at once that are counted one after the other
 
 
@@ -57,7 +58,7 @@ class Activity:
 
     start_ns: Ints
     end_ns: Ints
-    klass: Ints
+    klass: Array
     call_start_ns: Ints
     call_end_ns: Ints
 
@@ -150,19 +151,19 @@ def device_use(activity: Activity) -> DeviceUse:
     return device_uses(activity, np.zeros(len(activity), np.int64), 1)[0]
 
 
-def device_uses(activity: Activity, device: Ints, n_devices: int) -> DeviceUses:
+def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses:
     """The same of devices with the numbers from 0; `device` has the one of every operation."""
     n_operations = np.bincount(device, minlength=n_devices)
     rows = _in_order(activity, device)
-    lasting = activity.take(rows)
-    sweep = _Sweep.over(lasting, device[rows], n_devices)
+    sweep = _Sweep.over(activity.start_ns[rows], activity.end_ns[rows], activity.klass[rows], device[rows], n_devices)
     if sweep is None:  # times that lie too far apart
         parts = (device_uses(activity.take(device == k), np.zeros(n, np.int64), 1) for k, n in enumerate(n_operations))
         return DeviceUses.joined(parts)
     covered = sweep.covered()
     ends_gap = sweep.ends_gap
-    gap_start = sweep.latest[ends_gap - 1] - sweep.moved[ends_gap]
-    gap_end = lasting.start_ns[ends_gap]
+    ending = activity.take(rows[ends_gap])
+    gap_end = ending.start_ns
+    gap_start = gap_end - (sweep.start[ends_gap] - sweep.latest[ends_gap - 1])
     return DeviceUses(
         n_operations,
         sweep.span_ns,
@@ -172,19 +173,16 @@ def device_uses(activity: Activity, device: Ints, n_devices: int) -> DeviceUses:
         sweep.device[ends_gap],
         gap_end - gap_start,
         gap_start,
-        _causes(lasting.take(ends_gap), gap_start, gap_end),
+        _causes(ending, gap_start, gap_end),
     )
 
 
-def _in_order(activity: Activity, device: Ints) -> Ints:
+def _in_order(activity: Activity, device: Array) -> Ints:
     """Operations that take any time, by device and start."""
     rows = np.flatnonzero(activity.end_ns > activity.start_ns)
     start, own = activity.start_ns[rows], device[rows]
     if len(own) and int(own.min()) != int(own.max()):
-        by_device = np.argsort(own.astype(np.int16) if int(own.max()) < 2**15 else own, kind="stable")
-        rows, start, own = rows[by_device], start[by_device], own[by_device]
-        falls = (start[1:] < start[:-1]) & (own[1:] == own[:-1])
-        return rows[np.lexsort((start, own))] if falls.any() else rows
+        return rows[np.lexsort((start, own))]
     return rows[np.argsort(start, kind="stable")] if (start[1:] < start[:-1]).any() else rows
 
 
@@ -194,27 +192,28 @@ class _Sweep:
 
     start: Ints
     end: Ints
-    klass: Ints
-    device: Ints
-    moved: Ints  # what was added to the times, by operation
+    klass: Array
+    device: Array
     first: Ints  # by device: its first operation, and the end of all
     span_ns: Ints
     latest: Ints  # the last end so far
 
     @classmethod
-    def over(cls, activity: Activity, device: Ints, n_devices: int) -> _Sweep | None:
+    def over(cls, start: Ints, end: Ints, klass: Array, device: Array, n_devices: int) -> _Sweep | None:
         first = np.searchsorted(device, np.arange(n_devices + 1))
         used = np.flatnonzero(first[:-1] < first[1:])
         span = np.zeros(n_devices, np.int64)
         if len(used):
-            span[used] = np.maximum.reduceat(activity.end_ns, first[used]) - activity.start_ns[first[used]]
+            span[used] = np.maximum.reduceat(end, first[used]) - start[first[used]]
         if n_devices > 1 and int((span.astype(np.float64) + 1).sum()) >= FURTHEST:
             return None
         moves = np.cumsum(span + 1) - (span + 1)
-        moves[used] -= activity.start_ns[first[used]]
-        moved = moves[device]
-        start, end = activity.start_ns + moved, activity.end_ns + moved
-        return cls(start, end, activity.klass, device, moved, first, span, np.maximum.accumulate(end))
+        moves[used] -= start[first[used]]
+        for k in used.tolist():
+            own = slice(first[k], first[k + 1])
+            start[own] += moves[k]
+            end[own] += moves[k]
+        return cls(start, end, klass, device, first, span, np.maximum.accumulate(end))
 
     @property
     def ends_gap(self) -> Ints:
@@ -234,17 +233,20 @@ class _Sweep:
         return {chosen: found[tuple(k for k in chosen if k in present)] for chosen in SETS}
 
     def _covered(self, chosen: tuple[int, ...], every: bool) -> Ints:
-        start, end, latest, first = self.start, self.end, self.latest, self.first
-        if not every:
-            wanted = np.zeros(len(CLASSES), np.bool_)
-            wanted[list(chosen)] = True
-            rows = np.flatnonzero(wanted.take(self.klass))
-            start, end, first = start[rows], end[rows], np.searchsorted(rows, first)
-            latest = np.maximum.accumulate(end)
-        added = latest - start
-        np.minimum(added[1:], latest[1:] - latest[:-1], out=added[1:])
-        sums = np.append(0, np.cumsum(added))
-        lengths: Ints = sums[first[1:]] - sums[first[:-1]]
+        """Some operations at a time: what is computed of them fits into caches."""
+        wanted = np.zeros(len(CLASSES), np.bool_)
+        wanted[list(chosen)] = True
+        sums, latest = np.zeros(len(self.start) + 1, np.int64), self.start[0]
+        for begin in range(0, len(self.start), PIECE):
+            piece = slice(begin, begin + PIECE)
+            start, end = self.start[piece], self.end[piece]
+            if not every:  # what is not wanted lasts no time
+                end = np.where(wanted.take(self.klass[piece]), end, start)
+            reached = np.maximum.accumulate(np.append(latest, end))
+            np.subtract(reached[1:], np.maximum(reached[:-1], start), out=sums[begin + 1 : begin + 1 + len(start)])
+            latest = reached[-1]
+        np.cumsum(sums, out=sums)
+        lengths: Ints = sums[self.first[1:]] - sums[self.first[:-1]]
         return lengths
 
     def most_at_once(self) -> Ints:

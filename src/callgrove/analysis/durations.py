@@ -25,6 +25,7 @@ __all__ = ["Durations", "Statistics"]
 SHORT = 1 << 15  # nanoseconds that are counted in cells instead of sorted
 MOST_BINNED = 64  # groups, whose cells take 128 KiB each
 MANY = 1 << 15  # rows for which such a table is made
+PIECE = 1 << 15  # rows that are counted at once
 Counted = tuple[Ints, Ints, Ints]  # group, duration, how often
 COMPACT_ROWS = 1 << 16  # rows that wait before equal ones are put together
 
@@ -59,32 +60,26 @@ class Durations:
 
     def add(self, group: Ints | int, duration: Ints) -> None:
         """Durations of one part, each with its group, or all of one."""
-        if len(duration) >= MANY:
-            group, duration = self._count_many(group, duration)
         own = np.broadcast_to(np.int64(group), len(duration)) if isinstance(group, int) else group
+        if len(own) >= MANY and int(own.max()) < MOST_BINNED:
+            own, duration = self._count_many(own, duration)
         if len(own):
             self._keep((own, duration, np.broadcast_to(np.int64(1), len(own))))
 
-    def _count_many(self, group: Ints | int, duration: Ints) -> tuple[Ints | int, Ints]:
-        """Count what is short in cells; what is left."""
-        last = group if isinstance(group, int) else int(group.max())
-        if last >= MOST_BINNED:
-            return group, duration
-        rest_group, rest = group, duration[:0]
-        if int(duration.min()) < 0 or int(duration.max()) >= SHORT:
-            short = (duration >= 0) & (duration < SHORT)
-            rest, duration = duration[~short], duration[short]
-            if not isinstance(group, int):
-                rest_group, group = group[~short], group[short]
-        elif not isinstance(group, int):
-            rest_group = group[:0]
-        self._make_room(last + 1, len(duration))
-        if isinstance(group, int):
-            self._bins[group] += np.bincount(duration, minlength=SHORT).astype(self._bins.dtype)
-        else:
-            cells = np.bincount(group * SHORT + duration, minlength=(last + 1) * SHORT)
-            self._bins[: last + 1] += cells.reshape(-1, SHORT).astype(self._bins.dtype)
-        return rest_group, rest
+    def _count_many(self, group: Ints, duration: Ints) -> tuple[Ints, Ints]:
+        """Count what is short in cells, some rows at a time; what is left."""
+        self._make_room(int(group.max()) + 1, len(duration))
+        cells, one = self._bins.reshape(-1), self._bins.dtype.type(1)
+        left: list[tuple[Ints, Ints]] = [(group[:0], duration[:0])]
+        for first in range(0, len(duration), PIECE):
+            own, length = group[first : first + PIECE], duration[first : first + PIECE]
+            if int(length.min()) < 0 or int(length.max()) >= SHORT:
+                short = (length >= 0) & (length < SHORT)
+                left.append((own[~short], length[~short]))
+                own, length = own[short], length[short]
+            np.add.at(cells, own * SHORT + length, one)
+        groups, lengths = (np.concatenate(columns) for columns in zip(*left, strict=True))
+        return groups, lengths
 
     def merge(self, other: Durations, number: Ints | None = None) -> None:
         """Everything that another one has gathered; its group g is number[g]."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -70,7 +71,7 @@ class _Spans:
     name: Ids
     start_ns: Ints
     end_ns: Ints
-    call: Ints
+    call: Array
     marker: Ints
     span: Ints
 
@@ -116,11 +117,9 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
     """All spans, and which of them can be measured. Calls and markers are looked for among all: they may lie outside of
     the window."""
     wanted = (*COLUMNS, *(["category"] if By.DOMAIN in task.by else []))
-    chunks = list(task.traces.spans(wanted, None, task.profiles))
-    if not chunks:
+    columns = _columns(task, (*wanted, "span"))
+    if columns is None:
         return None
-    columns = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in (*wanted, "span")}
-    del chunks
     start, end = columns["start_ns"], columns["end_ns"]
     valid = usable(start, end)
     summary.n_read, summary.n_flagged = len(start), int((~valid).sum())
@@ -140,6 +139,26 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
     return spans, valid
 
 
+def _columns(task: Task, names: Sequence[str]) -> dict[str, Array] | None:
+    """All spans of the task; None where there are none. Who knows how many there are needs the memory once."""
+    chunks = task.traces.spans([name for name in names if name != "span"], None, task.profiles)
+    first = next(chunks, None)
+    if first is None:
+        return None
+    n = task.traces.n_spans if task.profiles is None else 0
+    if n <= len(first["span"]):
+        rest = [first, *chunks]
+        return {name: np.concatenate([chunk[name] for chunk in rest]) for name in names}
+    out = {name: np.empty(n, first[name].dtype) for name in names}
+    filled = 0
+    for chunk in chain([first], chunks):
+        end = filled + len(chunk["span"])
+        for name in names:
+            out[name][filled:end] = chunk[name]
+        filled = end
+    return {name: column[:filled] for name, column in out.items()}
+
+
 def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
     kept, start, end = valid, spans.start_ns, spans.end_ns
     if task.window is not None:
@@ -157,25 +176,19 @@ def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
     return _Spans(**{name: times.get(name, getattr(shown, name)) for name in shown.__dataclass_fields__})
 
 
-def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Ints:
+def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
     """For each span the row of the host call that launched it; -1 for host spans and where no call is known."""
-    on_device = _among(columns["kind"], ON_DEVICE)
-    api = np.flatnonzero(_among(columns["kind"], LAUNCHING) & valid)
-    out = np.full(len(on_device), ABSENT, np.int64)
-    process = places.process.astype(np.int64).take(columns["profile"])
-    found = launch_calls(
-        columns["correlation"][on_device],
-        process[on_device],
-        columns["correlation"][api],
-        process[api],
-        columns["start_ns"][api],
-        columns["start_ns"][on_device],
-    )
-    out[on_device] = np.append(api, ABSENT)[found]
+    kind, correlation, start = columns["kind"], columns["correlation"], columns["start_ns"]
+    rows = np.flatnonzero(_among(kind, ON_DEVICE))
+    api = np.flatnonzero(_among(kind, LAUNCHING) & valid)
+    out = np.full(len(kind), ABSENT, np.int32 if len(kind) < 2**31 else np.int64)
+    own, theirs = (places.process.take(columns["profile"][some]).astype(np.int64) for some in (rows, api))
+    found = launch_calls(correlation[rows], own, correlation[api], theirs, start[api], start[rows])
+    out[rows] = np.append(api, ABSENT)[found]
     return out
 
 
-def _markers(columns: dict[str, Array], valid: Array, calls: Ints) -> Ints:
+def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
     """The name of the innermost marker around a span's call, or around a host span itself."""
     outer = np.flatnonzero((columns["kind"] == SpanKind.MARKER) & valid)
     host = np.where(calls >= 0, calls, np.arange(len(calls)))
@@ -288,14 +301,14 @@ def _add_devices(summary: Summary, places: Places, spans: _Spans, strings: Seque
         summary.durations.add(summary.key("gaps", cause), length[length > 0])
 
 
-def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ints]:
+def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ids]:
     """The devices that operations on these profiles ran on, by process and agent: a profile of each; and the device of
     each operation."""
     _, of_profile = distinct(places.process, places.agent)
     first = np.full(len(of_profile), len(profile))  # the operation that comes first
     device = of_profile.take(profile)
     used = np.flatnonzero(np.bincount(device, minlength=len(first)))
-    number = np.zeros(len(first), np.int64)
+    number = np.zeros(len(first), np.int32)
     number[used] = np.arange(len(used))
     first[device[::-1]] = np.arange(len(device))[::-1]
     return profile[first[used]].astype(np.int64), number.take(device)
@@ -327,16 +340,16 @@ def _process_lengths(spans: _Spans, places: Places) -> Ints:
     return lengths
 
 
-def _classes(kind: Ids, name: Ids, strings: Sequence[str]) -> Ints:
+def _classes(kind: Ids, name: Ids, strings: Sequence[str]) -> Array:
     """Compute, communication or copy, for each span on a device."""
     is_kernel = kind == SpanKind.KERNEL
-    table = np.full(len(strings) + 1, COMPUTE, np.int64)
+    table = np.full(len(strings) + 1, COMPUTE, np.int8)
     used = np.zeros(len(strings) + 1, np.bool_)  # the last one is for no name
     used[name[is_kernel]] = True
     for number in np.flatnonzero(used[:-1]).tolist():
         if any(word in strings[number].lower() for word in COMMUNICATION):
             table[number] = COMMUNICATE
-    return np.where(is_kernel, table[name], COPY)
+    return np.where(is_kernel, table[name], np.int8(COPY))
 
 
 def _add_counters(summary: Summary, task: Task) -> None:

@@ -25,15 +25,22 @@ def launch_calls(
     """
     if not len(call_correlation):
         return np.full(len(correlation), ABSENT, np.int64)
-    both = np.append(call_process, process), np.append(call_correlation, correlation)
-    keys = packed(*both)
-    own, asked = np.split(distinct(*both)[1] if keys is None else keys, [len(call_process)])
+    own, asked = call_correlation, correlation
+    if not (_is(call_process, int(call_process[0])) and _is(process, int(call_process[0]))):
+        both = np.append(call_process, process), np.append(call_correlation, correlation)
+        keys = packed(*both)
+        own, asked = np.split(distinct(*both)[1] if keys is None else keys, [len(call_process)])
     number = Directory(own, np.arange(len(own)))
     if not number.is_unique:
         number_of = _innermost(own, asked, call_start, start)
     else:
         number_of = number[asked]
     return np.where(correlation != ABSENT, number_of, ABSENT)
+
+
+def _is(column: Ints, value: int) -> bool:
+    """Is every cell this one?"""
+    return bool((column == value).all())
 
 
 def _innermost(own: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> Ints:

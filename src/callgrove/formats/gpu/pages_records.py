@@ -230,10 +230,15 @@ class Records:
         """Those that occur, some of them several times."""
         return self._column(column)[0]
 
-    def _halves(self, place: Ints) -> Ints:
-        """The 2 bytes at these places (by shape) of every record, as a signed number."""
+    def _halves(self, place: Ints, n_bytes: int) -> Ints:
+        """The byte or 2 bytes at these places (by shape) of every record, as a signed number."""
         at = self.rows.start + self._by_row(place)
-        found: Ints = (self._data.bytes(at).view(np.int8).astype(np.int64) << 8) | self._data.bytes(at + 1)
+        found: Ints = self._data.bytes(at).view(np.int8).astype(np.int64)
+        if n_bytes == 1:
+            return found
+        found <<= 8
+        at += 1
+        found |= self._data.bytes(at)
         return found
 
     def _words(self, place: Ints) -> Ints:
@@ -258,10 +263,11 @@ class Records:
         if constant.all():
             values = np.broadcast_to(self._by_row(self._constants(serial, missing)), len(self.rows))
         else:
-            n_bytes = 2 if int(size[~constant].max()) <= 2 else 8
+            longest = int(size[~constant].max())
+            n_bytes = longest if longest <= 2 else 8
             unused = np.where(constant, 0, 8 * (n_bytes - size))
             at = np.where(constant, 0, place)  # a constant may stand past the end of the file
-            values = self._words(at) if n_bytes == 8 else self._halves(at)
+            values = self._words(at) if n_bytes == 8 else self._halves(at, n_bytes)
             if unused.any():
                 values = values >> (unused[0] if (unused == unused[0]).all() else unused.take(self._group))
             if constant.any():
