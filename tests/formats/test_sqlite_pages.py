@@ -400,3 +400,26 @@ def test_where_rows_stand_is_known_for_the_latest_file(
     assert read(one) == list(range(5000))
     large(one.path, 4000, 7)
     assert read(one) == list(range(7, 4007))
+
+
+@pytest.mark.parametrize("page_size", [512, 4096])
+def test_schemas_that_differ_by_a_guid(tmp_path: Path, page_size: int) -> None:
+    """In names, in defaults, in comments, in what was deleted; with equal and with other columns."""
+    guids = ["0000000a-1111-2222-3333-44444444444" + str(k) for k in range(6)]
+    for k, guid in enumerate(guids):
+        path, name = tmp_path / f"{k}.db", guid.replace("-", "_")
+        with connect(path, page_size) as connection:
+            for base in ("first", "second"):
+                columns = f'id INTEGER PRIMARY KEY, guid TEXT DEFAULT "{guid}", a /* {guid} {name} */'
+                connection.execute(f'CREATE TABLE "{base}_{name}"({columns}, b{k % 2})')
+            connection.execute(f'CREATE TABLE "gone_{guids[0].replace("-", "_")}"(x)')
+            if k > 2:
+                connection.execute(f'DROP TABLE "gone_{guids[0].replace("-", "_")}"')
+            connection.execute(f'CREATE INDEX "i_{name}" ON "first_{name}"(a)')
+    for _ in range(2):
+        for k in range(len(guids)):
+            path = tmp_path / f"{k}.db"
+            found = schema_rows(Pages(np.fromfile(path, np.uint8)))
+            with connect(path) as connection:
+                wanted = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
+            assert found == wanted

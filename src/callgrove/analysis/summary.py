@@ -23,7 +23,7 @@ from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import LABEL, SpanKind, Traces, Window
 
-BUNDLE_BYTES = 4 << 20  # of small parts that are summed up at once
+BUNDLE_BYTES = 8 << 20  # of small parts that are summed up at once
 
 __all__ = ["SECTIONS", "By", "Summary", "WindowMode", "marker_window", "summarise"]
 

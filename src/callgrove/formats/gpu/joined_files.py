@@ -17,7 +17,7 @@ from callgrove.model.arrays import Array
 
 __all__ = ["BUNDLE_BYTES", "JoinedFiles"]
 
-BUNDLE_BYTES = 4 << 20  # of files that are read at once
+BUNDLE_BYTES = 8 << 20  # of files that are read at once
 LEAST_BYTES = 512  # a page
 
 

@@ -35,6 +35,14 @@ class JoinedSpans(DataSetSpans):
     def strings(self) -> Sequence[str]:
         return super().strings if self._together is None else self._together.strings
 
+    def count(self) -> int:
+        if self._together is not None:
+            try:
+                return self._together.firsts()[-1]
+            except Unusual:
+                pass  # then data set by data set
+        return super().count()
+
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         chunks = self._joined(columns, window, profiles)
         yield from super().chunks(columns, window, profiles) if chunks is None else chunks
