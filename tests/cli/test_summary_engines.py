@@ -20,7 +20,7 @@ from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rp
 
 __all__ = ["mpirun", "scheduler"]
 
-N_FILES = 6
+N_FILES = 9
 OPTIONS = ("--by", "rank", "--format", "csv")
 
 
