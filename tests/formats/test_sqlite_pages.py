@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callgrove.errors import CallgroveError
-from callgrove.formats.gpu import pages_records, pages_tables, sqlite_file
+from callgrove.formats.gpu import pages_shapes, pages_tables, sqlite_file
 from callgrove.formats.gpu.pages import Pages, Unusual
 from callgrove.formats.gpu.pages_few import few_rows, schema_rows
 from callgrove.formats.gpu.pages_tables import PageTables
@@ -28,7 +28,7 @@ BIG = 2**63
 def _small_tables_too() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite_file, "FEW_ROWS", 0)
-        patch.setattr(pages_records, "MANY_ALIKE", 2)
+        patch.setattr(pages_shapes, "MANY_ALIKE", 2)
         yield
 
 
