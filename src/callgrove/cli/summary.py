@@ -61,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
         args.workers = workers
         experiment = open_experiment(args)
         window, profiles = _window(experiment, args), select(experiment, args.rank, None)
-        by = [By(word) for word in args.by]
-        found = summarise(experiment, by, window, WindowMode(args.window_mode), profiles, workers, args.section or SECTIONS)
+        by, mode, sections = [By(word) for word in args.by], WindowMode(args.window_mode), args.section or SECTIONS
+        found = summarise(experiment, by, window, mode, profiles, workers, sections)
     if "memory" in (args.section or ()):  # it takes all events once more
         found.memory = memory_peaks(experiment, profiles, window)
-    sections, for_people = args.section or SECTIONS, args.format in ("table", "markdown")
+    for_people = args.format in ("table", "markdown")
     limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
     args.limit = None  # it counts in every section
     if for_people:
