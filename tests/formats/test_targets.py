@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,3 +107,26 @@ def test_file_and_folder_do_not_replace_each_other(tmp_path: Path) -> None:
 def test_a_parent_that_does_not_exist(make: Callable[[Path, bool], PendingTarget], tmp_path: Path) -> None:
     with pytest.raises(CallgroveError, match="cannot be written: No such file or directory"):
         make(tmp_path / "nowhere" / "out", False)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_devices_and_pipes_are_never_replaced(
+    make: Callable[[Path, bool], PendingTarget], overwrite: bool, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    for name in ("pipe", "link", "stdout"):
+        with pytest.raises(UsageError, match=f"{name}: is a device, a pipe or the like"):
+            make(tmp_path / name, overwrite)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "stdout"]
+
+
+def test_stdout_is_no_name(
+    make: Callable[[Path, bool], PendingTarget], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="cannot go to stdout"):
+        make(Path("-"), True)
+    assert not list(tmp_path.iterdir())

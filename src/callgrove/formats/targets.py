@@ -35,8 +35,14 @@ class PendingTarget:
 
     def refuse_existing(self) -> None:
         """What is there already is replaced only if that was asked for, and if it is of the same kind."""
+        if str(self.target) == "-":
+            raise UsageError("this format cannot go to stdout; name OUT")
         if not self.exists:
             return
+        if _is_special(self.target):
+            raise UsageError(
+                f"{self.target}: is a device, a pipe or the like, which is never replaced; name a new file"
+            )
         if not self._overwrite:
             raise UsageError(f"{self.target}: exists already; choose another name, or replace it (--force)")
         self._refuse_kind()
@@ -174,6 +180,13 @@ class PendingFiles(PendingTarget):
             self.place.rename(part)
         else:
             super().discard()
+
+
+def _is_special(path: Path) -> bool:
+    """A device, a pipe or a socket, or a link that stands for what a process has open (/dev/stdout)."""
+    if path.is_symlink() and path.readlink().is_relative_to("/proc"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _remove(path: Path) -> None:
