@@ -100,6 +100,20 @@ def test_every_verb_on_every_family(family: str, verb: str, capsys: Capture) -> 
     assert run(capsys, verb, MADE[family])
 
 
+@every_family
+def test_merging_into_other_formats_keeps_the_profile(
+    family: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only formats of events can leave it out, since it is made of the events when they are opened."""
+    monkeypatch.chdir(tmp_path)
+    want = rows(capsys, "top", MADE[family], "--limit", "all")
+    for target in ("all.cubex", "all.d"):
+        run(capsys, "merge", MADE[family], target)
+        assert {r["name"]: r["exclusive"] for r in rows(capsys, "top", target, "--limit", "all") if r["exclusive"]} == {
+            r["name"]: pytest.approx(r["exclusive"]) for r in want if r["exclusive"]
+        }
+
+
 def test_golden_of_summary(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     transfer(gpu_example(), DraftWriter(tmp_path / "train.db"))

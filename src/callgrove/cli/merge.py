@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     paths, target = split_target(args, 1)
     if args.index:
         return _write_index(args, paths, target)
-    if (whole := _as_one(args, paths)) is not None:
+    if (whole := _as_one(args, paths, target)) is not None:
         return write_result(whole, [whole], target, args)
     paths, target = split_target(args, 2)
     inputs = open_all(args, paths)
@@ -60,7 +60,7 @@ def _write_index(args: argparse.Namespace, paths: list[str], target: str) -> int
     return 0
 
 
-def _as_one(args: argparse.Namespace, paths: list[str]) -> Experiment | None:
+def _as_one(args: argparse.Namespace, paths: list[str], target: str) -> Experiment | None:
     """The inputs as one experiment, where they are of a format in which many files are one run: nothing is matched
     then, every file is a process of its own."""
     from callgrove.binary.sources import Source
@@ -73,5 +73,24 @@ def _as_one(args: argparse.Namespace, paths: list[str]) -> Experiment | None:
     if not any(entry.name == name and entry.sets for entry in FORMATS):
         return None
     with progress() as report:
-        opened = open_paths(paths, name, ReadOptions(args.salvage, report, args.strict, fold=False))
+        fold = _holds_profiles(args.to or _by_ending(target, name))
+        opened = open_paths(paths, name, ReadOptions(args.salvage, report, args.strict, fold=fold))
     return opened if isinstance(opened, Experiment) else None
+
+
+def _by_ending(target: str, own: str) -> str:
+    from callgrove.errors import UsageError
+    from callgrove.formats.registry import format_for_target
+
+    try:
+        return format_for_target(target)
+    except UsageError:
+        return own
+
+
+def _holds_profiles(name: str) -> bool:
+    """Formats of events make a profile of them whenever they are opened; all others have to be given one."""
+    from callgrove.formats.registry import entry_of
+
+    entry = entry_of(name)
+    return not (entry.sets or entry.traces)
