@@ -194,6 +194,17 @@ def test_a_kind_that_does_not_exist(tmp_path: Path, capsys: Capture) -> None:
     assert "'kernels' is no kind of span; there are kernel, copy, " in text
 
 
+@pytest.mark.parametrize("name", ["perfetto", "chrome-json"])
+def test_a_reader_that_has_seen_enough(name: str, databases: tuple[Path, list[Run]]) -> None:
+    """`convert ... - | head`, as with every other verb."""
+    command = [sys.executable, "-m", "callgrove", "convert", str(databases[0]), "-", "--to", name, "-j", "1"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_stdout_and_compression(databases: tuple[Path, list[Run]], tmp_path: Path, capsys: Capture) -> None:
     folder, runs = databases
     command = [sys.executable, "-m", "callgrove", "convert", str(folder), "-", "--to", "perfetto", "-j", "1"]

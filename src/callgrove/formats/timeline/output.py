@@ -41,6 +41,8 @@ class Output:
             yield
         except OSError as error:
             self.discard()
+            if self._pending is None and isinstance(error, BrokenPipeError):
+                raise  # whoever reads has seen enough
             reason = error.strerror or str(error)
             raise CallgroveError(f"{self.target}: cannot be written: {reason}{self._what_stays()}") from error
         except BaseException:
