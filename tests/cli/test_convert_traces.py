@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -203,6 +204,17 @@ def test_a_reader_that_has_seen_enough(name: str, databases: tuple[Path, list[Ru
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_folder_of_runs_names_one_to_convert(
+    databases: tuple[Path, list[Run]], tmp_path: Path, capsys: Capture
+) -> None:
+    """Runs that are put together have no traces any more."""
+    for number in (2, 4):
+        shutil.copytree(databases[0], tmp_path / "runs" / f"app.p{number}")
+    text = said(capsys, "convert", tmp_path / "runs", tmp_path / "x.pftrace", code=2)
+    assert "the input has no traces; those of a single run may be there: " in text
+    assert str(tmp_path / "runs" / "app.p2") in text
 
 
 def test_stdout_and_compression(databases: tuple[Path, list[Run]], tmp_path: Path, capsys: Capture) -> None:

@@ -70,6 +70,12 @@ def test_tables_for_people_have_units_and_limits(capsys: Capture, folder: Path) 
     assert "GB/s" in copies[2]
 
 
+def test_an_input_without_events_is_told_so(capsys: Capture, tmp_path: Path) -> None:
+    run(capsys, "demo", "--keep", tmp_path / "demo")
+    text = noted(capsys, "summary", tmp_path / "demo" / "stencil.d")
+    assert "events with a start and an end, and there are none" in text
+
+
 def test_people_see_the_first_rows_and_programs_all(capsys: Capture, folder: Path) -> None:
     divided = ("summary", folder, "--section", "kernels", "--by", "stream", "--by", "rank")
     n_rows = len(rows(capsys, *divided))

@@ -134,6 +134,10 @@ def _quality(found: Summary) -> list[str]:
     """What a reader of the table should know about the data."""
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
     notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]
+    if not found.n_read:
+        notes.append(
+            "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
+        )
     if found.n_flagged > MUCH_DAMAGE * found.n_read:
         share = 100 * found.n_flagged / found.n_read
         notes.append(

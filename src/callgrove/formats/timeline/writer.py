@@ -116,9 +116,8 @@ class TimelineWriter:
             traces = tables.traces
             many = len(traces.parts()) > 1  # to count the spans of a thousand databases would take as long as they take
             if not many and not traces.n_spans and not traces.n_samples and traces.counters is None:
-                raise UsageError(
-                    f"{self.target}: this format holds what happened over time, and the input has no traces"
-                )
+                reason = f"this format holds what happened over time, and the input has no traces{_hint(tables)}"
+                raise UsageError(f"{self.target}: {reason}")
             self._tables = tables
             self._places = Places.of(tables, Naming(self._options.track_names), real_pids=self._options.real_pids)
             self._stacks = StackSlices(tables.contexts, self._slice_options.annotations, self._losses)
@@ -271,3 +270,9 @@ class TimelineWriter:
             self._pushed[1].source.close()
         self._tables = self._pushed = None
         self._output.discard()
+
+
+def _hint(tables: Experiment) -> str:
+    """Runs lose their traces when they are put together to be compared."""
+    alone = next((run.source for run in tables.runs if run.source and run.source != tables.path), "")
+    return f"; those of a single run may be there: {alone}" if alone else ""
