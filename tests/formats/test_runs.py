@@ -142,6 +142,15 @@ def test_what_is_left_alone_is_said(database: Path, tmp_path: Path) -> None:
         open_path(tmp_path / "empty", "runs")
 
 
+def test_files_beside_folders_of_runs_are_named(database: Path, tmp_path: Path) -> None:
+    folder = runs(database, tmp_path / "all", "app.p4", "app.p8")
+    assert not any("left alone" in warning.text for warning in opened(folder).warnings)
+    for name in ("other.db", "README.txt", ".hidden"):
+        (folder / name).write_text("something else")
+    (note,) = [warning.text for warning in opened(folder).warnings if "left alone" in warning.text]
+    assert note.endswith("beside folders of runs: README.txt, other.db")
+
+
 def test_different_parameters_are_refused(database: Path, tmp_path: Path) -> None:
     folder = runs(database, tmp_path, "app.p1", "app.q2")
     with pytest.raises(InputError, match=r"app\.p1 has the parameters p, but app\.q2 has q"):

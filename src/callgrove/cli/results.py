@@ -73,7 +73,7 @@ def split_target(args: argparse.Namespace, least: int, most: int | None = None) 
     """The inputs and OUT, the last of the paths."""
     *inputs, target = args.paths
     if len(inputs) < least or (most is not None and len(inputs) > most):
-        need = "one input" if most == 1 else f"{least} inputs or more"
+        need = "one input" if most == 1 else "one input or more" if least == 1 else f"{least} inputs or more"
         raise UsageError(f"needs {need} and an OUT, found {' '.join(args.paths)}")
     return inputs, target
 

@@ -55,6 +55,9 @@ class RunsFormat:
         if not entries:
             raise InputError(f"{source.path}: is empty; expected folders of runs, like {EXAMPLE}/")
         named, notes = _named(entries, source.path, options)
+        if beside := _files_beside(entries, source.path):
+            left = f"{', '.join(beside[:5])}{', ...' if len(beside) > 5 else ''}"
+            notes.append(f"{source.path}: left alone, as they lie beside folders of runs: {left}")
         runs: list[RunAt] = []
         for one in named:
             place = source.path / one.name
@@ -80,6 +83,13 @@ def _entries(folder: Path) -> Sequence[Path]:
     visible = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     folders = [entry for entry in visible if entry.is_dir()]
     return folders or visible
+
+
+def _files_beside(entries: Sequence[Path], folder: Path) -> list[str]:
+    """Files in a folder whose runs are folders."""
+    if not all(entry.is_dir() for entry in entries):
+        return []
+    return sorted(file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
 def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple[list[NamedRun], list[str]]:

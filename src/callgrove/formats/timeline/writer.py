@@ -122,6 +122,8 @@ class TimelineWriter:
             self._places = Places.of(tables, Naming(self._options.track_names), real_pids=self._options.real_pids)
             self._stacks = StackSlices(tables.contexts, self._slice_options.annotations, self._losses)
             self._place_parts(traces)
+            if traces.spans_backend is None and len(tables.metrics):  # of spans, values are made again
+                self._report.add("values of metrics: only what happened over time is written")
             self._output.open()
             for data in self._encoder.opening(list(self._places.processes.values())):
                 self._output.write(data)
