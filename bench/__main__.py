@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args.json.write_text(json.dumps(found, indent=1))
     if args.write:
         size = f"{shape.n_profiles:,} profiles, {shape.n_contexts:,} contexts and {shape.n_metrics} metrics"
-        RESULTS.write_text(as_markdown(findings, where.n_repeats, size))
+        before = RESULTS.read_text() if args.names and RESULTS.exists() else ""
+        RESULTS.write_text(as_markdown(findings, where.n_repeats, size, before))
     return 0 if all(finding.is_kept for finding in findings) else 1
 
 
@@ -84,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
         "--keep", type=Path, metavar="DIR", help="make the databases there, or use those that are there"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there as well")
-    parser.add_argument("--write", action="store_true", help="write bench/RESULTS.md")
+    parser.add_argument(
+        "--write", action="store_true", help="write bench/RESULTS.md; rows of benches that were not run stay"
+    )
     return parser
 
 

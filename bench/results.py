@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,8 +72,8 @@ def surroundings() -> dict[str, str]:
 PAGE = """\
 # What the benches measured
 
-Written by `python -m bench --write`. All numbers are ratios or counts of one run on one machine ({surroundings}).
-Times are the best of {n_repeats} repeats, taken in turn. The largest database has {shape}.
+Written by `python -m bench --write`. All numbers are ratios or counts; those of one bench are of one run, on one
+machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in turn. The largest database has {shape}.
 
 {table}
 
@@ -127,9 +127,16 @@ Times are the best of {n_repeats} repeats, taken in turn. The largest database h
 """
 
 
-def as_markdown(findings: Sequence[Finding], n_repeats: int, shape: str) -> str:
-    """RESULTS.md."""
-    rows = [HEADS, tuple("---" for _ in HEADS), *(finding.cells for finding in findings)]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+def as_markdown(findings: Sequence[Finding], n_repeats: int, shape: str, before: str = "") -> str:
+    """RESULTS.md. Of the page as it was before, rows of benches stay that were not run this time."""
+    lines = ["| " + " | ".join(row) + " |" for row in (HEADS, tuple("---" for _ in HEADS))]
+    lines += _rows_of_others(before, {finding.bench for finding in findings})
+    table = "\n".join([*lines, *("| " + " | ".join(finding.cells) + " |" for finding in findings)])
     around = ", ".join(f"{name} {value}" for name, value in surroundings().items())
     return PAGE.format(surroundings=around, n_repeats=n_repeats, shape=shape, table=table)
+
+
+def _rows_of_others(page: str, benches: Container[str]) -> list[str]:
+    """The rows of a page's table that belong to none of these benches."""
+    rows = [line for line in page.splitlines() if line.startswith("| ") and line.endswith(" |")]
+    return [row for row in rows[2:] if row.split(" | ")[0].removeprefix("| ") not in benches]

@@ -334,7 +334,13 @@ def test_limits() -> None:
     kept, missed = Finding("a", "b", 2.0, at_most=3), Finding("a", "b", 2.0, at_least=3)
     assert (kept.is_kept, missed.is_kept) == (True, False)
     assert as_text([missed]).splitlines()[1].split() == ["a", "b", "2.00", "x", "at", "least", "3", "MISSED"]
-    assert "| a | b | 2.00 x | at most 3 |  |" in as_markdown([kept], 5, "8 profiles")
+    page = as_markdown([kept], 5, "8 profiles")
+    assert "| a | b | 2.00 x | at most 3 |  |" in page
+    both = as_markdown([Finding("other", "c", 1.0)], 5, "8 profiles", page)
+    assert "| a | b | 2.00 x | at most 3 |  |\n| other | c | 1.00 x |  |  |\n" in both
+    again = as_markdown([Finding("a", "b", 1.5)], 5, "8 profiles", both)
+    assert "| other | c | 1.00 x |  |  |\n| a | b | 1.50 x |  |  |\n" in again
+    assert again.count("| a | b |") == 1
 
 
 def test_the_command_writes_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
