@@ -17,11 +17,12 @@ from callgrove.algebra.folding import Folded, FoldedValues
 from callgrove.algebra.operations import Matching, joined
 from callgrove.algebra.places import outermost, places
 from callgrove.algebra.profiles import Systems
-from callgrove.algebra.selecting import Kept, only, taken
+from callgrove.algebra.selecting import Kept, taken
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
+from callgrove.model.renumbering import absent_stays
 from callgrove.model.unify import PLACES, unify
 
 __all__ = ["common", "cut"]
@@ -58,7 +59,7 @@ def _rerooted(experiment: Experiment, chosen: Bools) -> Experiment:
         notes.append(f"lost: {n_elided} elided contexts: nothing tells whether they lie below the new roots")
     if experiment.traces.n_samples:
         notes.append("samples outside of the new roots read as idle")
-    return taken(experiment, kept, only(tree, kept.contexts), kept.values(experiment), "cut", *notes)
+    return taken(experiment, kept, tree.take(np.flatnonzero(contexts)), kept.values(experiment), "cut", *notes)
 
 
 def _pruned(experiment: Experiment, chosen: Bools, texts: Sequence[str]) -> Experiment:
@@ -80,13 +81,13 @@ def without(experiment: Experiment, removed: Ints, word: str, dropped: Collectio
     fold = Folded(experiment.contexts, removed)
     rows = np.array([m.scope != Scope.LEXICAL for m in experiment.metrics], np.bool_)
     kept = Kept.of(experiment, contexts=~fold.gone, metrics=rows)
-    samples: Ids = np.append(kept.contexts, np.int32(-1))[fold.into]
+    samples: Ids = absent_stays(kept.contexts)[fold.into]
     kept = Kept.of(experiment, contexts=~fold.gone, metrics=rows, samples=samples)
     said = list(notes)
     if not rows.all():
         said.append("lost: values of scope lexical: what they become depends on loops that were pruned")
     values = FoldedValues(experiment, fold, kept, dropped)
-    return taken(experiment, kept, only(experiment.contexts, kept.contexts), values, word, *said)
+    return taken(experiment, kept, experiment.contexts.take(np.flatnonzero(~fold.gone)), values, word, *said)
 
 
 def common(

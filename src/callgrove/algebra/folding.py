@@ -25,6 +25,7 @@ from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.orders import combine_upwards, depths, levels
+from callgrove.model.renumbering import absent_stays
 from callgrove.model.scopes import recipe
 from callgrove.model.values import SparseBlock
 
@@ -87,7 +88,7 @@ class FoldedValues(TiledValues):
         self._experiment, self._fold, self._kept, self._dropped = experiment, fold, kept, frozenset(dropped)
         self._own_rows = np.flatnonzero(kept.metrics >= 0)
         self._own_profiles = np.flatnonzero(kept.profiles >= 0)
-        self._into = np.append(kept.contexts, np.int32(-1))[fold.into]
+        self._into = absent_stays(kept.contexts)[fold.into]
         self._folds = np.array([self._is_folded(m) for m in experiment.metrics], np.bool_)
         self._computed = np.array([self._is_computed(m) for m in experiment.metrics], np.bool_)
 

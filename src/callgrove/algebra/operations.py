@@ -28,6 +28,7 @@ from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, Bools, Ids
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity, Sources
+from callgrove.model.renumbering import absent_stays
 from callgrove.model.unify import PLACES, Unifier
 
 __all__ = ["CONFLICTS", "IGNORABLE", "MISSING", "Matching", "diff", "mean", "merge"]
@@ -138,7 +139,7 @@ def combine(experiments: Sequence[Experiment], matching: Matching, operation: Op
     _profiles(builder, experiments, profiles, matching.systems != Systems.SIDE_BY_SIDE)
     for metric in plan.metrics:
         builder.add_metric(metric)
-    order = np.append(builder.order(), np.int32(ABSENT))
+    order = absent_stays(builder.order())
     contexts = [order[own] for own in numbers]
     if keeps_traces:
         _traces(builder, experiments, profiles, contexts, plan)
@@ -206,7 +207,7 @@ def _nests_the_same(experiments: Sequence[Experiment], numbers: Sequence[Ids], n
     within = np.full(n_contexts, NOT_SEEN, np.int32)
     for experiment, own in zip(experiments, numbers, strict=True):
         tree, n = experiment.contexts, experiment.contexts.n_listed
-        here = np.append(own, np.int32(ABSENT))[tree.within[:n]]
+        here = absent_stays(own)[tree.within[:n]]
         known = within[own[:n]]
         if ((known != NOT_SEEN) & (known != here)).any():
             return False

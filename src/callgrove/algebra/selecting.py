@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,13 +11,11 @@ from callgrove.algebra.profiles import MatchedProfiles
 from callgrove.algebra.systems import united_system
 from callgrove.algebra.tracing import Renumbered, chained
 from callgrove.errors import UsageError
-from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
+from callgrove.model.arrays import Bools, Ids, Ints
 from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.metrics import Metrics
-from callgrove.model.orders import subtree_ends
-from callgrove.model.profiles import IdentifierTuples, Profiles
+from callgrove.model.renumbering import new_numbers
 from callgrove.model.system import system_of
 from callgrove.model.values import ValueBackend, Values
 
@@ -90,18 +88,16 @@ class Kept:
 
 
 def _numbers(kept: Bools) -> Ids:
-    out = np.full(len(kept), ABSENT, np.int32)
-    out[kept] = np.arange(int(kept.sum()), dtype=np.int32)
-    return out
+    return new_numbers(np.flatnonzero(kept), len(kept))
 
 
 def taken(
     experiment: Experiment, kept: Kept, tree: ContextTree, values: ValueBackend, word: str, *notes: str
 ) -> Experiment:
     """The experiment of what stays, with these values over this tree."""
-    metrics = _metrics(experiment.metrics, kept.metrics)
+    metrics = experiment.metrics.take(np.flatnonzero(kept.metrics >= 0))
     profiles = np.flatnonzero(kept.profiles >= 0)
-    rest = _profiles(experiment.profiles, profiles)
+    rest = experiment.profiles.take(profiles)
     own = profiles.astype(np.int32)
     run_ids, run = np.unique(rest.run, return_inverse=True)
     matched = MatchedProfiles((kept.profiles,), own * 0, own, run.astype(np.int32), ())
@@ -122,50 +118,4 @@ def taken(
         traces=chained([Renumbered(experiment.traces, kept.profiles, kept.samples, kept.metrics)]),
         attributes={**experiment.attributes, "operation": word, "inputs": experiment.path or experiment.title},
         warnings=(*experiment.warnings, *(InputWarning(Severity.NOTE, note) for note in [*lost, *notes])),
-    )
-
-
-def _profiles(profiles: Profiles, chosen: Ints) -> Profiles:
-    ids = profiles.identifiers
-    lengths = np.diff(ids.bounds)[chosen]
-    bounds = np.append(0, np.cumsum(lengths))
-    rows = np.repeat(ids.bounds[:-1][chosen] - bounds[:-1], lengths) + np.arange(int(bounds[-1]))
-    return Profiles(
-        profiles.run[chosen],
-        profiles.kind[chosen],
-        tuple(profiles.name[p] for p in chosen.tolist()),
-        profiles.system[chosen],
-        profiles.source_id[chosen],
-        IdentifierTuples(
-            bounds, ids.kind[rows], ids.physical[rows], ids.logical[rows], ids.interpretation[rows], ids.names
-        ),
-        tuple(profiles.attributes[p] for p in chosen.tolist()) if profiles.attributes else (),
-    )
-
-
-def _metrics(metrics: Metrics, kept: Ids) -> Metrics:
-    lookup = np.append(kept, np.int32(ABSENT))
-    rows = (replace(m, parent=int(lookup[m.parent])) for m, k in zip(metrics, kept.tolist(), strict=True) if k >= 0)
-    return replace(metrics, rows=tuple(rows))
-
-
-def only(tree: ContextTree, kept: Ids) -> ContextTree:
-    """The contexts that stay, by their ids in the result. One whose parent goes becomes a root."""
-    chosen = np.flatnonzero(kept >= 0)
-    lookup = np.append(kept, np.int32(ABSENT))
-    parent = lookup[tree.parent[chosen]]
-    column: Callable[[Ids], Ids] = lambda ids: ids[chosen]  # noqa: E731
-    return ContextTree(
-        parent,
-        subtree_ends(parent),
-        column(tree.kind),
-        column(tree.relation),
-        column(tree.region),
-        lookup[tree.within[chosen]],
-        column(tree.call_file),
-        column(tree.call_line),
-        tree.source_id[chosen],
-        tree.regions,
-        {int(kept[k]): v for k, v in tree.parameters.items() if kept[k] >= 0},
-        {int(kept[k]): v for k, v in tree.attributes.items() if kept[k] >= 0},
     )

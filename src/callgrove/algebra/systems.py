@@ -8,12 +8,12 @@ input whose profiles are all taken, everything is kept; of others, what lies abo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from callgrove.algebra.profiles import MatchedProfiles
-from callgrove.model.arrays import ABSENT, Bools, Ids
+from callgrove.model.arrays import ABSENT, Ids
 from callgrove.model.experiment import Experiment
 from callgrove.model.system import System, Topology, system_of
 
@@ -59,7 +59,7 @@ class _Tree:
         own, profiles = experiment.system, experiment.profiles
         leaf_of = {int(profiles.system[p]): place for p, place in taken.items() if profiles.system[p] >= 0}
         leaves = set(profiles.system.tolist())
-        wanted = _above(own, leaf_of) | (len(taken) == len(profiles.measured))
+        wanted = own.above(np.array(list(leaf_of), np.int64)) | (len(taken) == len(profiles.measured))
         numbers = np.full(len(own) + 1, ABSENT, np.int32)  # -1 picks the last entry, which is absent
         alike: dict[Key, int] = {}
         for node in np.flatnonzero(wanted).tolist():
@@ -71,7 +71,7 @@ class _Tree:
                 self._append(row, own.attributes.get(node))
         for node, place in leaf_of.items():
             self.leaves[place] = numbers[node]
-        self.topologies += [t for topology in own.topologies if len((t := _renumbered(topology, numbers)).system)]
+        self.topologies += [t for topology in own.topologies if len((t := topology.renumbered(numbers)).system)]
 
     def _append(self, row: tuple[int, str, str, int], attributes: Mapping[str, str] | None) -> None:
         if attributes:
@@ -82,18 +82,3 @@ class _Tree:
     def system(self) -> System:
         columns = np.array(self.parent, np.int32), tuple(self.kind), tuple(self.name), np.array(self.rank, np.int64)
         return System(*columns, self.attributes, tuple(self.topologies))
-
-
-def _above(system: System, leaves: Mapping[int, int]) -> Bools:
-    """These nodes and all above them. Parents come first, so one pass from the end will do."""
-    wanted = np.zeros(len(system), np.bool_)
-    wanted[list(leaves)] = True
-    for node in range(len(system) - 1, -1, -1):
-        if wanted[node] and system.parent[node] >= 0:
-            wanted[system.parent[node]] = True
-    return wanted
-
-
-def _renumbered(topology: Topology, numbers: Ids) -> Topology:
-    kept = numbers[topology.system] >= 0
-    return replace(topology, system=numbers[topology.system[kept]], coordinates=topology.coordinates[kept])

@@ -17,6 +17,7 @@ from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment
+from callgrove.model.renumbering import absent_stays
 from callgrove.model.texts import Names, Translation
 from callgrove.model.traces import (
     LABEL,
@@ -90,23 +91,18 @@ def has_traces(experiment: Experiment) -> bool:
     return bool(traces.n_lines or traces.n_spans or counters)
 
 
-def _lookup(ids: Ids) -> Ids:
-    """The same map, in which absent stays absent."""
-    return np.append(ids, np.int32(ABSENT))
-
-
 class ChainedSamples:
     """Sample lines of several inputs."""
 
     def __init__(self, parts: Sequence[Renumbered]) -> None:
         self._backends: list[SampleBackend] = []
         rows: list[tuple[Ids, Ids, Ints, Ints, Ints]] = []
-        self._contexts = [_lookup(part.contexts) for part in parts]
+        self._contexts = [absent_stays(part.contexts) for part in parts]
         for number, part in enumerate(parts):
             assert part.traces.samples is not None
             own = part.traces.samples
             self._backends.append(own)
-            profile, metric = part.profiles[own.profile], _lookup(part.metrics)[own.metric]
+            profile, metric = part.profiles[own.profile], absent_stays(part.metrics)[own.metric]
             kept = np.flatnonzero((profile >= 0) & ((own.metric < 0) | (metric >= 0)))
             rows.append((profile[kept], metric[kept], own.count[kept], np.full(len(kept), number), kept))
         self.profile, self.metric, self.count, self._part, self._line = (
@@ -171,9 +167,9 @@ class ChainedSpans:
     def _outward(self, name: str, values: Array, number: int) -> Array:
         part = self._parts[number]
         if name == "profile":
-            return _lookup(part.profiles)[values]
+            return absent_stays(part.profiles)[values]
         if name == "context":
-            return _lookup(part.contexts)[values]
+            return absent_stays(part.contexts)[values]
         if name in ("name", "category", LABEL):
             return self._translations[number].numbers(values, self._backends[number].strings)
         return values + self._offsets[number] if name == "span" else values
@@ -225,7 +221,7 @@ class ChainedSpans:
 
 
 def _stay(profile: Array, own: Ids) -> Bools:
-    stay: Bools = (profile < 0) | (_lookup(own)[profile] >= 0)
+    stay: Bools = (profile < 0) | (absent_stays(own)[profile] >= 0)
     return stay
 
 

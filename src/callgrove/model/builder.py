@@ -30,6 +30,7 @@ from callgrove.model.profiles import (
     Profiles,
     absent_system,
 )
+from callgrove.model.renumbering import absent_stays
 from callgrove.model.runs import Run
 from callgrove.model.system import System, system_of
 from callgrove.model.table import Table
@@ -358,7 +359,7 @@ class ExperimentBuilder:
         sequence = np.argsort(final)
         columns = {n: np.array(c, np.int64 if n == "source_id" else np.int32) for n, c in self._contexts.items()}
         columns = {name: column[sequence] for name, column in columns.items()}
-        lookup = np.append(final, np.int32(ABSENT))  # -1 picks the last entry, which is absent again
+        lookup = absent_stays(final)
         parent = lookup[columns["parent"]]
         lexical = (columns["relation"] == Relation.LEXICAL) & (parent >= 0)
         said = columns["within"] != NO_WITHIN

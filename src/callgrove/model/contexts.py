@@ -17,14 +17,15 @@ region: their cost is already contained in contexts of the tree.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Offsets
-from callgrove.model.orders import depths, levels
+from callgrove.model.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Offsets, frozen
+from callgrove.model.orders import depths, levels, subtree_ends
+from callgrove.model.renumbering import absent_stays, new_numbers
 
 __all__ = ["LAST_LINE", "LONGEST_PATH", "ContextKind", "ContextTree", "Names", "Regions", "Relation", "SourceFiles"]
 
@@ -168,6 +169,27 @@ class ContextTree:
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    def take(self, contexts: Ints) -> ContextTree:
+        """Some of the contexts, in ascending order. One whose parent is not among them becomes a root."""
+        if len(contexts) == len(self):
+            return self
+        new = absent_stays(new_numbers(contexts, len(self)))
+        parent = new[self.parent[contexts]]
+        return replace(
+            self,
+            parent=frozen(parent),
+            subtree_end=frozen(subtree_ends(parent)),
+            kind=frozen(self.kind[contexts]),
+            relation=frozen(self.relation[contexts]),
+            region=frozen(self.region[contexts]),
+            within=frozen(new[self.within[contexts]]),
+            call_file=frozen(self.call_file[contexts]),
+            call_line=frozen(self.call_line[contexts]),
+            source_id=frozen(self.source_id[contexts]),
+            parameters={int(new[c]): v for c, v in self.parameters.items() if new[c] >= 0},
+            attributes={int(new[c]): v for c, v in self.attributes.items() if new[c] >= 0},
+        )
 
     @cached_property
     def n_listed(self) -> int:

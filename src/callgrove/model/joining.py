@@ -18,6 +18,7 @@ from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.metrics import Metric
 from callgrove.model.profiles import Identifier, ProfileKind, Profiles
+from callgrove.model.renumbering import absent_stays
 from callgrove.model.runs import Run
 from callgrove.model.unify import Unifier
 
@@ -44,7 +45,7 @@ def join_runs(
         builder.warnings += [w for w in experiment.warnings if w not in builder.warnings]
     builder.id_names = tuple(names.known)
     builder.attributes = _common([dict(experiment.attributes) for _, experiment in parts])
-    final = np.append(builder.order(), np.int32(ABSENT))  # -1 picks the last entry, which is absent again
+    final = absent_stays(builder.order())
     links = [
         Link(experiment.values.backend, profiles, final[contexts], rows)
         for (_, experiment), (profiles, contexts, rows) in zip(parts, maps, strict=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Floats
+from callgrove.model.arrays import Array, Floats, Ints
+from callgrove.model.renumbering import absent_stays, new_numbers
 
 __all__ = ["Aggregation", "Column", "Composite", "Metric", "Metrics", "Scope", "time_unit"]
 
@@ -158,6 +159,12 @@ class Metrics:
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self.rows)
+
+    def take(self, rows: Ints) -> Metrics:
+        """Some of the rows, in ascending order. One whose parent is not among them becomes a root."""
+        new = absent_stays(new_numbers(rows, len(self)))
+        kept = (self.rows[row] for row in rows.tolist())
+        return replace(self, rows=tuple(replace(metric, parent=int(new[metric.parent])) for metric in kept))
 
     @property
     def quantities(self) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.errors import CallgroveError
-from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
+from callgrove.model.arrays import Bools, Ids, Ints
 from callgrove.model.devices import Device
+from callgrove.model.renumbering import absent_stays
 from callgrove.model.traces import SampleBackend, Samples, SideTable, SpanBackend, SpanChunk, SpanKind, Traces, Window
 
 __all__ = ["ALL_SPANS", "SelectedSamples", "SelectedSpans", "SpanChoice"]
@@ -31,8 +32,8 @@ class SelectedSamples:
         self, backend: SampleBackend, profiles: Ids, metrics: Ids, contexts: Ids, window: Window | None
     ) -> None:
         self._backend, self._window = backend, window
-        self._contexts = np.append(contexts, np.int32(ABSENT))  # -1 picks the last entry: idle stays idle
-        metric = np.append(metrics, np.int32(ABSENT))[backend.metric]
+        self._contexts = absent_stays(contexts)  # idle stays idle
+        metric = absent_stays(metrics)[backend.metric]
         kept = (profiles[backend.profile] >= 0) & ((backend.metric < 0) | (metric >= 0))
         self._lines = np.flatnonzero(kept)
         self.profile: Ids = profiles[backend.profile[self._lines]]
@@ -95,7 +96,7 @@ class SelectedSpans:
         self, backend: SpanBackend, profiles: Ids, contexts: Ids, window: Window | None, choice: SpanChoice = ALL_SPANS
     ) -> None:
         self._backend, self._window, self._profiles, self._choice = backend, window, profiles, choice
-        self._contexts = np.append(contexts, np.int32(ABSENT))
+        self._contexts = absent_stays(contexts)
         self._chosen = np.flatnonzero(profiles >= 0)
 
     @property

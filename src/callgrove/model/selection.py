@@ -21,13 +21,14 @@ from functools import partial
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints, frozen
+from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, Sources
 from callgrove.model.formulas import FormulaError, parse
 from callgrove.model.metrics import Column, Metrics
-from callgrove.model.orders import combine_upwards, subtree_ends
+from callgrove.model.orders import combine_upwards
+from callgrove.model.renumbering import absent_stays, new_numbers
 from callgrove.model.selected_traces import ALL_SPANS, SelectedSamples, SelectedSpans, SpanChoice
 from callgrove.model.system import System
 from callgrove.model.traces import Counters, Traces, Window
@@ -98,13 +99,6 @@ def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, has_s
     )
 
 
-def _renumbered(kept: Ints, n: int) -> Ids:
-    """The new number of each old one, -1 where it was not kept."""
-    out = np.full(n, ABSENT, np.int32)
-    out[kept] = np.arange(len(kept))
-    return out
-
-
 class _Cut:
     """What was kept of an experiment, while the part is being made."""
 
@@ -119,8 +113,8 @@ class _Cut:
     ) -> None:
         self.spans = spans
         self.whole, self.kept_profiles, self.kept_rows, self.window, self.traces = whole, profiles, rows, window, traces
-        self.new_profile = _renumbered(profiles, len(whole.profiles))
-        self.new_row = _renumbered(rows, len(whole.metrics))
+        self.new_profile = new_numbers(profiles, len(whole.profiles))
+        self.new_row = new_numbers(rows, len(whole.metrics))
 
     def used_contexts(self) -> Ints:
         """Contexts with a selected value or sample, all above them, and those that contain their cost."""
@@ -144,13 +138,13 @@ class _Cut:
 
     def build(self, contexts: Ints) -> Experiment:
         whole = self.whole
-        new_context = _renumbered(contexts, len(whole.contexts))
-        metrics = _metrics(whole.metrics, self.kept_rows, self.new_row)
+        new_context = new_numbers(contexts, len(whole.contexts))
+        metrics = _metrics(whole.metrics, self.kept_rows)
         everything = len(self.kept_profiles) == len(whole.profiles)
         system, leaves = (whole.system, whole.profiles.system) if everything else self._system()
         profiles = replace(whole.profiles.take(self.kept_profiles), system=leaves[self.kept_profiles])
         link = Link(whole.values.backend, self.new_profile, new_context, self.new_row)
-        tree = _contexts(whole.contexts, contexts, new_context)
+        tree = whole.contexts.take(contexts)
         return replace(
             whole,
             profiles=profiles,
@@ -165,29 +159,9 @@ class _Cut:
     def _system(self) -> tuple[System, Ids]:
         """The places of the profiles that were kept, and the new leaf of every old profile."""
         system, leaves = self.whole.system, self.whole.profiles.system
-        kept = np.zeros(len(system), np.bool_)
-        kept[leaves[self.kept_profiles][leaves[self.kept_profiles] >= 0]] = True
-        for node in range(len(system) - 1, -1, -1):
-            if kept[node] and system.parent[node] >= 0:
-                kept[system.parent[node]] = True
-        nodes = np.flatnonzero(kept)
-        new = np.append(_renumbered(nodes, len(system)), np.int32(ABSENT))
-        topologies = []
-        for topology in system.topologies:
-            inside = kept[topology.system]
-            part = replace(topology, system=new[topology.system[inside]], coordinates=topology.coordinates[inside])
-            topologies.append(part)
-        numbers = nodes.tolist()
-        found = System(
-            new[system.parent[nodes]],
-            tuple(system.kind[k] for k in numbers),
-            tuple(system.name[k] for k in numbers),
-            system.rank[nodes],
-            {int(new[k]): a for k, a in system.attributes.items() if kept[k]},
-            tuple(topologies),
-            system.source_id[nodes] if len(system.source_id) else system.source_id,
-        )
-        return found, new[leaves]
+        kept = leaves[self.kept_profiles]
+        nodes = np.flatnonzero(system.above(kept[kept >= 0]))
+        return system.take(nodes), absent_stays(new_numbers(nodes, len(system)))[leaves]
 
     def _traces(self, new_context: Ids) -> Traces:
         old, samples, spans, counters = self.traces, None, None, None
@@ -205,7 +179,7 @@ class _Cut:
         assert self.traces.split is not None
         parts = self.traces.parts()[first : first + 1 if end is None else end]
         alone, profiles = self.traces.split(first, end), np.concatenate(parts)
-        own = _renumbered(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
+        own = new_numbers(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
         spans = None
         if alone.spans_backend is not None:
             spans = SelectedSpans(alone.spans_backend, own, np.empty(0, np.int32), self.window, self.spans)
@@ -237,34 +211,13 @@ def _closed(used: Bools, tree: ContextTree) -> Bools:
     return used
 
 
-def _contexts(tree: ContextTree, kept: Ints, new: Ids) -> ContextTree:
-    if len(kept) == len(tree):
-        return tree
-    lookup = np.append(new, np.int32(ABSENT))  # -1 picks the last entry
-    parent = lookup[tree.parent[kept]]
-    return replace(
-        tree,
-        parent=frozen(parent),
-        subtree_end=frozen(subtree_ends(parent)),
-        kind=frozen(tree.kind[kept]),
-        relation=frozen(tree.relation[kept]),
-        region=frozen(tree.region[kept]),
-        call_file=frozen(tree.call_file[kept]),
-        call_line=frozen(tree.call_line[kept]),
-        within=frozen(lookup[tree.within[kept]]),
-        source_id=frozen(tree.source_id[kept]),
-        parameters={int(new[c]): v for c, v in tree.parameters.items() if new[c] >= 0},
-        attributes={int(new[c]): v for c, v in tree.attributes.items() if new[c] >= 0},
-    )
-
-
-def _metrics(metrics: Metrics, kept: Ints, new: Ids) -> Metrics:
+def _metrics(metrics: Metrics, kept: Ints) -> Metrics:
+    """Some rows, and the columns that need no other."""
     if len(kept) == len(metrics):
         return metrics
-    rows = [metrics[row] for row in kept.tolist()]
-    rows = [replace(row, parent=int(new[row.parent]) if row.parent >= 0 else ABSENT) for row in rows]
-    known = {row.source_id if row.summary_id is None else row.summary_id for row in rows}
-    return Metrics(tuple(rows), tuple(column for column in metrics.columns if _needs_only(column, known)))
+    part = metrics.take(kept)
+    known = {row.source_id if row.summary_id is None else row.summary_id for row in part}
+    return replace(part, columns=tuple(column for column in metrics.columns if _needs_only(column, known)))
 
 
 def _needs_only(column: Column, ids: set[int | None]) -> bool:

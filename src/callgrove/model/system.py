@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from callgrove.model.arrays import Ids, Ints
+from callgrove.model.arrays import Bools, Ids, Ints
 from callgrove.model.profiles import Profiles
+from callgrove.model.renumbering import absent_stays, new_numbers
 
 __all__ = ["System", "Topology", "system_of"]
 
@@ -26,6 +27,11 @@ class Topology:
     dimension_names: tuple[str, ...]
     system: Ids  # which node of the system tree
     coordinates: Ints  # (len(system) x dimensions)
+
+    def renumbered(self, new: Ids) -> Topology:
+        """The same over nodes with other numbers; those without one (-1) are left out."""
+        kept = new[self.system] >= 0
+        return replace(self, system=new[self.system[kept]], coordinates=self.coordinates[kept])
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,29 @@ class System:
         while (above := int(self.parent[out[-1]])) >= 0:
             out.append(above)
         return out
+
+    def above(self, nodes: Ints | Ids) -> Bools:
+        """True for these nodes and everything above them. Parents come first, so one pass from the end will do."""
+        out = np.zeros(len(self), np.bool_)
+        out[nodes] = True
+        for node in range(len(self) - 1, -1, -1):
+            if out[node] and self.parent[node] >= 0:
+                out[self.parent[node]] = True
+        return out
+
+    def take(self, nodes: Ints) -> System:
+        """Some of the nodes, in ascending order, with all above them."""
+        new = absent_stays(new_numbers(nodes, len(self)))
+        numbers = nodes.tolist()
+        return System(
+            new[self.parent[nodes]],
+            tuple(self.kind[k] for k in numbers),
+            tuple(self.name[k] for k in numbers),
+            self.rank[nodes],
+            {int(new[k]): a for k, a in self.attributes.items() if new[k] >= 0},
+            tuple(topology.renumbered(new) for topology in self.topologies),
+            self.source_id[nodes] if len(self.source_id) else self.source_id,
+        )
 
 
 def system_of(profiles: Profiles) -> tuple[System, Ids]:

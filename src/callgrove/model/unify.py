@@ -26,6 +26,7 @@ from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.renumbering import absent_stays
 
 __all__ = ["PLACES", "Unified", "Unifier", "names", "unify"]
 
@@ -56,7 +57,7 @@ def unify(
     builder = ExperimentBuilder("unified")
     unifier = Unifier(builder, ignore=ignore, by_name=by_name, merge_equal=merge_equal, keep_elided=keep_elided)
     numbers = [unifier.add(tree) for tree in trees]
-    final = np.append(builder.order(), np.int32(ABSENT))  # -1 picks the last entry, which is absent again
+    final = absent_stays(builder.order())
     return Unified(builder.build().contexts, tuple(final[own] for own in numbers))
 
 
@@ -169,7 +170,7 @@ class Unifier:
 
     def _add_contexts(self, tree: ContextTree, numbers: Ids, fresh: Ints) -> None:
         regions, files = self._tables(tree, fresh)
-        lookup = np.append(numbers, np.int32(ABSENT))
+        lookup = absent_stays(numbers)
         elided = tree.kind[fresh] == ContextKind.ELIDED
         columns = {
             "parent": lookup[tree.parent[fresh]],
