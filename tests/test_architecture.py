@@ -44,7 +44,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
 OPEN_TO_ALL = {"errors", "_version"}
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
-SHARED_BY_FORMATS = {"", "interface", "registry", "targets", "transfer"}
+SHARED_BY_FORMATS = {"", "interface", "registry", "targets", "transfer", "writing"}
 
 
 @dataclass(frozen=True)
@@ -243,4 +243,4 @@ def test_formats_that_nobody_asks_for_are_not_loaded() -> None:
         "print(sorted({m.split('.')[2] for m in sys.modules if m.startswith('callgrove.formats.')}))"
     )
     assert done.stderr == ""
-    assert done.stdout == "hpctoolkit-release\n['hpctoolkit', 'interface', 'registry', 'targets']\n"
+    assert done.stdout == "hpctoolkit-release\n['hpctoolkit', 'interface', 'registry', 'targets', 'writing']\n"

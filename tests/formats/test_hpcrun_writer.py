@@ -205,15 +205,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_calls_out_of_order_are_refused(tmp_path: Path) -> None:
-    writer = MeasurementWriter(tmp_path / "out", WriteOptions())
-    with pytest.raises(UsageError, match="define comes first"):
-        writer.close()
-    writer.define(opened(FOLDERS[0]))
-    with pytest.raises(UsageError, match="define was called twice"):
-        writer.define(opened(FOLDERS[0]))
-    writer.abort()
-    assert list(tmp_path.iterdir()) == []
+def test_an_unknown_dialect_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="dialects"):
         MeasurementWriter(tmp_path / "out", WriteOptions("B"))
 

@@ -12,20 +12,62 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from callgrove.errors import CallgroveError, UsageError
 
-__all__ = ["PendingFile", "PendingFiles", "PendingFolder", "PendingTarget", "refuse_stdout"]
+__all__ = [
+    "Pending",
+    "PendingFile",
+    "PendingFiles",
+    "PendingFolder",
+    "PendingTarget",
+    "PendingTogether",
+    "refuse_stdout",
+]
 
 
-class PendingTarget:
-    """A target in the making. `place` is where to write; `target` is what it becomes."""
+class Pending(ABC):
+    """Something in the making that becomes `target`."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    @contextmanager
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Whatever fails inside removes everything that was written; `before` closes what is open."""
+        try:
+            yield
+        except OSError as error:
+            self._discard(before)
+            reason = error.strerror or str(error)
+            raise CallgroveError(f"{self.target}: cannot be written: {reason}; nothing was changed") from error
+        except BaseException:
+            self._discard(before)
+            raise
+
+    def _discard(self, before: Callable[[], None]) -> None:
+        before()
+        self.discard()
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Move into place."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Remove what was written so far."""
+
+
+class PendingTarget(Pending):
+    """A target in the making. `place` is where to write."""
 
     def __init__(self, target: Path, overwrite: bool) -> None:
-        self.target, self._overwrite = target, overwrite
+        super().__init__(target)
+        self._overwrite = overwrite
         self.refuse_existing()
         self.place = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
 
@@ -50,23 +92,6 @@ class PendingTarget:
     def _refuse_kind(self) -> None:
         raise NotImplementedError
 
-    @contextmanager
-    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Whatever fails inside removes everything that was written; `before` closes what is open."""
-        try:
-            yield
-        except OSError as error:
-            self._discard(before)
-            reason = error.strerror or str(error)
-            raise CallgroveError(f"{self.target}: cannot be written: {reason}; nothing was changed") from error
-        except BaseException:
-            self._discard(before)
-            raise
-
-    def _discard(self, before: Callable[[], None]) -> None:
-        before()
-        self.discard()
-
     def complete(self) -> None:
         """Rename into place. What is there already goes aside first, and comes back if that fails."""
         self.refuse_existing()
@@ -84,8 +109,23 @@ class PendingTarget:
             _remove(old)
 
     def discard(self) -> None:
-        """Remove what was written so far."""
         _remove(self.place)
+
+
+class PendingTogether(Pending):
+    """Targets of which there are all or none. What they are may be known only later."""
+
+    def __init__(self, target: Path) -> None:
+        super().__init__(target)
+        self.parts: list[PendingTarget] = []
+
+    def complete(self) -> None:
+        for part in self.parts:
+            part.complete()
+
+    def discard(self) -> None:
+        for part in self.parts:
+            part.discard()
 
 
 def refuse_stdout(target: Path, what: str) -> None:

@@ -7,13 +7,12 @@ group of each kind of value, one of a side table, and one attachment at a time.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from callgrove.errors import RefusedInput, UsageError
+from callgrove.errors import UsageError
 from callgrove.formats.columnar.arrow import Cells, arrow
 from callgrove.formats.columnar.attributes import attribute_columns
 from callgrove.formats.columnar.beside import device_columns, write_beside
@@ -29,8 +28,9 @@ from callgrove.formats.columnar.schema import EXPERIMENT, MANIFEST, SOURCES
 from callgrove.formats.columnar.sides_writer import SidesWriter
 from callgrove.formats.columnar.spans_writer import SpansWriter, counter_columns, counter_table, parts_of
 from callgrove.formats.columnar.values_writer import Measured, ValuesWriter
-from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.targets import PendingFolder
+from callgrove.formats.writing import TargetWriter, readable_sources
 from callgrove.model.arrays import Ids
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import Block, DenseBlock, SparseBlock
@@ -63,39 +63,28 @@ class _Open:
                 part.abort()
 
 
-class FolderWriter:
-    """A folder in the making. A failure of any call removes everything that was written."""
+class FolderWriter(TargetWriter[PendingFolder, _Open]):
+    """A folder in the making. Row groups are written when they are full, so there is nothing to flush."""
 
     takes_spans = True
     keeps_summaries = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         arrow()
-        self.target, self._progress = target, options.progress
-        self._pending = PendingFolder(target, options.overwrite, is_folder_of_ours, "a callgrove folder")
-        self._report = LossReport()
-        self._open: _Open | None = None
+        super().__init__(PendingFolder(target, options.overwrite, is_folder_of_ours, "a callgrove folder"))
 
-    @contextmanager
-    def _or_nothing(self) -> Iterator[None]:
-        with self._pending.or_nothing(before=self.abort):
-            yield
-
-    def define(self, tables: Experiment) -> None:
-        with self._or_nothing():
-            if self._open is not None:
-                raise UsageError(f"{self.target}: define was called twice")
-            self._open = opened = _Open(self._pending.place, tables)
-            for name, cells in (
-                *program_tables(tables.contexts),
-                *place_tables(tables, opened.parts),
-                *metric_tables(tables.metrics),
-                ("attributes", attribute_columns(tables)),
-            ):
-                opened.write(name, cells)
-            self._copy_sources(tables)
-            if opened.summaries_first:
-                self._write_summaries(opened)
+    def _begin(self, tables: Experiment) -> None:
+        self._open = opened = _Open(self._pending.place, tables)
+        for name, cells in (
+            *program_tables(tables.contexts),
+            *place_tables(tables, opened.parts),
+            *metric_tables(tables.metrics),
+            ("attributes", attribute_columns(tables)),
+        ):
+            opened.write(name, cells)
+        self._copy_sources(tables)
+        if opened.summaries_first:
+            self._write_summaries(opened)
 
     def _write_summaries(self, opened: _Open) -> None:
         """Stored summaries are not among the chunks that a writer is given."""
@@ -106,30 +95,23 @@ class FolderWriter:
 
     def _copy_sources(self, tables: Experiment) -> None:
         """Copies of source files, under the names by which the tables know them."""
-        for file, copy in tables.sources.copies.items():
-            inside = PurePosixPath(copy)
-            try:
-                where = tables.sources.path(file)
-            except RefusedInput as error:
-                self._report.add(f"source file: {error}")
-                continue
-            if where is None or inside.is_absolute() or ".." in inside.parts:
+        for file, copy in readable_sources(tables, self._report):
+            inside = PurePosixPath(tables.sources.copies[file])
+            if inside.is_absolute() or ".." in inside.parts:
                 continue
             place = self._pending.place / SOURCES / inside
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(where, place)
+            shutil.copyfile(copy, place)
 
-    def write(self, chunk: Chunk) -> None:
-        with self._or_nothing():
-            opened = self._defined()
-            if isinstance(chunk, SampleChunk):
-                self._write_samples(opened, chunk)
-            elif isinstance(chunk, SparseBlock | DenseBlock):
-                self._write_values(opened, chunk)
-            elif opened.spans is not None:
-                opened.spans.add(chunk)
-            else:
-                raise UsageError(f"{self.target}: spans were given, and the experiment that was defined has none")
+    def _take(self, opened: _Open, chunk: Chunk) -> None:
+        if isinstance(chunk, SampleChunk):
+            self._write_samples(opened, chunk)
+        elif isinstance(chunk, SparseBlock | DenseBlock):
+            self._write_values(opened, chunk)
+        elif opened.spans is not None:
+            opened.spans.add(chunk)
+        else:
+            raise UsageError(f"{self.target}: spans were given, and the experiment that was defined has none")
 
     def _write_samples(self, opened: _Open, chunk: SampleChunk) -> None:
         if opened.samples is None:
@@ -139,27 +121,12 @@ class FolderWriter:
     def _write_values(self, opened: _Open, block: Block) -> None:
         opened.values.add(*opened.measured.triples(block))
 
-    def _defined(self) -> _Open:
-        if self._open is None:
-            raise UsageError(f"{self.target}: define comes first, and nothing after close")
-        return self._open
-
-    def flush(self) -> None:
-        """Row groups are written when they are full; there is no folder before `close`."""
-        with self._or_nothing():
-            self._defined()
-
-    def close(self) -> LossReport:
-        with self._or_nothing():
-            opened = self._defined()
-            self._close_values(opened)
-            more = self._close_traces(opened)
-            self._write_attachments(opened)
-            opened.write("index", opened.index.columns())
-            self._manifest(opened, more).write(opened.place)
-            self._pending.complete()
-            self._open = None
-        return self._report
+    def _finish(self, opened: _Open) -> None:
+        self._close_values(opened)
+        more = self._close_traces(opened)
+        self._write_attachments(opened)
+        opened.write("index", opened.index.columns())
+        self._manifest(opened, more).write(opened.place)
 
     def _close_values(self, opened: _Open) -> None:
         if not opened.summaries_first:
@@ -219,11 +186,8 @@ class FolderWriter:
             },
         )
 
-    def abort(self) -> None:
-        if self._open is not None:
-            self._open.abort()
-        self._open = None
-        self._pending.discard()
+    def _give_up(self, opened: _Open) -> None:
+        opened.abort()
 
 
 def _begins_with_summary(tables: Experiment) -> bool:

@@ -9,7 +9,6 @@ each row a zlib stream. Values may come in any order: see `spool.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +23,12 @@ from callgrove.formats.cube.rows import DATA_MAGIC, ENDIAN, INDEX, INDEX_MAGIC, 
 from callgrove.formats.cube.spool import Cells, Rows
 from callgrove.formats.cube.tar_writer import TarWriter
 from callgrove.formats.cube.value_types import value_type
-from callgrove.formats.interface import Chunk, LossReport, WriteOptions
+from callgrove.formats.interface import Chunk, WriteOptions
 from callgrove.formats.targets import PendingFile
-from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.formats.writing import TargetWriter
+from callgrove.model.arrays import Array, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.model.renumbering import new_numbers
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
 __all__ = ["DIALECTS", "CubeWriter"]
@@ -36,50 +37,30 @@ DIALECTS = ("plain", "compressed")
 TEXT_ENDINGS = (".spec", ".txt", ".xml", ".csv", ".json")
 
 
-class CubeWriter:
+class CubeWriter(TargetWriter[PendingFile, Experiment]):
     """One file in the making."""
-
-    takes_spans = False
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         dialect = options.dialect or DIALECTS[0]
         if dialect not in DIALECTS:
             raise UsageError(f"{target}: Cube files have the dialects {', '.join(DIALECTS)}, not {dialect!r}")
-        self.target, self._compress, self._progress = target, dialect == "compressed", options.progress
-        self._pending = PendingFile(target, options.overwrite)
-        self._report = LossReport()
-        self._tables: Experiment | None = None
+        super().__init__(PendingFile(target, options.overwrite))
+        self._compress, self._progress = dialect == "compressed", options.progress
 
-    @contextmanager
-    def _or_nothing(self) -> Iterator[None]:
-        with self._pending.or_nothing(before=self._close_spools):
-            yield
+    def _begin(self, tables: Experiment) -> None:
+        self._metrics, self._cnodes = MetricPlan.of(tables.metrics), CnodePlan.of(tables.contexts)
+        self._places = Places.of(tables)
+        measured = tables.profiles.measured
+        self._column = new_numbers(measured, len(tables.profiles))
+        self._n_columns = len(measured)
+        self._rows, self._cells = Rows(self._compress), Cells(len(measured))
+        self._open = tables
+        for loss in losses_of(tables, self._metrics, self._cnodes, self._places):
+            self._report.add(loss)
 
-    def define(self, tables: Experiment) -> None:
-        with self._or_nothing():
-            if self._tables is not None:
-                raise UsageError(f"{self.target}: define was called twice")
-            self._tables = tables
-            self._metrics, self._cnodes = MetricPlan.of(tables.metrics), CnodePlan.of(tables.contexts)
-            self._places = Places.of(tables)
-            measured = tables.profiles.measured
-            self._column = np.full(len(tables.profiles), ABSENT, np.int32)
-            self._column[measured] = np.arange(len(measured))
-            self._n_columns = len(measured)
-            self._rows, self._cells = Rows(self._compress), Cells(len(measured))
-            for loss in losses_of(tables, self._metrics, self._cnodes, self._places):
-                self._report.add(loss)
-
-    def _defined(self) -> Experiment:
-        if self._tables is None:
-            raise UsageError(f"{self.target}: define comes first, and nothing after close")
-        return self._tables
-
-    def write(self, chunk: Chunk) -> None:
-        with self._or_nothing():
-            self._defined()
-            if isinstance(chunk, SparseBlock | DenseBlock):  # samples and spans have no place, which was told
-                self._write_values(chunk)
+    def _take(self, tables: Experiment, chunk: Chunk) -> None:
+        if isinstance(chunk, SparseBlock | DenseBlock):  # samples and spans have no place, which was told
+            self._write_values(chunk)
 
     def _write_values(self, block: Block) -> None:
         if isinstance(block, DenseBlock):
@@ -122,28 +103,22 @@ class CubeWriter:
         if kept.any():
             self._cells.add(planned.row, position[kept], column[kept], value[kept])
 
-    def flush(self) -> None:
+    def _store(self, tables: Experiment) -> None:
         """What waits goes to temporary files; there is no Cube file before `close`."""
-        with self._or_nothing():
-            self._defined()
-            self._cells.flush()
+        self._cells.flush()
 
-    def close(self) -> LossReport:
-        with self._or_nothing():
-            tables = self._defined()
-            self._finish_cells()
-            with self._pending.place.open("wb") as file:
-                archive = TarWriter(file)
-                for done, planned in enumerate(self._metrics.metrics):
-                    self._add_metric(archive, planned)
-                    self._progress("writing metrics", done + 1, len(self._metrics.metrics))
-                self._add_attachments(archive, tables)
-                text = anchor_pieces(tables, self._metrics, self._cnodes, self._places)
-                archive.add(ANCHOR, (piece.encode("utf-8", "replace") for piece in text), b"\n")
-                archive.finish()
-            self._pending.complete()
-            self._close_spools()
-        return self._report
+    def _finish(self, tables: Experiment) -> None:
+        self._finish_cells()
+        with self._pending.place.open("wb") as file:
+            archive = TarWriter(file)
+            for done, planned in enumerate(self._metrics.metrics):
+                self._add_metric(archive, planned)
+                self._progress("writing metrics", done + 1, len(self._metrics.metrics))
+            self._add_attachments(archive, tables)
+            text = anchor_pieces(tables, self._metrics, self._cnodes, self._places)
+            archive.add(ANCHOR, (piece.encode("utf-8", "replace") for piece in text), b"\n")
+            archive.finish()
+        self._give_up(tables)
 
     def _finish_cells(self) -> None:
         """Cells become rows; integers that are none any more become doubles."""
@@ -192,12 +167,6 @@ class CubeWriter:
             is_text = name.endswith(TEXT_ENDINGS)
             archive.add(name, [attachment.read()], b"\n", extra_block=not is_text)
 
-    def abort(self) -> None:
-        self._close_spools()
-        self._pending.discard()
-
-    def _close_spools(self) -> None:
-        if self._tables is not None:
-            self._rows.close()
-            self._cells.close()
-            self._tables = None
+    def _give_up(self, tables: Experiment) -> None:
+        self._rows.close()
+        self._cells.close()

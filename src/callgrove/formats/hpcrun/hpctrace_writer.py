@@ -27,8 +27,9 @@ from callgrove.formats.hpcrun.hpctrace_records import (
     packed,
     record_of,
 )
-from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.targets import PendingFile
+from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
@@ -42,44 +43,37 @@ LARGEST_ID = 2**32 - 1
 CHUNK = 1 << 18
 
 
-class TraceWriter:
+class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
     """One trace in the making."""
 
-    takes_spans = False
-
     def __init__(self, target: Path, options: WriteOptions) -> None:
+        super().__init__(PendingFile(target, options.overwrite))
         self._dialect = options.dialect or "01.01"
         self._version = DIALECTS[self._dialect]
-        self._target = PendingFile(target, options.overwrite)
-        self._report = LossReport()
         self._flags, self._scale = 0, NANOSECONDS
         self._ids = self._metric_ids = np.empty(0, np.int64)
         self._data_centric = False  # do all lines follow a metric?
         self._n_lines = 0
-        self._file: IO[bytes] | None = None
 
-    def define(self, tables: Experiment) -> None:
-        with self._target.or_nothing(self._give_up):
-            self._one_profile(tables)
-            self._scale = self._time_scale(tables)
-            metrics = _traced(tables)[1]
-            self._data_centric = bool(len(metrics)) and bool((metrics >= 0).all())
-            self._flags = self._wanted_flags(tables)
-            self._ids = self._node_ids(tables)
-            self._metric_ids = np.array([m.source_id for m in tables.metrics], np.int64)
-            self._name_losses(tables)
-            self._file = self._target.place.open("wb")
-            self._file.write(header_bytes(self._version, self._flags))
+    def _begin(self, tables: Experiment) -> None:
+        self._one_profile(tables)
+        self._scale = self._time_scale(tables)
+        metrics = _traced(tables)[1]
+        self._data_centric = bool(len(metrics)) and bool((metrics >= 0).all())
+        self._flags = self._wanted_flags(tables)
+        self._ids = self._node_ids(tables)
+        self._metric_ids = np.array([m.source_id for m in tables.metrics], np.int64)
+        self._name_losses(tables)
+        self._open = self._pending.place.open("wb")
+        self._open.write(header_bytes(self._version, self._flags))
 
     def _one_profile(self, tables: Experiment) -> None:
         traced = np.unique(_traced(tables)[0])
         if len(traced) > 1:
             many = f"has samples of {len(traced):,} profiles"
-            raise UsageError(f"{self._target.target}: the input {many}, and an hpctrace file holds those of one")
+            raise UsageError(f"{self.target}: the input {many}, and an hpctrace file holds those of one")
         if not len(traced) and FLAGS not in tables.attributes:
-            raise UsageError(
-                f"{self._target.target}: the input has no samples, and an hpctrace file holds nothing else"
-            )
+            raise UsageError(f"{self.target}: the input has no samples, and an hpctrace file holds nothing else")
 
     def _time_scale(self, tables: Experiment) -> TimeScale:
         in_ns = self._dialect == "01.01" and tables.attributes.get(TIME_UNIT) != "us"
@@ -119,15 +113,13 @@ class TraceWriter:
         if tables.traces.n_spans:
             self._report.add("spans")
 
-    def write(self, chunk: Chunk) -> None:
-        with self._target.or_nothing(self._give_up):
-            if isinstance(chunk, SampleChunk):
-                self._samples(chunk)
-            elif isinstance(chunk, SparseBlock | DenseBlock) and len(chunk):
-                self._report.add("the values")
+    def _take(self, file: IO[bytes], chunk: Chunk) -> None:
+        if isinstance(chunk, SampleChunk):
+            self._samples(file, chunk)
+        elif isinstance(chunk, SparseBlock | DenseBlock) and len(chunk):
+            self._report.add("the values")
 
-    def _samples(self, chunk: SampleChunk) -> None:
-        assert self._file is not None
+    def _samples(self, file: IO[bytes], chunk: SampleChunk) -> None:
         time, n = chunk.samples.time_ns, len(chunk.samples)
         if not n:
             return
@@ -144,41 +136,31 @@ class TraceWriter:
             if self._scale != NANOSECONDS and (time[part] % self._scale).any():
                 self._report.add("parts of microseconds in the times")
             node = self._ids[chunk.samples.context[part]]
-            self._file.write(packed(self._flags, time[part], node, np.uint32(metric & LARGEST_ID), self._scale).data)
+            file.write(packed(self._flags, time[part], node, np.uint32(metric & LARGEST_ID), self._scale).data)
 
-    def flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
+    def _store(self, file: IO[bytes]) -> None:
+        file.flush()
 
-    def close(self) -> LossReport:
-        with self._target.or_nothing(self._give_up):
-            assert self._file is not None
-            self._file.close()
-            if self._n_lines > 1:
-                self._merge()
-            self._target.complete()
-        return self._report
+    def _finish(self, file: IO[bytes]) -> None:
+        file.close()
+        if self._n_lines > 1:
+            self._merge()
 
     def _merge(self) -> None:
         """Put the records of several lines in the order of time."""
         start, record = len(header_bytes(self._version, self._flags)), record_of(self._flags)
-        file = FileBytes(self._target.place)
+        file = FileBytes(self._pending.place)
         records: Array = file.array(record, (file.size - start) // record.itemsize, start, "records")
         order = np.argsort(records["time"].astype(np.uint64), kind="stable")
-        sorted_place = self._target.place.with_suffix(".sorted")
+        sorted_place = self._pending.place.with_suffix(".sorted")
         with sorted_place.open("wb") as out:
             out.write(header_bytes(self._version, self._flags))
             for first in range(0, len(order), CHUNK):
                 out.write(records[order[first : first + CHUNK]].data)
-        sorted_place.replace(self._target.place)
+        sorted_place.replace(self._pending.place)
 
-    def abort(self) -> None:
-        self._give_up()
-        self._target.discard()
-
-    def _give_up(self) -> None:
-        if self._file is not None:
-            self._file.close()
+    def _give_up(self, file: IO[bytes]) -> None:
+        file.close()
 
 
 def _traced(tables: Experiment) -> tuple[Ids, Ids]:

@@ -9,8 +9,6 @@ Contexts that no profile has values or samples for are written into the first fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +20,9 @@ from callgrove.formats.hpcrun.spill import Spill
 from callgrove.formats.hpcrun.write_contexts import NodePlan
 from callgrove.formats.hpcrun.write_metrics import MetricPlan
 from callgrove.formats.hpcrun.write_profile import ProfileWriter, Samples, number
-from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
-from callgrove.formats.targets import PendingFile, PendingFolder, PendingTarget
+from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
+from callgrove.formats.targets import PendingFile, PendingFolder, PendingTarget, PendingTogether
+from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import ABSENT
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
@@ -37,33 +36,19 @@ SAMPLE = np.dtype([("time", "i8"), ("context", "i4")])
 LOST_TIME = "times: 02.00 counts microseconds, so nanoseconds are rounded down"
 
 
-class MeasurementWriter:
-    """Measurement files in the making. A failure of any call leaves what was there before."""
-
-    takes_spans = False
+class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
+    """Measurement files in the making. There is nothing to flush: none can be read before `close`."""
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         if options.dialect not in ("", *DIALECTS):
             raise UsageError(f"measurement files have the dialects {', '.join(DIALECTS)}, not {options.dialect!r}")
-        self.target, self._options = target, options
+        super().__init__(PendingTogether(target))
+        self._options = options
         self.version, self.dialect = DIALECTS[options.dialect or "04.00"]
-        self._report = LossReport()
-        self._tables: Experiment | None = None
-        self._pending: list[PendingTarget] = []
-        self._spills: list[Spill] = []
-
-    @contextmanager
-    def _or_nothing(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for pending in self._pending:
-                stack.enter_context(pending.or_nothing(before=self._close_spills))
-            yield
 
     # -- taking ------------------------------------------------------------------------------------------------
 
-    def define(self, tables: Experiment) -> None:
-        if self._tables is not None:
-            raise UsageError(f"{self.target}: define was called twice")
+    def _begin(self, tables: Experiment) -> None:
         measured = tables.profiles.measured
         if not len(measured):
             raise UsageError(f"{self.target}: there is no profile, and each measurement file is one")
@@ -73,15 +58,13 @@ class MeasurementWriter:
         self._order = {profile: row for row, profile in enumerate(measured.tolist())}
         has_lines = tables.traces.samples is not None and len(tables.traces.samples.profile) > 0
         self._is_folder = len(measured) != 1
-        self._pending = self._targets(has_lines)
-        with self._or_nothing():
-            self._values, self._samples = (Spill(self.target.parent, kind) for kind in (VALUE, SAMPLE))
-            self._spills = [self._values, self._samples]
-            self._used = np.zeros(len(self._plan.lm), np.bool_)
-            self._profile = ProfileWriter(tables, self._plan, self._metrics, self.version, self.dialect)
-            for loss in (*self._plan.losses(is_old), *self._metrics.losses(), *self._profile.losses()):
-                self._report.add(loss)
-            self._tables = tables
+        self._pending.parts += self._targets(has_lines)
+        self._values, self._samples = (Spill(self.target.parent, kind) for kind in (VALUE, SAMPLE))
+        self._open = tables
+        self._used = np.zeros(len(self._plan.lm), np.bool_)
+        self._profile = ProfileWriter(tables, self._plan, self._metrics, self.version, self.dialect)
+        for loss in (*self._plan.losses(is_old), *self._metrics.losses(), *self._profile.losses()):
+            self._report.add(loss)
 
     def _targets(self, has_lines: bool) -> list[PendingTarget]:
         overwrite = self._options.overwrite
@@ -95,21 +78,19 @@ class MeasurementWriter:
             raise UsageError(f"{self.target}: there are {n} profiles, each a file of its own; name a folder")
         return [PendingFolder(self.target, overwrite, _has_measurements, "a folder of measurements")]
 
-    def write(self, chunk: Chunk) -> None:
-        self._defined()
-        with self._or_nothing():
-            if isinstance(chunk, SampleChunk):
-                self._take_samples(chunk)
-            elif isinstance(chunk, SparseBlock | DenseBlock):
-                self._take_values(chunk)
-            else:
-                self._report.add("spans: they are left out")
+    def _take(self, tables: Experiment, chunk: Chunk) -> None:
+        if isinstance(chunk, SampleChunk):
+            self._take_samples(chunk)
+        elif isinstance(chunk, SparseBlock | DenseBlock):
+            self._take_values(tables, chunk)
+        else:
+            self._report.add("spans: they are left out")
 
-    def _take_values(self, block: Block) -> None:
+    def _take_values(self, tables: Experiment, block: Block) -> None:
         rows = block.triples()
         if rows.value.dtype.names is not None:
             return  # named when the metrics were planned
-        known = np.full(len(self._defined().metrics) + 1, ABSENT, np.int32)
+        known = np.full(len(tables.metrics) + 1, ABSENT, np.int32)
         for stored, written in self._metrics.row_of.items():
             known[stored] = written
         metric = known[rows.metric]
@@ -140,31 +121,16 @@ class MeasurementWriter:
         self._used[self._plan.into[records["context"]]] = True
         self._samples.add(chunk.profile, records)
 
-    def _defined(self) -> Experiment:
-        if self._tables is None:
-            raise UsageError(f"{self.target}: define comes first, and nothing after close")
-        return self._tables
-
-    def flush(self) -> None:
-        """Nothing can be read before `close`."""
-        self._defined()
-
     # -- finishing ---------------------------------------------------------------------------------------------
 
-    def close(self) -> LossReport:
-        self._defined()
-        with self._or_nothing():
-            unused = self._plan.is_node & ~self._plan.with_ancestors(self._used)
-            unused[len(self._plan.tree) :] = False  # the rows that were added
-            names: set[str] = set()
-            for profile, row in self._order.items():
-                self._options.progress("writing profiles", row, len(self._order))
-                self._write_profile(profile, unused if row == 0 else np.zeros_like(unused), names)
-            for pending in self._pending:
-                pending.complete()
-            self._close_spills()
-            self._tables = None
-        return self._report
+    def _finish(self, tables: Experiment) -> None:
+        unused = self._plan.is_node & ~self._plan.with_ancestors(self._used)
+        unused[len(self._plan.tree) :] = False  # the rows that were added
+        names: set[str] = set()
+        for profile, row in self._order.items():
+            self._options.progress("writing profiles", row, len(self._order))
+            self._write_profile(profile, unused if row == 0 else np.zeros_like(unused), names)
+        self._give_up(tables)
 
     def _write_profile(self, profile: int, more: np.ndarray[tuple[int], np.dtype[np.bool_]], names: set[str]) -> None:
         samples = self._samples_of(profile) if profile in self._samples else None
@@ -189,7 +155,8 @@ class MeasurementWriter:
     def _places(self, profile: int, names: set[str]) -> tuple[Path, Path | None]:
         """Where a profile and its trace are written."""
         if not self._is_folder:
-            return self._pending[-1].place, self._pending[0].place if len(self._pending) > 1 else None
+            *trace, own = self._pending.parts
+            return own.place, trace[0].place if trace else None
         pairs = self._profile.pairs(profile)
         host = number(pairs.get("host-id", ""), 16)
         fields = [number(pairs.get(word, ""), 10) for word in ("mpi-rank", "thread-id", "process-id")]
@@ -197,19 +164,12 @@ class MeasurementWriter:
         while (name := file_name(pairs["program-name"], fields[0], fields[1], host, fields[2], generation)) in names:
             generation += 1
         names.add(name)
-        folder = self._pending[0].place
+        folder = self._pending.parts[0].place
         return folder / f"{name}{SUFFIX}", folder / f"{name}{TRACE_SUFFIX}"
 
-    def _close_spills(self) -> None:
-        for spill in self._spills:
-            spill.close()
-        self._spills = []
-
-    def abort(self) -> None:
-        self._close_spills()
-        for pending in self._pending:
-            pending.discard()
-        self._tables = None
+    def _give_up(self, tables: Experiment) -> None:
+        self._values.close()
+        self._samples.close()
 
 
 def _has_measurements(folder: Path) -> bool:

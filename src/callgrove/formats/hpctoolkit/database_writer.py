@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -27,15 +27,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from callgrove.errors import RefusedInput, UsageError
 from callgrove.formats.hpctoolkit.block_writer import ValuesFile
 from callgrove.formats.hpctoolkit.context_major import write_context_major
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
 from callgrove.formats.hpctoolkit.rows import PlacedTree, RowMaker
 from callgrove.formats.hpctoolkit.trace_writer import TracesFile, TraceWriter
-from callgrove.formats.interface import Chunk, LossReport, PackedSamples, SampleChunk, SampleLayout, WriteOptions
+from callgrove.formats.interface import Chunk, PackedSamples, SampleChunk, SampleLayout, WriteOptions
 from callgrove.formats.targets import PendingFolder
+from callgrove.formats.writing import TargetWriter, readable_sources
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import Window
@@ -110,32 +110,17 @@ class _Open:
     traces: TraceWriter | None = None
 
 
-class DatabaseWriter:
-    """A database in the making. A failure of any call removes everything that was written."""
-
-    takes_spans = False
+class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
+    """A database in the making."""
 
     def __init__(self, target: Path, options: WriteOptions, generation: Callable[[Experiment], Generation]) -> None:
-        self.target, self._options, self._generation = target, options, generation
-        self._pending = PendingFolder(target, options.overwrite, _is_database, "a database")
+        super().__init__(PendingFolder(target, options.overwrite, _is_database, "a database"))
+        self._progress, self._generation = options.progress, generation
         self._folder = self._pending.place
-        self._report = LossReport()
-        self._open: _Open | None = None
         self._waiting: list[SparseBlock] = []
         self._n_waiting = 0
 
-    @contextmanager
-    def _or_nothing(self) -> Iterator[None]:
-        with self._pending.or_nothing(before=self.abort):
-            yield
-
-    def define(self, tables: Experiment) -> None:
-        with self._or_nothing():
-            if self._open is not None:
-                raise UsageError(f"{self.target}: define was called twice")
-            self._define(tables)
-
-    def _define(self, tables: Experiment) -> None:
+    def _begin(self, tables: Experiment) -> None:
         generation = self._generation(tables)
         measured = tables.profiles.measured
         numbers: Ids = np.full(len(tables.profiles), ABSENT, np.int32)
@@ -149,20 +134,15 @@ class DatabaseWriter:
         self._open = _Open(generation, numbers, copies, rows, profiles)
         samples = tables.traces.samples
         if generation.always_traces or (samples is not None and (samples.metric < 0).any()):
-            self._traces()
+            self._traces(self._open)
 
     def _copy_sources(self, tables: Experiment) -> dict[int, str]:
         """Copies of source files into src/; gives where each lies. A copy that is not there is not promised."""
         out: dict[int, str] = {}
-        for file in tables.sources.copies:
+        for file, copy in readable_sources(tables, self._report):
             parts = PurePosixPath(tables.contexts.regions.files.paths[file]).parts
             inside = [part for part in parts if part != "/"]
-            try:
-                copy = tables.sources.path(file)
-            except RefusedInput as error:
-                self._report.add(f"source file: {error}")
-                continue
-            if copy is None or ".." in inside:
+            if ".." in inside:
                 continue
             place = "/".join(["src", *inside])
             (self._folder / place).parent.mkdir(parents=True, exist_ok=True)
@@ -170,18 +150,16 @@ class DatabaseWriter:
             out[file] = place
         return out
 
-    def write(self, chunk: Chunk) -> None:
-        with self._or_nothing():
-            self._defined()
-            if isinstance(chunk, SampleChunk):
-                self._write_samples(chunk)
-            elif isinstance(chunk, SparseBlock | DenseBlock):
-                self._write_values(chunk)
-            else:
-                self._report.add("spans: they are left out")
+    def _take(self, opened: _Open, chunk: Chunk) -> None:
+        if isinstance(chunk, SampleChunk):
+            self._take_samples(opened, chunk)
+        elif isinstance(chunk, SparseBlock | DenseBlock):
+            self._take_values(opened, chunk)
+        else:
+            self._report.add("spans: they are left out")
 
-    def _write_values(self, block: Block) -> None:
-        rows = self._defined().rows.take(block)
+    def _take_values(self, opened: _Open, block: Block) -> None:
+        rows = opened.rows.take(block)
         if len(rows):
             self._waiting.append(rows)
             self._n_waiting += len(rows)
@@ -191,20 +169,20 @@ class DatabaseWriter:
             end = int(others[-1]) + 1 if len(others) else len(rows)  # more of the last profile may follow
             self._waiting = [rows.take(np.arange(end, len(rows)))]
             self._n_waiting = len(rows) - end
-            self._store(rows.take(slice(end)))
+            self._store_rows(opened, rows.take(slice(end)))
 
-    def _store_waiting(self, last: bool = False) -> None:
+    def _store_waiting(self, opened: _Open, last: bool = False) -> None:
         rows = SparseBlock.joined(self._waiting)
         self._waiting, self._n_waiting = [], 0
-        self._store(rows, last)
+        self._store_rows(opened, rows, last)
 
-    def _store(self, rows: SparseBlock, last: bool = False) -> None:
+    def _store_rows(self, opened: _Open, rows: SparseBlock, last: bool = False) -> None:
         if len(rows) or last:
-            self._defined().profiles.store(self._defined().rows.finish(rows), last)
+            opened.profiles.store(opened.rows.finish(rows), last)
 
-    def _write_samples(self, chunk: SampleChunk) -> None:
-        generation = self._defined().generation
-        profile = int(self._defined().numbers[chunk.profile])
+    def _take_samples(self, opened: _Open, chunk: SampleChunk) -> None:
+        generation = opened.generation
+        profile = int(opened.numbers[chunk.profile])
         if chunk.metric >= 0 or profile < 0:
             self._report.add("samples of metrics: only samples of contexts are stored")
             return
@@ -214,7 +192,7 @@ class DatabaseWriter:
             time = np.maximum(time, 0)
         records = np.empty(len(time), generation.sample)
         records["time"], records["ctx"] = time, generation.sample_ids(chunk.samples.context)
-        self._traces().store(profile, records)
+        self._traces(opened).store(profile, records)
 
     def sample_layout(self) -> SampleLayout:
         generation = self._defined().generation
@@ -226,46 +204,33 @@ class DatabaseWriter:
             profile = int(opened.numbers[samples.profile])
             opened.generation.sample_ids(samples.contexts)
             if samples.ends is not None:
-                self._traces().append(profile, samples.records, samples.ends)
+                self._traces(opened).append(profile, samples.records, samples.ends)
             if samples.measured is not None:
-                self._traces().widen(samples.measured)
+                self._traces(opened).widen(samples.measured)
 
-    def _traces(self) -> TraceWriter:
-        opened = self._defined()
+    def _traces(self, opened: _Open) -> TraceWriter:
         if opened.traces is None:
             n_profiles = int(opened.numbers.max(initial=0)) + 1
             opened.traces = TraceWriter(self._folder / "trace.db", opened.generation.traces_file(), n_profiles)
         return opened.traces
 
-    def _defined(self) -> _Open:
-        if self._open is None:
-            raise UsageError(f"{self.target}: define comes first, and nothing after close")
-        return self._open
-
-    def flush(self) -> None:
+    def _store(self, opened: _Open) -> None:
         """What waits goes to the files. They are no database before `close`."""
-        with self._or_nothing():
-            opened = self._defined()
-            self._store_waiting()
-            opened.profiles.flush()
-            if opened.traces is not None:
-                opened.traces.flush()
+        self._store_waiting(opened)
+        opened.profiles.flush()
+        if opened.traces is not None:
+            opened.traces.flush()
 
-    def close(self) -> LossReport:
-        with self._or_nothing():
-            opened, progress = self._defined(), self._options.progress
-            profiles, generation = opened.profiles, opened.generation
-            self._store_waiting(last=True)
-            summarise = partial(profiles.summarise, statistics=generation.plan.statistics)
-            blocks, path = profiles.seal(), self._folder / "cct.db"
-            counts = np.append(profiles.n_per_context, np.zeros(generation.n_ids - len(profiles.n_per_context), int))
-            write_context_major(path, generation.contexts_file(), blocks, counts, summarise, progress)
-            self._finish(opened, counts)
-            self._pending.complete()
-            self._open = None
-        return self._report
+    def _finish(self, opened: _Open) -> None:
+        profiles, generation = opened.profiles, opened.generation
+        self._store_waiting(opened, last=True)
+        summarise = partial(profiles.summarise, statistics=generation.plan.statistics)
+        blocks, path = profiles.seal(), self._folder / "cct.db"
+        counts = np.append(profiles.n_per_context, np.zeros(generation.n_ids - len(profiles.n_per_context), int))
+        write_context_major(path, generation.contexts_file(), blocks, counts, summarise, self._progress)
+        self._finish_tables(opened, counts)
 
-    def _finish(self, opened: _Open, n_per_context: Ints) -> None:
+    def _finish_tables(self, opened: _Open, n_per_context: Ints) -> None:
         """The trace, and the tables, which say from when to when it goes; what only values and samples show."""
         opened.profiles.finish()
         traces = opened.traces
@@ -279,14 +244,12 @@ class DatabaseWriter:
         for loss in opened.generation.write_tables(self._folder, written):
             self._report.add(loss)
 
-    def abort(self) -> None:
-        for part in (self._open.profiles, self._open.traces) if self._open is not None else ():
+    def _give_up(self, opened: _Open) -> None:
+        for part in (opened.profiles, opened.traces):
             if part is not None:
                 with suppress(OSError):  # a full disk refuses the last bytes once more
                     part.close()
-        self._open = None
         self._waiting = []
-        self._pending.discard()
 
 
 def _is_database(folder: Path) -> bool:
