@@ -205,6 +205,14 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_trace_is_begun_where_the_profile_is_refused(tmp_path: Path) -> None:
+    target = tmp_path / "out.hpcrun"
+    target.write_text("old")
+    with pytest.raises(UsageError, match="exists already"):
+        converted(opened(sorted(FOLDERS[0].glob("*.hpcrun"))[1]), target)
+    assert list(tmp_path.iterdir()) == [target]
+
+
 def test_an_unknown_dialect_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="dialects"):
         MeasurementWriter(tmp_path / "out", WriteOptions("B"))

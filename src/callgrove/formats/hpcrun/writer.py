@@ -9,6 +9,7 @@ Contexts that no profile has values or samples for are written into the first fi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,8 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         self._order = {profile: row for row, profile in enumerate(measured.tolist())}
         has_lines = tables.traces.samples is not None and len(tables.traces.samples.profile) > 0
         self._is_folder = len(measured) != 1
-        self._pending.parts += self._targets(has_lines)
+        for target in self._targets(has_lines):
+            self._pending.parts.append(target)
         self._values, self._samples = (Spill(self.target.parent, kind) for kind in (VALUE, SAMPLE))
         self._open = tables
         self._used = np.zeros(len(self._plan.lm), np.bool_)
@@ -66,17 +68,21 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         for loss in (*self._plan.losses(is_old), *self._metrics.losses(), *self._profile.losses()):
             self._report.add(loss)
 
-    def _targets(self, has_lines: bool) -> list[PendingTarget]:
+    def _targets(self, has_lines: bool) -> Iterator[PendingTarget]:
+        """One after the other: where the second is refused, the first one has to go."""
         overwrite = self._options.overwrite
         if not self._is_folder:
             trace = self.target.with_suffix(TRACE_SUFFIX)
             if self.target.suffix == TRACE_SUFFIX:
                 raise UsageError(f"{self.target}: has the ending of a trace; name a file that ends with {SUFFIX}")
-            return [PendingFile(path, overwrite) for path in ([trace] if has_lines else []) + [self.target]]
+            if has_lines:
+                yield PendingFile(trace, overwrite)
+            yield PendingFile(self.target, overwrite)
+            return
         if self.target.suffix == SUFFIX:
             n = len(self._order)
             raise UsageError(f"{self.target}: there are {n} profiles, each a file of its own; name a folder")
-        return [PendingFolder(self.target, overwrite, _has_measurements, "a folder of measurements")]
+        yield PendingFolder(self.target, overwrite, _has_measurements, "a folder of measurements")
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
         if isinstance(chunk, SampleChunk):
