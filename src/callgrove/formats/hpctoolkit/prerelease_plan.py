@@ -36,7 +36,7 @@ from callgrove.formats.hpctoolkit.generations import (
     unused_ids,
 )
 from callgrove.formats.hpctoolkit.release_words import UNKNOWN_ENTRY
-from callgrove.formats.hpctoolkit.rows import NOWHERE
+from callgrove.formats.hpctoolkit.rows import NOWHERE, contained_in
 from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.orders import depths
@@ -123,11 +123,7 @@ class TagTree:
 
     @cached_property
     def contained_in(self) -> Ids | None:
-        n = len(self.contexts)
-        within = np.where(self.contexts.within < 0, NOWHERE, self.contexts.within).astype(np.int32)
-        if not (self.listed[:n] & (within != self.around[:n])).any():
-            return None
-        return np.append(within, np.full(len(self) - n, NOWHERE, np.int32)).astype(np.int32)
+        return contained_in(self.contexts, self.listed, self.around)
 
     @property
     def _moved(self) -> Bools:

@@ -29,7 +29,7 @@ from callgrove.formats.hpctoolkit.generations import (
     named,
 )
 from callgrove.formats.hpctoolkit.release_words import LEXICAL_TYPES, SCOPE_RECORDS, UNKNOWN_ENTRY
-from callgrove.formats.hpctoolkit.rows import NOWHERE
+from callgrove.formats.hpctoolkit.rows import NOWHERE, contained_in
 from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.orders import depths
@@ -176,11 +176,7 @@ class FileTree:
 
     @cached_property
     def contained_in(self) -> Ids | None:
-        n = len(self.contexts)
-        within = np.where(self.contexts.within < 0, NOWHERE, self.contexts.within).astype(np.int32)
-        if not (self.listed[:n] & (within != self.around[:n])).any():
-            return None
-        return np.append(within, np.full(len(self) - n, NOWHERE, np.int32)).astype(np.int32)
+        return contained_in(self.contexts, self.listed, self.around)
 
     @cached_property
     def sample_ids(self) -> Ints:

@@ -22,10 +22,11 @@ import numpy as np
 
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Metrics, Scope
 from callgrove.model.values import Block, SparseBlock
 
-__all__ = ["NOWHERE", "PlacedTree", "RowMaker", "combined"]
+__all__ = ["NOWHERE", "PlacedTree", "RowMaker", "combined", "contained_in"]
 
 NOWHERE = -2  # in arrays of rows, where -1 is the file's root
 EXACT_INTEGERS = 1 << 53
@@ -71,6 +72,15 @@ class PlacedTree(Protocol):
     @property
     def flattened(self) -> Bools:
         """Rows whose inclusive values are replaced by those of their function scope."""
+
+
+def contained_in(contexts: ContextTree, listed: Bools, around: Ids) -> Ids | None:
+    """`PlacedTree.contained_in` of the contexts that a tree was made of."""
+    n = len(contexts)
+    within = np.where(contexts.within < 0, NOWHERE, contexts.within).astype(np.int32)
+    if not (listed[:n] & (within != around[:n])).any():
+        return None
+    return np.append(within, np.full(len(around) - n, NOWHERE, np.int32))
 
 
 def combined(rows: SparseBlock) -> SparseBlock:
