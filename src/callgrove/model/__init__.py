@@ -11,7 +11,7 @@
     scopes.py      exclusive and inclusive where they are not stored
     traces.py      samples and spans over time
     experiment.py  all of it together
-    builder.py     the only way to make an experiment
+    builder.py     the only way to make an experiment; context_builder.py its contexts and regions
     invariants.py  what every experiment must satisfy
     study.py       measured series over parameter points
     study_builder.py, study_invariants.py  how a study is made, and what it must satisfy

@@ -1,13 +1,11 @@
 """The only way to make an experiment: it interns, orders, validates, and takes lazy backends.
 
-Contexts may be added in any order, each naming its parent by the number that `add_context` gave. `order()` fixes
-them: the tree in preorder, then the elided contexts; it returns the final id of every context added, which lazy
-backends and traces need. Values added in memory use the numbers given by `add_*` and are mapped by `build()`.
+Regions and contexts are added as `ContextBuilder` says. Values added in memory use the numbers given by `add_*` and
+are mapped by `build()`; lazy backends and traces use the final ids that `order()` gives.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from callgrove.errors import InvalidExperiment
-from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints, frozen
+from callgrove.model.arrays import ABSENT, Ids, frozen
 from callgrove.model.chains import in_memory
-from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation, SourceFiles
+from callgrove.model.context_builder import ContextBuilder
+from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Attachment, Experiment, InputWarning, Severity, Sources
-from callgrove.model.invariants import problems_of_contexts, problems_of_experiment
+from callgrove.model.invariants import problems_of_experiment
 from callgrove.model.metrics import Column, Metric, Metrics
-from callgrove.model.orders import preorder, subtree_ends
 from callgrove.model.profiles import (
     DEFAULT_ID_NAMES,
     Identifier,
@@ -30,7 +28,6 @@ from callgrove.model.profiles import (
     Profiles,
     absent_system,
 )
-from callgrove.model.renumbering import absent_stays
 from callgrove.model.runs import Run
 from callgrove.model.system import System, system_of
 from callgrove.model.table import Table
@@ -39,43 +36,17 @@ from callgrove.model.values import NoValues, SparseBlock, ValueBackend, Values
 
 __all__ = ["ExperimentBuilder"]
 
-CONTEXT_COLUMNS = ("parent", "kind", "relation", "region", "within", "call_file", "call_line", "source_id")
-NO_WITHIN = -2  # not said: the parent, where the relation is lexical
 
-
-class Interner:
-    """Strings, each kept once."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
-
-    def __call__(self, text: str) -> int:
-        """The number of a string; the empty string is absent."""
-        return self._ids.setdefault(text, len(self._ids)) if text else ABSENT
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return tuple(self._ids)
-
-
-class ExperimentBuilder:
+class ExperimentBuilder(ContextBuilder):
     """Collects the parts of one experiment."""
 
     def __init__(self, format: str, version: str = "", title: str = "", path: str = "") -> None:
+        super().__init__()
         self.format, self.version, self.title, self.path = format, version, title, path
         self.attributes: dict[str, str] = {}
         self.attachments: dict[str, Attachment] = {}
         self.warnings: list[InputWarning] = []
         self.sources = Sources()
-        self.string, self.module = Interner(), Interner()
-        self._files = Interner()
-        self._copied: dict[int, str] = {}
-        self._regions: dict[tuple[int, ...], int] = {}
-        self._region_details: dict[int, Mapping[str, str]] = {}
-        self._contexts = {name: array("q") for name in CONTEXT_COLUMNS}
-        self._unfit: list[str] = []
-        self._parameters: dict[int, tuple[tuple[str, str | float], ...]] = {}
-        self._context_attributes: dict[int, Mapping[str, str]] = {}
         self._runs: list[Run] = []
         self._profile_rows: list[tuple[int, int, str, int]] = []
         self._tuples: list[list[Identifier]] = []
@@ -88,111 +59,8 @@ class ExperimentBuilder:
         self._values: ValueBackend | None = None
         self._blocks: list[SparseBlock] = []
         self._traces = Traces()
-        self._order: Ids | None = None
 
     # -- tables ------------------------------------------------------------------------------------------------
-
-    def file(self, path: str, copied: str = "") -> int:
-        """A source file; `copied` is where its copy lies inside the input."""
-        number = self._files(path)
-        if copied and number >= 0:
-            self._copied[number] = copied
-        return number
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The source files so far."""
-        return self._files.all
-
-    def region(
-        self,
-        kind: ContextKind,
-        name: str = "",
-        *,
-        file: int = ABSENT,
-        line: int = ABSENT,
-        end_line: int = ABSENT,
-        module: int = ABSENT,
-        offset: int | None = None,
-        role: str = "",
-        paradigm: str = "",
-        details: Mapping[str, str] | None = None,
-    ) -> int:
-        """A region; equal ones are the same, and what is said first about their details stays."""
-        at = int(NO_OFFSET) if offset is None else offset
-        key = (int(kind), self.string(name), file, line, end_line, module, at, self.string(role), self.string(paradigm))
-        number = self._regions.setdefault(key, len(self._regions))
-        if details:
-            self._region_details.setdefault(number, dict(details))
-        return number
-
-    def addresses(self, kind: ContextKind, module: ArrayLike, offset: ArrayLike) -> Ids:
-        """Many regions at once that are known by module and offset alone: what `region` gives for each."""
-        modules, offsets = (np.asarray(column).tolist() for column in (module, offset))
-        known, before = self._regions, (int(kind), ABSENT, ABSENT, ABSENT, ABSENT)
-        keys = ((*before, m, at, ABSENT, ABSENT) for m, at in zip(modules, offsets, strict=True))
-        return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int32, len(modules))
-
-    def add_context(
-        self,
-        parent: int,
-        kind: ContextKind,
-        region: int = ABSENT,
-        relation: Relation = Relation.CALL,
-        *,
-        source_id: int = ABSENT,
-        within: int = NO_WITHIN,
-        call_file: int = ABSENT,
-        call_line: int = ABSENT,
-        parameters: Iterable[tuple[str, str | float]] = (),
-        attributes: Mapping[str, str] | None = None,
-    ) -> int:
-        """One context; gives its number."""
-        number = self.n_contexts
-        row = (parent, int(kind), int(relation), region, within, call_file, call_line, source_id)
-        for name, value in zip(CONTEXT_COLUMNS, row, strict=True):
-            fits = -(2**63) <= value < 2**63
-            self._contexts[name].append(value if fits else ABSENT)
-            if not fits:
-                self._unfit.append(f"contexts: a number does not fit its column: {name} {value} of row {number}")
-        self.describe_context(number, parameters, attributes)
-        return number
-
-    def describe_context(
-        self,
-        number: int,
-        parameters: Iterable[tuple[str, str | float]] = (),
-        attributes: Mapping[str, str] | None = None,
-    ) -> None:
-        """Parameters and attributes of a context that was added."""
-        if given := tuple(parameters):
-            self._parameters[number] = given
-        if attributes:
-            self._context_attributes[number] = dict(attributes)
-
-    @property
-    def n_contexts(self) -> int:
-        """Contexts added so far: the number that the next one gets."""
-        return len(self._contexts["parent"])
-
-    def add_contexts(self, **columns: ArrayLike) -> range:
-        """Many contexts at once, by column; columns not given are absent. Parents count from 0 over all contexts
-        added."""
-        first = self.n_contexts
-        given = {name: np.asarray(values, np.int64) for name, values in columns.items()}
-        n = len(given["parent"])
-        if unfit := {k: len(v) for k, v in given.items() if len(v) != n or k not in CONTEXT_COLUMNS}:
-            known = ", ".join(CONTEXT_COLUMNS)
-            raise InvalidExperiment([f"contexts: unfit columns {unfit} for {n} parents; there are {known}"])
-        defaults = {"relation": int(Relation.CALL), "within": NO_WITHIN}
-        for name in CONTEXT_COLUMNS:
-            absent = np.full(0 if name in given else n, defaults.get(name, ABSENT), np.int64)
-            self._contexts[name].frombytes(given.get(name, absent).tobytes())
-        return range(first, first + n)
-
-    def source_ids(self) -> Ints:
-        """The file's own ids of the contexts added so far, in the order of adding."""
-        return np.array(self._contexts["source_id"], np.int64)
 
     def add_run(self, run: Run) -> int:
         self._runs.append(run)
@@ -270,31 +138,6 @@ class ExperimentBuilder:
 
     # -- making it ---------------------------------------------------------------------------------------------
 
-    def order(self) -> Ids:
-        """Fix the contexts and give the final id of each one added: the tree in preorder, then the elided ones."""
-        if self._order is None:
-            if problems := self._problems_of_contexts():
-                raise InvalidExperiment(problems)
-            self._order = self._preorder()
-        return self._order
-
-    def _problems_of_contexts(self) -> list[str]:
-        problems = self._unfit + problems_of_contexts(self._contexts, len(self._regions), len(self._files.all))
-        if self._order is not None and len(self._order) != self.n_contexts:
-            problems.append(f"contexts: {self.n_contexts - len(self._order)} were added after order() had fixed them")
-        return problems
-
-    def _preorder(self) -> Ids:
-        parent = np.array(self._contexts["parent"], np.int32)
-        elided = np.array(self._contexts["kind"], np.int32) == ContextKind.ELIDED
-        tree, rest = np.flatnonzero(~elided), np.flatnonzero(elided)
-        to_tree = np.full(len(parent) + 1, ABSENT, np.int32)
-        to_tree[tree] = np.arange(len(tree))
-        sequence = np.concatenate([tree[preorder(to_tree[parent[tree]])], rest])
-        order = np.empty(len(parent), np.int32)
-        order[sequence] = np.arange(len(parent), dtype=np.int32)
-        return order
-
     def validate(self) -> list[str]:
         """Every broken invariant, in words; empty when the experiment is sound."""
         return self._checked()[0]
@@ -314,7 +157,7 @@ class ExperimentBuilder:
         problems = self._problems_of_contexts()
         final = np.arange(self.n_contexts, dtype=np.int32) if problems else self.order()
         try:
-            tree = _only_roots(self.n_contexts, self._regions_table()) if problems else self._tree()
+            tree = self._only_roots() if problems else self._tree()
             experiment = self._assemble(tree)
         except OverflowError as error:
             return [*problems, f"a number does not fit its column: {error}"], None, []
@@ -340,43 +183,6 @@ class ExperimentBuilder:
             attachments=dict(self.attachments),
             warnings=tuple(self.warnings),
             path=self.path,
-        )
-
-    def _regions_table(self) -> Regions:
-        columns = list(zip(*self._regions, strict=True)) if self._regions else [()] * 9
-        kind, name, file, line, end_line, module, offset, role, paradigm = (
-            frozen(np.array(c, np.uint64 if k == 6 else np.int32)) for k, c in enumerate(columns)
-        )
-        files = SourceFiles(self._files.all, dict(self._copied))
-        strings, modules = self.string.all, self.module.all
-        details = dict(self._region_details)
-        return Regions(
-            kind, name, file, line, end_line, module, offset, role, paradigm, strings, files, modules, details
-        )
-
-    def _tree(self) -> ContextTree:
-        final = self.order()
-        sequence = np.argsort(final)
-        columns = {n: np.array(c, np.int64 if n == "source_id" else np.int32) for n, c in self._contexts.items()}
-        columns = {name: column[sequence] for name, column in columns.items()}
-        lookup = absent_stays(final)
-        parent = lookup[columns["parent"]]
-        lexical = (columns["relation"] == Relation.LEXICAL) & (parent >= 0)
-        said = columns["within"] != NO_WITHIN
-        within = np.where(said, lookup[np.where(said, columns["within"], ABSENT)], np.where(lexical, parent, ABSENT))
-        return ContextTree(
-            frozen(parent),
-            frozen(subtree_ends(parent)),
-            frozen(columns["kind"]),
-            frozen(columns["relation"]),
-            frozen(columns["region"]),
-            frozen(within.astype(np.int32)),
-            frozen(columns["call_file"]),
-            frozen(columns["call_line"]),
-            frozen(columns["source_id"]),
-            self._regions_table(),
-            {int(final[k]): v for k, v in self._parameters.items()},
-            {int(final[k]): v for k, v in self._context_attributes.items()},
         )
 
     def _profiles(self) -> tuple[Profiles, System]:
@@ -405,10 +211,3 @@ class ExperimentBuilder:
             context[known] = final[block.context[known]]
             found.append(replace(block, context=context))
         return found
-
-
-def _only_roots(n: int, regions: Regions) -> ContextTree:
-    none = np.full(n, ABSENT, np.int32)
-    kind = np.full(n, ContextKind.UNKNOWN, np.int32)
-    ends = np.arange(1, n + 1, dtype=np.int32)
-    return ContextTree(none, ends, kind, kind * 0, none, none, none, none, none.astype(np.int64), regions)

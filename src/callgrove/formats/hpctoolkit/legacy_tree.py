@@ -21,7 +21,8 @@ import numpy as np
 from callgrove.formats.hpctoolkit.database import copied_source
 from callgrove.formats.hpctoolkit.xml_tree import MISSING, UNKNOWN_FILE, Attributes, Warn, offset_of
 from callgrove.model.arrays import ABSENT, Floats, Ints
-from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.context_builder import NO_WITHIN
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
 
 __all__ = ["ROOT_ID", "Frame", "LegacyTree", "Procedure", "Tables"]

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from callgrove.formats.hpctoolkit.database import copied_source
 from callgrove.model.arrays import ABSENT
-from callgrove.model.builder import NO_WITHIN, ExperimentBuilder
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.context_builder import NO_WITHIN
 from callgrove.model.contexts import LAST_LINE, ContextKind, Relation
 
 __all__ = ["NOT_MODULES", "UNKNOWN_FILE", "Attributes", "TreeHandler", "Warn", "offset_of"]
