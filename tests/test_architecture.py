@@ -7,6 +7,7 @@ Formats that the registry names as strings are not imports: it loads them when t
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -128,6 +129,27 @@ def test_imports_point_one_way() -> None:
 
 def test_every_module_has_a_layer() -> None:
     assert {layer(module) for module in modules_of(SOURCE)} <= DIRECTLY_BELOW.keys()
+
+
+def package_map(package: Path) -> tuple[set[str], set[str]]:
+    """What a package consists of, and what its docstring says that it does: `name.py`, `name/`."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_bytes())) or ""
+    modules = {path.name for path in package.glob("[!_]*.py")}
+    packages = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    return modules | packages, set(re.findall(r"\w+(?:\.py\b|/)", text))
+
+
+def test_every_package_names_its_modules() -> None:
+    """In the docstring of a package a reader finds what each module is for; that of a verb is told by its name."""
+    from callgrove.cli.verbs import VERBS
+
+    verbs = {f"{verb.module.rpartition('.')[2]}.py" for verb in VERBS}
+    for path in SOURCE.rglob("__init__.py"):
+        there, named = package_map(path.parent)
+        where = path.relative_to(SOURCE)
+        if len(there) > 1:
+            assert there - named <= (verbs if path.parent.name == "cli" else set()), f"{where} does not name these"
+        assert {name for name in named if name.endswith(".py")} <= there, f"{where} names what is not there"
 
 
 @pytest.fixture

@@ -1,17 +1,19 @@
 """callgrove opens what HPC profilers write as one kind of experiment.
 
-    model/      what a measured execution is
-    binary/     bytes without meaning: sources and checked reads
-    algebra/    experiments made of experiments: merge, mean, diff, cut, part, common
-    formats/    one package per tool, and the registry
-    analysis/   questions asked of an experiment, as plain functions
-    modeling/   questions asked of a study: scaling models
-    query/      SQL over experiments and studies
-    render/     results as text, CSV, JSON, markdown
-    viewer/     pictures: one page with its data inside
-    cli/        one small module per verb
-    examples    made-up experiments for the demo, the documentation and tests
-    errors      every error raised on purpose
+    model/       what a measured execution is
+    binary/      bytes without meaning: sources and checked reads
+    algebra/     experiments made of experiments: merge, mean, diff, cut, part, common
+    formats/     one package per tool, and the registry
+    analysis/    questions asked of an experiment, as plain functions
+    modeling/    questions asked of a study: scaling models
+    prof/        measurements to databases
+    query/       SQL over experiments and studies
+    render/      results as text, CSV, JSON, markdown
+    viewer/      pictures: one page with its data inside
+    cli/         one small module per verb
+    execute.py   the same work on a pool of processes, on MPI or on Dask
+    examples.py  made-up experiments for the demo, the documentation and tests
+    errors.py    every error raised on purpose
 
     import callgrove
     experiment = callgrove.open("lulesh.d")

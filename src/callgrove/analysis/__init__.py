@@ -12,5 +12,12 @@ places.py     one metric over machines, nodes, processes and threads
 hot_path.py   the costliest call path: `hot`
 comparison.py what differs between experiments: `diff`
 overview.py   what is in an experiment: `info`
+by_profile.py what groups of contexts cost in each profile
+rows.py       the columns that tables of contexts share
 tables.py     an experiment's own tables, streamed: `export`
+summary.py    what a traced run did: `summary`; summary_table.py its rows
+summaries.py  what it is made of: sections, divisions, sums; summary_parts.py those of one part of a trace
+durations.py  exact statistics of durations, gathered in parts
+devices.py    busy, overlapping, idle and why
+memory_peaks.py  the most memory in use on each device
 """

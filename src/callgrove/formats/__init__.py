@@ -3,5 +3,15 @@
 interface.py   what a format is: match, read, dump, check, write
 registry.py    the list of formats; detection by content; opening a path
 transfer.py    an experiment, streamed into a writer
-hpctoolkit/    HPCToolkit databases, pre-release and released
+writing.py     what writers share: the order of calls, and that a failure leaves nothing
+targets.py     files and folders that are written beside their place and renamed into it
+hpctoolkit/    HPCToolkit databases: pre-release, released and legacy
+hpcrun/        HPCToolkit measurements, traces and structure files
+cube/          Cube 4 of Score-P, Scalasca and CubeLib
+extrap/        Extra-P's files of series
+runs/          folders of runs in any of these formats
+gpu/           GPU traces in SQLite: rocpd, its draft, RPD, Nsight Systems
+timeline/      traces for viewers: Perfetto, Chrome, OTF2
+rocprof_csv/   the CSV files of rocprofv3
+columnar/      our own folder of Parquet tables
 """

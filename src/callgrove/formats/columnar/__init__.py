@@ -11,6 +11,19 @@ Specification: docs/callgrove-format.md, version 1. `schema.py` declares every t
       index.parquet             which profiles each row group has, so that one of them is read without the others
       sources/                  copies of source files
 
+    format.py        the format of the registry; checking.py what `check` and `dump` say
+    manifest.py      callgrove.json; schema.py every table
+    folder.py        a folder that is read, with the damage that was met; texts.py texts that are no valid Unicode
+    reading.py       a folder as an experiment; writer.py an experiment as a folder; studies.py both for studies
+    program_tables.py, place_tables.py, metric_tables.py, attributes.py    the tables of the model, and back
+    values.py        values, read when asked for; values_writer.py, value_types.py how they lie in tables
+    samples.py       samples, read and written
+    spans.py, spans_writer.py              spans and counters over time
+    stored_sides.py, sides_writer.py, side_columns.py, beside.py    what only some spans have, and what stands beside
+    stored_table.py, group_writer.py       one Parquet file, read and written row group by row group
+    index.py         which profiles each row group has
+    arrow.py         pyarrow at the edge
+
 Absent is NULL in the tables and -1 (or NaN, or no offset) in the model. Texts that are no valid Unicode are escaped:
 see `texts.py`. Known deviations: none, we are the only writer; tables that other tools wrote anew open as long as they
 have the same columns and rows, in row groups of at most a million rows.

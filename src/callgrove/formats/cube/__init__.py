@@ -20,7 +20,7 @@ size is a multiple of 512; minima and maxima in cells where nothing was measured
     anchor.py        anchor.xml as flat tables; cubepl_text.py repairs the XML that CubeLib writes around CubePL
     tables.py        from the anchor to the model: metrics, contexts, system, topologies
     words.py         names and types of Cube; metric_words.py what only Cube's metrics say
-    value_types.py   the data types; composites.py those with several fields
+    value_types.py   the data types; scale_functions.py the one that is a function
     traversal.py     row positions
     rows.py          index and data of one metric, checked
     values.py        values in the model's ids, read when asked for

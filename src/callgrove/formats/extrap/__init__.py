@@ -13,8 +13,10 @@ documentation" of Extra-P, whose grammar is a part of what is accepted here.
 
     sniffing.py         which of them it is, by content
     study_format.py     what all have in common: match, check, completeness
+    archive.py          the ZIP of an experiment; measurement_json.py one measurement in it
     lines.py, json_tree.py, numbers.py     text by lines, JSON by paths, numbers with their place
-    *_writer.py, writing.py                writers for all but the last
+    text_writer.py, records_writer.py, json_writer.py, json_old_writer.py, experiment_writer.py, models_writer.py
+                        writers for all but the last; writing.py is what they share
 
 Known deviations, all of them accepted only without `strict` where Extra-P refuses: see docs/extrap.md.
 """

@@ -26,6 +26,14 @@ write_metrics.py   where its metrics go
 write_profile.py   one profile of it
 spill.py           what waits on disk until then
 
-hpctrace.py        the format: a trace by itself (hpctrace_records, _samples, _text, _writer)
-hpcstruct.py       the format: the structure of load modules (hpcstruct_reader, _tables, _ranges)
+hpctrace.py          the format: a trace by itself
+hpctrace_records.py  its bytes
+hpctrace_samples.py  its samples in the model's ids
+hpctrace_text.py     its fields, as text
+hpctrace_writer.py   any profile's samples as such a trace
+
+hpcstruct.py         the format: the structure of load modules
+hpcstruct_reader.py  its XML
+hpcstruct_tables.py  what it says, as tables for looking up addresses
+hpcstruct_ranges.py  address ranges that must not overlap
 """

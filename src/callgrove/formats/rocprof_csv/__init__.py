@@ -14,6 +14,7 @@ Specification: gpu-traces.md 3.9, trace-outputs.md 4 and 9.
     records.py    spans as records of the file that they belong to
     places.py     what a row says about the process, thread and stream that it is of
     cells.py      records as cells
+    agents.py     the file about devices
     writer.py     spans in, files out
     format.py     the format of the registry
 
