@@ -145,6 +145,48 @@ def _broken(file: FileBytes, at: int, end: int, *, endless: bool) -> CorruptFile
     )
 
 
+class _FlexWords:
+    """The words behind the record of a context: [function] [file, line] [module, offset], of which its flags say what
+    is there. Each column is 0 where there is nothing."""
+
+    def __init__(self, file: FileBytes, at: Ints, records: Array) -> None:
+        flags, n_words = records["flags"], records["nFlexWords"].astype(np.int64)
+        self._words = _gather(file, at + rec.CONTEXT.itemsize, FLEX_WORDS)["words"]
+        self._has = {bit: (flags & bit) != 0 for bit in (HAS_FUNCTION, HAS_PLACE, HAS_POINT)}
+        self._place_at = self._has[HAS_FUNCTION].astype(np.int64)
+        self._point_at = self._place_at + 2 * self._has[HAS_PLACE]
+        needed = self._point_at + 2 * self._has[HAS_POINT]
+        if (short := needed > n_words).any():
+            wrong = int(np.flatnonzero(short)[0])
+            expected, found = f"{int(needed[wrong])} flex words", str(int(n_words[wrong]))
+            raise CorruptFile(file.path, "Context", offset=int(at[wrong]), expected=expected, found=found)
+
+    def _column(self, bit: int, column: Ints) -> Offsets:
+        rows, columns = np.arange(len(self._words)), np.minimum(column, MOST_FLEX_WORDS - 1)
+        picked: Offsets = np.where(self._has[bit], self._words[rows, columns], 0)
+        return picked.astype(np.uint64)
+
+    @property
+    def function(self) -> Offsets:
+        return self._column(HAS_FUNCTION, np.zeros_like(self._place_at))
+
+    @property
+    def file(self) -> Offsets:
+        return self._column(HAS_PLACE, self._place_at)
+
+    @property
+    def line(self) -> Ints:
+        return (self._column(HAS_PLACE, self._place_at + 1) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+    @property
+    def module(self) -> Offsets:
+        return self._column(HAS_POINT, self._point_at)
+
+    @property
+    def offset(self) -> Offsets:
+        return self._column(HAS_POINT, self._point_at + 1)
+
+
 def decode(
     file: FileBytes, places: TreePlaces, functions: PointerTable, files: PointerTable, modules: PointerTable
 ) -> RawContexts:
@@ -152,21 +194,7 @@ def decode(
     n = len(places.at)
     inner = np.flatnonzero(~places.is_entry)
     records = _gather(file, places.at[inner], rec.CONTEXT)
-    flags, n_flex = records["flags"], records["nFlexWords"].astype(np.int64)
-    words = _gather(file, places.at[inner] + rec.CONTEXT.itemsize, FLEX_WORDS)["words"]
-    has = {bit: (flags & bit) != 0 for bit in (HAS_FUNCTION, HAS_PLACE, HAS_POINT)}
-    place_at = has[HAS_FUNCTION].astype(np.int64)
-    point_at = place_at + 2 * has[HAS_PLACE]
-    needed = point_at + 2 * has[HAS_POINT]
-    if (short := needed > n_flex).any():
-        wrong = int(np.flatnonzero(short)[0])
-        expected, found = f"{int(needed[wrong])} flex words", str(int(n_flex[wrong]))
-        raise CorruptFile(file.path, "Context", offset=int(places.at[inner][wrong]), expected=expected, found=found)
-
-    def word(bit: int, column: Ints) -> Offsets:
-        """One flex word of every context, 0 where it has none."""
-        picked: Offsets = np.where(has[bit], words[np.arange(len(inner)), np.minimum(column, MOST_FLEX_WORDS - 1)], 0)
-        return picked.astype(np.uint64)
+    words = _FlexWords(file, places.at[inner], records)
 
     def spread(values: Array, fill: int) -> Array:
         """Values of inner contexts over all; entry points have none."""
@@ -176,22 +204,20 @@ def decode(
 
     entries = np.full(n, ABSENT, np.int32)
     entries[places.is_entry] = np.arange(n - len(inner))
-    ids = np.zeros(n, np.int64)
-    ids[inner] = records["ctxId"]
+    ids = spread(records["ctxId"].astype(np.int64), 0)
     ids[places.is_entry] = _gather(file, places.at[places.is_entry], rec.ENTRY_POINT)["ctxId"]
-    module = spread(modules.numbers(word(HAS_POINT, point_at), file), ABSENT)
-    line = (word(HAS_PLACE, place_at + 1) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    line = words.line
     return RawContexts(
         ids,
         places.parent,
         entries,
         spread(records["relation"].astype(np.int32), 1),
         spread(records["lexicalType"].astype(np.int32), 0),
-        spread(functions.numbers(word(HAS_FUNCTION, np.zeros(len(inner), np.int64)), file), ABSENT),
-        spread(files.numbers(word(HAS_PLACE, place_at), file), ABSENT),
+        spread(functions.numbers(words.function, file), ABSENT),
+        spread(files.numbers(words.file, file), ABSENT),
         spread(np.where(line <= LAST_LINE, line, ABSENT), ABSENT),
-        module,
-        spread(word(HAS_POINT, point_at + 1), 0),
+        spread(modules.numbers(words.module, file), ABSENT),
+        spread(words.offset, 0),
     )
 
 
