@@ -1,7 +1,7 @@
 """Formats: one package per tool, found through the registry.
 
 interface.py   what a format is: match, read, dump, check, write
-registry.py    the list of formats; detection by content; opening a path
+registry.py    the list of formats, and opening a path; detection.py whose content it is
 transfer.py    an experiment, streamed into a writer
 writing.py     what writers share: the order of calls, and that a failure leaves nothing
 targets.py     files and folders that are written beside their place and renamed into it

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from callgrove.binary.sources import Source
-from callgrove.errors import NotRecognised, UsageError
-from callgrove.formats.interface import Format, Grade, Match, ReadOptions, Writes, WritesStudies
+from callgrove.errors import UsageError
+from callgrove.formats.detection import Claim, claims_on, strongest
+from callgrove.formats.interface import Format, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 
@@ -65,6 +66,11 @@ class Entry:
     usual: tuple[str, ...] = ()
     extra: str = ""
     needs: str = ""  # the module that the extra brings
+
+    def load(self) -> Format:
+        """The format itself, imported now."""
+        module, _, name = self.place.partition(":")
+        return cast(Format, getattr(importlib.import_module(module), name))
 
     def is_named_like(self, names: Collection[str]) -> bool:
         """Does one of the names look like one of this format? An ending does not count for names that are another's."""
@@ -269,7 +275,7 @@ FORMATS: tuple[Entry, ...] = (
 
 def load(name: str) -> Format:
     """The format of that name."""
-    return _import(entry_of(name))
+    return entry_of(name).load()
 
 
 def writer_of(name: str) -> Writes | WritesStudies:
@@ -318,45 +324,19 @@ def checked_dialect(name: str, dialect: str) -> str:
     return dialect or next(iter(dialects), "")
 
 
-def _import(entry: Entry) -> Format:
-    module, _, name = entry.place.partition(":")
-    return cast(Format, getattr(importlib.import_module(module), name))
-
-
-def detect(source: Source, without: Container[str] = ()) -> tuple[Format, Match]:
+def detect(source: Source, without: Container[str] = ()) -> Claim:
     """The format with the strongest claim to the content. A tie, or no claim, is an error that says so. Formats named
     in `without` are not asked.
 
     Names only say who is asked first: where one of these is sure of the content, the others need not be loaded.
     """
-    claims: list[tuple[Format, Match]] = []
-    missing: list[str] = []
     asked = [e for e in FORMATS if e.reads and e.name not in without and (e.sets or not source.more)]
     names = _names(source)
     likely = [entry for entry in asked if entry.is_named_like(names)]
-    for some in (likely, [entry for entry in asked if entry not in likely]):
-        if any(match.grade == Grade.EXACT for _, match in claims):
-            break
-        for entry in some:
-            try:
-                format_ = _import(entry)
-            except ImportError as error:  # one format that cannot be loaded must not stop the others
-                missing.append(f"{entry.name} ({error})")
-                continue
-            match = format_.match(source)
-            if match is not None:
-                claims.append((format_, match))
+    claims, missing = claims_on(source, likely, [entry for entry in asked if entry not in likely])
     if not claims and source.more:
         _refuse_set(source)
-    if not claims:
-        unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
-        raise NotRecognised(_unrecognised(source) + unable)
-    best = max(match.grade for _, match in claims)
-    winners = [(f, m) for f, m in claims if m.grade == best]
-    if len(winners) > 1:
-        both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
-        raise NotRecognised(f"{source.path}: recognised as {both}; choose one with --from")
-    return winners[0]
+    return strongest(source, claims, missing)
 
 
 def _names(source: Source) -> list[str]:
@@ -374,16 +354,6 @@ def _refuse_set(source: Source) -> NoReturn:
     """No format opens these paths as one experiment; say what the first one is."""
     alone, _ = detect(Source(source.path))
     raise UsageError(f"{source.path}: {alone.name} opens one path at a time, and {len(source.paths)} were given")
-
-
-def _unrecognised(source: Source) -> str:
-    if source.is_folder:
-        names = sorted(p.name for p in source.path.iterdir())[:5]
-        inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
-        return f"{source.path}: no performance data was recognised in this folder: {inside}; see `callgrove formats`"
-    head = source.head(16)
-    begins = f"it begins with {head!r}" if head else "it is empty"
-    return f"{source.path}: not recognised as performance data: {begins}; see `callgrove formats`"
 
 
 def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:

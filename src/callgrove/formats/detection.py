@@ -1,0 +1,60 @@
+"""Whose content is it? Formats say what they make of it, and the strongest claim wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from callgrove.binary.sources import Source
+from callgrove.errors import NotRecognised
+from callgrove.formats.interface import Format, Grade, Match
+
+if TYPE_CHECKING:
+    from callgrove.formats.registry import Entry
+
+__all__ = ["Claim", "claims_on", "strongest"]
+
+Claim = tuple[Format, Match]
+
+
+def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], list[str]]:
+    """The claims of formats, and which ones could not be asked. A group is asked, and its formats are loaded, only if
+    nobody before is sure."""
+    claims: list[Claim] = []
+    missing: list[str] = []
+    for entries in groups:
+        if any(match.grade == Grade.EXACT for _, match in claims):
+            break
+        for entry in entries:
+            try:
+                format_ = entry.load()
+            except ImportError as error:  # one format that cannot be loaded must not stop the others
+                missing.append(f"{entry.name} ({error})")
+                continue
+            match = format_.match(source)
+            if match is not None:
+                claims.append((format_, match))
+    return claims, missing
+
+
+def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str]) -> Claim:
+    """The claim of the highest grade. A tie, or no claim, is an error that says so."""
+    if not claims:
+        unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
+        raise NotRecognised(_unrecognised(source) + unable)
+    best = max(match.grade for _, match in claims)
+    winners = [(f, m) for f, m in claims if m.grade == best]
+    if len(winners) > 1:
+        both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
+        raise NotRecognised(f"{source.path}: recognised as {both}; choose one with --from")
+    return winners[0]
+
+
+def _unrecognised(source: Source) -> str:
+    if source.is_folder:
+        names = sorted(p.name for p in source.path.iterdir())[:5]
+        inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
+        return f"{source.path}: no performance data was recognised in this folder: {inside}; see `callgrove formats`"
+    head = source.head(16)
+    begins = f"it begins with {head!r}" if head else "it is empty"
+    return f"{source.path}: not recognised as performance data: {begins}; see `callgrove formats`"
