@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from callgrove.errors import CorruptFile, InvalidExperiment, NotRecognised, UnsupportedVersion
 from callgrove.formats.hpcrun import hpctrace_records as rec
 from callgrove.formats.hpcrun.hpctrace_records import MICROSECONDS, NANOSECONDS, TraceFile, write_trace
+from callgrove.formats.hpctoolkit import legacy_records as legacy
 
 START = b"HPCRUN-trace______01.01b"
 NOW_NS = 1_700_000_000_000_000_000
@@ -26,6 +27,15 @@ def trace(path: Path, *samples: tuple[int, ...], flags: int = 0, version: str = 
         out += struct.pack(">QII"[: 1 + len(sample)], *sample)
     path.write_bytes(out)
     return path
+
+
+def test_the_traces_of_legacy_databases_have_the_same_layout() -> None:
+    """Formats do not know each other, so the layout stands in both; it is one."""
+    assert legacy.TRACE_MAGIC == rec.MAGIC
+    assert legacy.TRACE_VERSIONS == tuple(version.encode() for version in rec.VERSIONS)
+    assert legacy.TRACE.itemsize == rec.START
+    assert (legacy.SAMPLE, legacy.SAMPLE_OF_METRIC) == (rec.record_of(0), rec.record_of(rec.DATA_CENTRIC))
+    assert (legacy.DATA_CENTRIC, legacy.LCA_RECORDED) == (rec.DATA_CENTRIC, rec.LCA_RECORDED)
 
 
 def test_real_traces_are_made_again_byte_for_byte(shared: Path, tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
+from math import inf
 
 from callgrove.model.study import Segment, Term
 
-__all__ = ["exponent_text", "function_text", "segments_text"]
+__all__ = ["bounds_text", "exponent_text", "factor_texts", "function_text", "segments_text"]
 
 
 def exponent_text(value: float | str) -> str:
@@ -31,25 +32,24 @@ def function_text(constant: float, terms: Sequence[Term]) -> str:
 
 def _term_text(term: Term) -> str:
     factors = [] if term.coefficient == 1 else [repr(float(term.coefficient))]
-    factors += _factors(term.exponents)
+    for parameter, (power, logarithm) in term.exponents.items():
+        factors += factor_texts(parameter, power, logarithm)
     return " * ".join(factors) or "1.0"
 
 
-def _factors(exponents: Mapping[str, tuple[str, str]]) -> list[str]:
-    found = []
-    for parameter, (power, logarithm) in exponents.items():
-        if power != "0":
-            found.append(f"{parameter}^({power})")
-        if logarithm != "0":
-            found.append(f"log2({parameter})^({logarithm})")
-    return found
+def factor_texts(parameter: str, power: str, logarithm: str) -> list[str]:
+    """What a parameter contributes to a term; nothing for exponents of 0."""
+    powers = [f"{parameter}^({power})"] if power != "0" else []
+    return powers + ([f"log2({parameter})^({logarithm})"] if logarithm != "0" else [])
 
 
 def segments_text(segments: Sequence[Segment], parameter: str) -> str:
     """The pieces of a segmented model, each with where it holds."""
-    parts = []
-    for segment in segments:
-        below = f"{parameter}<={segment.end!r}" if segment.end != float("inf") else ""
-        above = f"{parameter}>={segment.start!r}" if segment.start != float("-inf") else ""
-        parts.append(f"{segment.function} for {' and '.join(filter(None, (above, below))) or f'all {parameter}'}")
-    return "; ".join(parts)
+    return "; ".join(f"{one.function} for {bounds_text(parameter, one.start, one.end)}" for one in segments)
+
+
+def bounds_text(parameter: str, start: float, end: float) -> str:
+    """Where a piece of a function holds."""
+    above = [f"{parameter}>={start!r}"] if start != -inf else []
+    below = [f"{parameter}<={end!r}"] if end != inf else []
+    return " and ".join(above + below) or f"all {parameter}"

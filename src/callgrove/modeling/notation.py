@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
+from callgrove.model.function_text import bounds_text, factor_texts
 from callgrove.modeling.functions import FLAT, Factor, Functions, Piece
 from callgrove.modeling.terms import Exponents
 
@@ -49,9 +50,7 @@ def function_text(functions: Functions, number: int, style: str = "extrap") -> s
 
 def piece_text(piece: Piece, parameter: str, style: str = "extrap") -> str:
     """One part of a function in pieces."""
-    how = STYLES[style]
-    name = how.name(parameter)
-    return _sum(how, piece.constant, [(c, how.factors(name, exponents)) for c, exponents in piece.terms])
+    return _piece(STYLES[style], piece, parameter)
 
 
 def _sum(how: Style, constant: float, terms: list[tuple[float, list[str]]]) -> str:
@@ -73,33 +72,28 @@ def _plus_or_minus(parts: list[str]) -> str:
 
 def _factor(how: Style, factor: Factor, parameter: str) -> list[str]:
     if factor.pieces:
-        return [
-            f"{{{_pieces(how, factor, parameter)}}}" if how is STYLES["extrap"] else _pieces(how, factor, parameter)
-        ]
+        pieces = _pieces(how, factor, parameter)
+        return [f"{{{pieces}}}" if how is STYLES["extrap"] else pieces]
     return how.factors(how.name(parameter), factor.exponents)
 
 
 def _pieces(how: Style, factor: Factor, parameter: str) -> str:
+    return how.pieces([_piece(how, piece, parameter) for piece in factor.pieces], factor.pieces, how.name(parameter))
+
+
+def _piece(how: Style, piece: Piece, parameter: str) -> str:
     name = how.name(parameter)
-    sums = [
-        _sum(how, piece.constant, [(c, how.factors(name, exponents)) for c, exponents in piece.terms])
-        for piece in factor.pieces
-    ]
-    return how.pieces(sums, factor.pieces, name)
+    return _sum(how, piece.constant, [(c, how.factors(name, exponents)) for c, exponents in piece.terms])
 
 
 def _extrap_factors(name: str, exponents: Exponents) -> list[str]:
     power, log = exponents
-    return [f"{name}^({power})"] * bool(power) + [f"log2({name})^({log})"] * bool(log)
+    return factor_texts(name, str(power), str(log))
 
 
 def _extrap_pieces(sums: list[str], pieces: Sequence[Piece], name: str) -> str:
-    return "; ".join(f"{text} for {_where(piece, name)}" for text, piece in zip(sums, pieces, strict=True))
-
-
-def _where(piece: Piece, name: str) -> str:
-    bounds = [f"{name}>={piece.start!r}"] * (piece.start != -inf) + [f"{name}<={piece.end!r}"] * (piece.end != inf)
-    return " and ".join(bounds) or f"all {name}"
+    cases = zip(sums, pieces, strict=True)
+    return "; ".join(f"{text} for {bounds_text(name, piece.start, piece.end)}" for text, piece in cases)
 
 
 def _short_number(value: float) -> str:
@@ -153,7 +147,8 @@ def _latex_factors(name: str, exponents: Exponents) -> list[str]:
 def _latex_pieces(sums: list[str], pieces: Sequence[Piece], name: str) -> str:
     rows = []
     for text, piece in zip(sums, pieces, strict=True):
-        where = _where(piece, name).replace(">=", r" \ge ").replace("<=", r" \le ").replace(" and ", r",\ ")
+        where = bounds_text(name, piece.start, piece.end)
+        where = where.replace(">=", r" \ge ").replace("<=", r" \le ").replace(" and ", r",\ ")
         rows.append(rf"{text} & {where}")
     return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
 
