@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from callgrove.formats.timeline.source import Annotations
 from callgrove.formats.timeline.stacks import StackSlices
 from callgrove.formats.transfer import write
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import ContextKind
+from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import Samples
@@ -30,11 +31,15 @@ FOLDED = (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
 
 
 def stack_of(experiment: Experiment, context: int) -> list[str]:
-    """Names of functions and loops from the outside in, found one by one."""
+    """Names of functions and loops, and of addresses in no known function, from the outside in, found one by one."""
     tree, out = experiment.contexts, []
+    if context >= 0 and tree.label(context) == "<no activity>":
+        return []
     while context >= 0:
-        if tree.kind[context] not in FOLDED:
-            out.append(tree.label(context))
+        if tree.kind[context] not in FOLDED or tree.relation[context] != Relation.LEXICAL or tree.parent[context] < 0:
+            name = tree.label(context)
+            place = re.fullmatch(r"(loop at )?/.*/([^/]+)", name)
+            out.append(f"{place[1] or ''}{place[2]}" if place else name)
         context = int(tree.parent[context])
     return out[::-1]
 
@@ -90,7 +95,11 @@ def test_stacks_over_time_are_those_of_the_samples(shared: Path, tmp_path: Path,
     assert report.losses == ["values of metrics: only what happened over time is written"]
     data = (tmp_path / "t.pftrace").read_bytes()
     trace = perfetto_trace.read(data)
-    lines = {profile: samples for profile, _, samples in experiment.traces.lines() if (samples.context >= 0).any()}
+    lines = {
+        profile: samples
+        for profile, _, samples in experiment.traces.lines()
+        if any(stack_of(experiment, context) for context in set(samples.context.tolist()))
+    }
     assert lines
     tracks = {profile: track_of(trace, experiment, profile) for profile in lines}
     assert set(tracks.values()) == {one.track for one in trace.slices}
@@ -100,6 +109,17 @@ def test_stacks_over_time_are_those_of_the_samples(shared: Path, tmp_path: Path,
         return
     (rows,) = processed(data, "select ts as ts, dur as dur, name as name, depth as depth from slice")
     assert sorted(rows) == sorted((one.start, one.end - one.start, one.name, one.depth) for one in trace.slices)
+
+
+def test_measurements_show_addresses_and_no_idle_time(shared: Path, tmp_path: Path) -> None:
+    """No function is known there, so the program counters of the calls are the stack; expected from hpcproftt's dump:
+    the program's main at mpiomp+0x11e5 calls into libgomp."""
+    experiment = open_path(shared / "data" / "own" / "hpcrun-04.00" / "mpi4.m")
+    assert isinstance(experiment, Experiment)
+    write(experiment, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
+    names = {(one.depth, one.name) for one in perfetto_trace.read((tmp_path / "t.pftrace").read_bytes()).slices}
+    assert {(0, "<root>"), (1, "<program root>"), (2, "mpiomp+0x11e5"), (3, "libgomp.so.1.0.0+0x1e2fc")} <= names
+    assert "<no activity>" not in {name for _, name in names}
 
 
 def tree() -> Experiment:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import ContextKind
+from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import LABEL, ArraySamples, ArraySpans, Samples, SpanKind
@@ -24,10 +24,10 @@ from callgrove.viewer.timeline.boxes import WHOLE, dominant
 from callgrove.viewer.timeline.cells import Cells, Tally
 from callgrove.viewer.timeline.events import Events
 from callgrove.viewer.timeline.maker import timeline_maker
-from callgrove.viewer.timeline.stacks import INSIDE
 
 Span = tuple[int, int, int, int, int]  # profile, name, start, end, depth
 RANK, THREAD = 2, 3
+INSIDE = (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)  # a function, where one is known
 
 
 def traced(spans: Sequence[Span], n_profiles: int = 2, kind: SpanKind = SpanKind.API) -> Experiment:
@@ -238,7 +238,9 @@ def test_samples_are_stacks_of_functions() -> None:
             middle = (int(line.time_ns[at]) + int(line.time_ns[at + 1])) / 2 - origin
             context, stack = int(line.context[at]), []
             if context >= 0:
-                stack = [tree.name(c) for c in tree.ancestors(context)[::-1] if ContextKind(tree.kind[c]) not in INSIDE]
+                outwards = [c for c in tree.ancestors(context)[::-1] if tree.kind[c] != ContextKind.LOOP]
+                inside = [tree.kind[c] in INSIDE and tree.relation[c] == Relation.LEXICAL for c in outwards]
+                stack = [tree.name(c) for c, nested in zip(outwards, inside, strict=True) if not nested]
             shown = [(level, name) for _, level, name, start, end, _ in own if start <= middle < end]
             assert shown == list(enumerate(stack))
 

@@ -12,12 +12,10 @@ from callgrove.analysis.groups import nearest
 from callgrove.analysis.rows import described
 from callgrove.analysis.statistics import Rows
 from callgrove.model.arrays import Array, Bools, Ids, Ints
-from callgrove.model.contexts import ContextKind, ContextTree, Relation
+from callgrove.model.contexts import ContextTree
 from callgrove.model.table import Column, Table
 
 __all__ = ["Folded", "exclusive_of", "fold_lines", "top_down"]
-
-FOLDED = (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,7 @@ class Folded:
 def fold_lines(costs: Costs, source: bool = False) -> Folded:
     """Fold source lines, call sites and instructions into their functions and loops; `source` keeps them."""
     tree, n = costs.tree, costs.tree.n_listed
-    folded: Bools = np.isin(tree.kind[:n], FOLDED) & (tree.relation[:n] == Relation.LEXICAL) & (tree.parent[:n] >= 0)
-    shown = np.ones(n, np.bool_) if source else ~folded
+    shown = np.ones(n, np.bool_) if source else ~tree.folded[:n]
     owner = nearest(tree, shown)
     above = tree.parent[:n]
     parent = np.where(above >= 0, owner[np.maximum(above, 0)], -1).astype(np.int32)

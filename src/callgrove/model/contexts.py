@@ -27,10 +27,21 @@ from callgrove.model.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Offsets,
 from callgrove.model.orders import depths, levels, subtree_ends
 from callgrove.model.renumbering import absent_stays, new_numbers
 
-__all__ = ["LAST_LINE", "LONGEST_PATH", "ContextKind", "ContextTree", "Names", "Regions", "Relation", "SourceFiles"]
+__all__ = [
+    "LAST_LINE",
+    "LONGEST_PATH",
+    "NO_ACTIVITY",
+    "ContextKind",
+    "ContextTree",
+    "Names",
+    "Regions",
+    "Relation",
+    "SourceFiles",
+]
 
 LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
 LONGEST_KEPT = 512  # characters of a label that is kept once it is made
+NO_ACTIVITY = "<no activity>"  # the placeholder that HPCToolkit's idle samples are on
 LONGEST_PATH = 100  # levels that a printed path shows; the middle of a longer one is cut
 
 
@@ -215,6 +226,20 @@ class ContextTree:
     def listed(self) -> Bools:
         """True for contexts of the tree."""
         return np.arange(len(self)) < self.n_listed
+
+    @cached_property
+    def folded(self) -> Bools:
+        """Source lines, call sites and instructions that belong to the function or loop they are nested in. One that
+        was called itself, since nothing is known of its function, stands for it."""
+        nested = (self.relation == Relation.LEXICAL) & (self.parent >= 0)
+        return np.isin(self.kind, (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)) & nested
+
+    @cached_property
+    def idle(self) -> Bools:
+        """Contexts that stand for doing nothing: samples on them show no call stack."""
+        wanted = [number for number, text in enumerate(self.regions.strings) if text == NO_ACTIVITY]
+        named = np.append(np.isin(self.regions.name, wanted), False)
+        return (self.kind == ContextKind.PLACEHOLDER) & named[self.region]
 
     def children(self, context: int) -> list[int]:
         """Direct children in preorder."""

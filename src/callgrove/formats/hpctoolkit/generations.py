@@ -6,7 +6,7 @@ import numpy as np
 
 from callgrove.formats.hpctoolkit.release_words import UNKNOWN_ENTRY, UNKNOWN_FUNCTION
 from callgrove.model.arrays import Bools, Ints
-from callgrove.model.contexts import ContextKind, ContextTree, Regions
+from callgrove.model.contexts import NO_ACTIVITY, ContextTree, Regions
 
 __all__ = [
     "ENTRY_OF_PLACEHOLDER",
@@ -22,7 +22,6 @@ __all__ = [
     "unused_ids",
 ]
 
-NO_ACTIVITY = "<no activity>"  # the context that idle samples of pre-release databases are on
 UNKNOWN, PARTIAL_PATHS = "<unknown>", "<partial call paths>"
 UNKNOWN_NAMES = (UNKNOWN, UNKNOWN_FUNCTION)  # functions without a name, as either generation calls them
 LARGEST_ID = (1 << 31) - 1
@@ -50,9 +49,8 @@ def named(regions: Regions, *names: str) -> Bools:
 
 def is_no_activity(contexts: ContextTree) -> Bools:
     """The root that idle samples of pre-release databases are on."""
-    out: Bools = np.append(named(contexts.regions, NO_ACTIVITY), False)[contexts.region]
-    out &= (contexts.kind == ContextKind.PLACEHOLDER) & (contexts.parent < 0)
-    out &= contexts.subtree_end == np.arange(1, len(contexts) + 1)
+    is_leaf = contexts.subtree_end == np.arange(1, len(contexts) + 1)
+    out: Bools = contexts.idle & (contexts.parent < 0) & is_leaf
     return out
 
 

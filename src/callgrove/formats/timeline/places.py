@@ -175,6 +175,7 @@ class _Making:
         profiles = tables.profiles
         columns = ("node", "rank", "thread", "gpu_device", "gpu_context", "gpu_stream")
         self._identity = {name: _numbers(profiles.identity_list(name)) for name in columns}
+        self._several_runs = len(np.unique(profiles.run)) > 1
         tids, known = profiles.identifiers.pick("THREAD", "physical")
         self._tids = _numbers([t if k else None for t, k in zip(tids.tolist(), known.tolist(), strict=True)])
 
@@ -221,9 +222,8 @@ class _Making:
         pid = said.get("pid", "")
         real = int(pid) if pid.isascii() and pid.isdigit() else ABSENT
         rank, host = int(self._identity["rank"][profile]), said.get("hostname", "")
-        runs = len(set(self._tables.profiles.run.tolist()))
         words = [
-            f"run {self._tables.profiles.run[profile]}" if runs > 1 else "",
+            f"run {self._tables.profiles.run[profile]}" if self._several_runs else "",
             f"rank {rank}" if rank >= 0 else "",
             host,
             f"pid {real}" if real >= 0 else "",

@@ -6,7 +6,8 @@
                          |b -------|
 
 A sample holds until the next one; idle time is no slice; the last sample of a line lasts no time. Lines, call sites and
-instructions belong to the function or loop that they are in, as in call trees.
+instructions belong to the function or loop that they are in, as in call trees; where no function is known, as in
+measurements, what was called is shown by its address.
 
 A line of samples is gone through in pieces, twice: from behind, to learn how long what is open at the end of each piece
 goes on; then from the front, where every slice that begins in a piece is given, complete and in order.
@@ -14,7 +15,7 @@ goes on; then from the front, where every slice that begins in a piece is given,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -29,7 +30,8 @@ from callgrove.model.traces import Samples
 __all__ = ["StackSlices"]
 
 PIECE = 1 << 15  # samples
-FOLDED = (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
+PLACES = (ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
+MOST_LABELS = 1 << 16  # names that are kept
 
 
 class StackSlices:
@@ -37,7 +39,8 @@ class StackSlices:
 
     def __init__(self, tree: ContextTree, annotations: Annotations, losses: Losses) -> None:
         self._tree, self._annotations, self._losses = tree, annotations, losses
-        shown = ~np.isin(tree.kind, FOLDED)
+        self._labels: dict[int, str] = {}
+        shown = ~tree.folded
         # the nearest context that is shown, for each one and for its parent; parents come first
         self._shown = np.full(len(tree) + 1, ABSENT, np.int32)  # the last entry is for idle
         self._above = np.full(len(tree) + 1, ABSENT, np.int32)
@@ -49,6 +52,7 @@ class StackSlices:
             self._depth[level] = np.where(above >= 0, self._depth[above], 0) + shown[level]
         rest = np.arange(tree.n_listed, len(tree))  # elided contexts have no place in the tree
         self._shown[rest], self._depth[rest] = rest, 1
+        self._shown[:-1][tree.idle] = ABSENT
 
     def of(self, tracks: ProcessTracks, track: int, samples: Samples, piece: int = PIECE) -> Iterator[Slices]:
         """The slices of one line, by start and from the outside in."""
@@ -61,7 +65,7 @@ class StackSlices:
         before = np.empty(0, np.int32)
         for number, first in enumerate(firsts):
             paths = self._paths(context[first : first + piece])
-            made = self._runs(paths, first, before, after[number + 1])
+            made = self._runs(paths, first, before, after[number])
             before = paths[-1]
             if len(made[0]):
                 yield self._slices(tracks, track, time, *made)
@@ -78,10 +82,10 @@ class StackSlices:
         return out[number.reshape(-1)]
 
     def _reached(self, context: Ids, firsts: list[int], piece: int) -> list[dict[int, int]]:
-        """For the beginning of every piece, and the end: context -> the sample at which it is no longer on the stack,
-        of those that are on it in the piece's first sample."""
+        """For the beginning of every piece but the first, and the end: context -> the sample at which it is no longer
+        on the stack, of those that are on it in the piece's first sample."""
         out: list[dict[int, int]] = [{}]
-        for first in reversed(firsts):
+        for first in reversed(firsts[1:]):
             paths = self._paths(context[first : first + piece])
             n, ends = len(paths), {}
             for level in range(paths.shape[1]):
@@ -122,29 +126,56 @@ class StackSlices:
         place[used] = np.arange(len(used))
         own = different[used].tolist()
         number = place[index.reshape(-1)]
-        kinds = list(dict.fromkeys(ContextKind(self._tree.kind[c]).word for c in own))
-        kind = np.array([kinds.index(ContextKind(self._tree.kind[c]).word) for c in own], np.int64)
+        codes, first, kind = np.unique(self._tree.kind[own], return_index=True, return_inverse=True)
+        by_use = np.argsort(first, kind="stable")
         n, absent = len(begin), np.full(len(begin), ABSENT, np.int64)
         return Slices(
             tracks,
             np.full(n, track, np.int64),
             time[begin],
             time[np.minimum(end, len(time) - 1)],
-            Texts(number, [clean(self._tree.label(c), self._losses) for c in own]),
-            Texts(kind[number], kinds),
+            Texts(number, self._texts(own)),
+            Texts(np.argsort(by_use)[kind.reshape(-1)][number], [ContextKind(k).word for k in codes[by_use].tolist()]),
             absent,
             absent,
             np.zeros(n, np.int64),
             self._notes(own, number) if self._annotations is Annotations.ALL else [],
         )
 
+    def _texts(self, contexts: list[int]) -> list[str]:
+        """What contexts are called: thousands of lines show the same ones."""
+        known = self._labels
+        if len(known) > MOST_LABELS:
+            known.clear()
+        for context in contexts:
+            if context not in known:
+                known[context] = clean(self._shown_label(context), self._losses)
+        return [known[context] for context in contexts]
+
+    def _shown_label(self, context: int) -> str:
+        """A place is shown without the folders it lies in: slices are narrow, and its end tells it from others."""
+        label, kind, region = self._tree.label(context), self._tree.kind[context], int(self._tree.region[context])
+        if kind not in PLACES or region < 0 or self._tree.regions.name[region] >= 0 or "/" not in label:
+            return label
+        return ("loop at " if kind == ContextKind.LOOP else "") + label.rpartition("/")[2]
+
     def _notes(self, contexts: list[int], number: Ints) -> list[Note]:
-        """Where the source says it: file and line."""
+        """Where the source says it: file and line, and the module."""
         regions = self._tree.regions
         region = self._tree.region[contexts]
-        file = np.where(region >= 0, regions.file[region], ABSENT)
-        line = np.where(region >= 0, regions.line[region], ABSENT)
-        names = [regions.files.paths[f] if f >= 0 else "" for f in file.tolist()]
-        rows, lines = np.flatnonzero(file[number] >= 0), np.flatnonzero(line[number] >= 0)
-        notes = [Note("file", rows, number[rows], Value.TEXT, names), Note("line", lines, line[number][lines])]
+        file, line, module = (
+            np.where(region >= 0, column[region], ABSENT) for column in (regions.file, regions.line, regions.module)
+        )
+        lines = np.flatnonzero(line[number] >= 0)
+        notes = [
+            self._texts_of("file", file, number, regions.files.paths),
+            Note("line", lines, line[number][lines]),
+            self._texts_of("module", module, number, regions.modules),
+        ]
         return [note for note in notes if len(note.rows)]
+
+    @staticmethod
+    def _texts_of(key: str, text: Ids, number: Ints, texts: Sequence[str]) -> Note:
+        """A note of the texts that contexts have; `number` is the context of each slice."""
+        rows = np.flatnonzero(text[number] >= 0)
+        return Note(key, rows, number[rows], Value.TEXT, [texts[k] if k >= 0 else "" for k in text.tolist()])

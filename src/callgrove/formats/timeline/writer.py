@@ -108,6 +108,7 @@ class TimelineWriter:
         self._parts: Sequence[Ints] = []
         self._part_of: Ints = np.empty(0, np.int64)
         self._pushed: tuple[int, SliceMaker] | None = None  # the part that is written chunk by chunk, and its slices
+        self._sampled: tuple[int, PartEncoder] | None = None  # the process whose samples were written last
 
     def define(self, tables: Experiment) -> None:
         with self._output.or_nothing():
@@ -161,7 +162,7 @@ class TimelineWriter:
     def _finish_pushed(self) -> None:
         if self._pushed is not None:
             _, maker = self._pushed
-            self._pushed = None
+            self._pushed = self._sampled = None
             for data in _bytes_of(maker, self._encoder.part()):
                 self._output.write(data)
 
@@ -172,7 +173,9 @@ class TimelineWriter:
         process = int(self._places.process[chunk.profile])
         if process < 0:
             return
-        encoder = self._encoder.part()
+        if self._sampled is None or self._sampled[0] != process:
+            self._sampled = process, self._encoder.part()
+        encoder = self._sampled[1]
         track = int(self._sample_track[chunk.profile])
         for slices in self._stacks.of(self._places.processes[process], track, chunk.samples):
             for data in encoder.slices(slices):

@@ -13,8 +13,6 @@ from callgrove.viewer.timeline.events import MOST_LEVELS
 
 __all__ = ["Stacks"]
 
-INSIDE = (ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
-
 
 class Stacks:
     """The frames above contexts. A frame is a context; frames of one region have one name."""
@@ -26,7 +24,7 @@ class Stacks:
     def _frames(self) -> tuple[Ids, Ids, Ids]:
         """The frame of every context; of every frame the one above it, and how many there are above."""
         tree = self.tree
-        frame = nearest(tree, ~np.isin(tree.kind, INSIDE))
+        frame = nearest(tree, ~(tree.folded | (tree.kind == ContextKind.LOOP)))
         above = np.where(tree.parent >= 0, np.append(frame, ABSENT)[tree.parent], ABSENT).astype(np.int32)
         depth: list[int] = []
         for context, (own, up) in enumerate(zip(frame.tolist(), above.tolist(), strict=True)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -96,6 +97,12 @@ def _descriptor(tracks: ProcessTracks, track: Track, flags: int = NEEDS_STATE) -
     return message(PACKET, head, message(Packet.TRACK_DESCRIPTOR, *parts))
 
 
+@lru_cache(MOST_INTERNED)
+def _interned_text(one: str) -> bytes:
+    """Thousands of processes intern the same names."""
+    return text(Interned.TEXT, one)
+
+
 @dataclass
 class _Tables:
     """What a sequence has interned: text -> number from 1 on."""
@@ -124,7 +131,7 @@ class _Tables:
             iid = table.get(one)
             if iid is None:
                 iid = table[one] = len(table) + 1
-                self._new.append(message(kind, number(Interned.IID, iid), text(Interned.TEXT, one)))
+                self._new.append(message(kind, number(Interned.IID, iid), _interned_text(one)))
             out[k] = iid
         return out
 

@@ -116,8 +116,13 @@ class Interned(IntEnum):
     TEXT = 2
 
 
+ONE_BYTE = tuple(bytes((k,)) for k in range(0x80))
+
+
 def varint(value: int) -> bytes:
     """A number, seven bits at a time; negative ones as 64-bit numbers."""
+    if 0 <= value < 0x80:
+        return ONE_BYTE[value]
     value &= 2**64 - 1
     out = bytearray()
     while value > 0x7F:
