@@ -249,11 +249,18 @@ ARGS = """
 select s.name as name, s.ts as ts, a.flat_key as k, a.display_value as v from args a join slice s using (arg_set_id)
 """
 
+MAIN_THREADS = """
+    select process.name as process, thread.name as thread from thread join process using (upid)
+    where is_main_thread and upid != 0 order by upid
+"""
+
 
 def test_the_trace_processor_sees_what_was_written(tmp_path: Path) -> None:
     data, _ = converted(cross_format(), tmp_path / "t.pftrace")
     trace = perfetto_trace.read(data)
-    slices, flows, points, args = processed(data, SLICES, FLOWS, POINTS, ARGS)
+    slices, flows, points, args, mains = processed(data, SLICES, FLOWS, POINTS, ARGS, MAIN_THREADS)
+    # of two processes with equal ids, which are numbered anew, the first thread is the main one, and no other
+    assert mains == [("rank 0 alpha pid 15", "main"), ("rank 1 beta pid 15", "main")]
     found = Counter((row[0], row[1], row[2], row[3], row[4]) for row in slices)
     assert found == Counter(
         (trace.process(one.track).name, one.name, one.start, one.end - one.start, one.depth) for one in trace.slices

@@ -186,6 +186,17 @@ def test_real_ids_are_kept_where_they_tell_processes_apart() -> None:
     assert [p.tracks[1].tid for p in apart.processes.values()] == [71, 80]
 
 
+def test_threads_keep_their_ids_where_others_have_none() -> None:
+    """As in exports of Nsight, where events of no known thread lie beside those of real ones."""
+    spans = [Span(0, SpanKind.API, "f", 1, 2)]
+    threads = [Place(0, pid=70, tid=tid, name=f"t{k}") for k, tid in enumerate((71, 0, 2**40, 1, 71, 70))]
+    (own,) = Places.of(made(spans, threads)).processes.values()
+    tids = [t.tid for t in own.tracks if t.kind is TrackKind.THREAD]
+    assert [tids[0], tids[3], tids[5]] == [71, 1, 70]
+    assert len(set(tids)) == len(tids)
+    assert all(0 < tid < 2**31 for tid in tids)
+
+
 def test_streams_are_called_as_rocprofv3_calls_them() -> None:
     tracks = Places.of(cross_format(), Naming.ROCPD).processes[0].tracks
     assert [t.name for t in tracks if t.kind in (TrackKind.THREAD, TrackKind.STREAM)] == [

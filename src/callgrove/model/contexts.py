@@ -232,14 +232,16 @@ class ContextTree:
         """Source lines, call sites and instructions that belong to the function or loop they are nested in. One that
         was called itself, since nothing is known of its function, stands for it."""
         nested = (self.relation == Relation.LEXICAL) & (self.parent >= 0)
-        return np.isin(self.kind, (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)) & nested
+        out: Bools = np.isin(self.kind, (ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)) & nested
+        return out
 
     @cached_property
     def idle(self) -> Bools:
         """Contexts that stand for doing nothing: samples on them show no call stack."""
         wanted = [number for number, text in enumerate(self.regions.strings) if text == NO_ACTIVITY]
         named = np.append(np.isin(self.regions.name, wanted), False)
-        return (self.kind == ContextKind.PLACEHOLDER) & named[self.region]
+        out: Bools = (self.kind == ContextKind.PLACEHOLDER) & named[self.region]
+        return out
 
     def children(self, context: int) -> list[int]:
         """Direct children in preorder."""

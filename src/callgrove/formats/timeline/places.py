@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import count
 
 import numpy as np
 
@@ -190,8 +191,9 @@ class _Making:
         real = _fit([about.real_pid for about in abouts], at_most_once=not self._real_pids)
         for about, own in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
-            tids = [int(self._tids[p]) for p in own if not self._on_device(p)]
-            out.processes[shown.index] = self._tracks(shown, own, out, real and _fit(tids, at_most_once=True))
+            threads = [p for p in own if not self._on_device(p)]
+            tids = self._real_tids(shown, threads) if real else _own_tids(shown, len(threads), len(abouts))
+            out.processes[shown.index] = self._tracks(shown, own, out, tids)
             out.process[own] = shown.index
         return out
 
@@ -234,15 +236,23 @@ class _Making:
     def _on_device(self, profile: int) -> bool:
         return self._tables.profiles.kind[profile] in ON_DEVICE
 
-    def _tracks(self, process: Process, own: Sequence[int], out: Places, real_tids: bool) -> ProcessTracks:
+    def _real_tids(self, process: Process, threads: Sequence[int]) -> list[int]:
+        """What the system called threads; those that it did not tell apart, or whose ids cannot be written, get
+        numbers that are free."""
+        given = [int(self._tids[profile]) for profile in threads]
+        taken = {process.pid, *(tid for tid in given if 0 < tid <= LARGEST_ID)}
+        free = (number for number in count(1) if number not in taken)
+        firsts = {tid: k for k, tid in reversed(list(enumerate(given))) if 0 < tid <= LARGEST_ID}
+        return [tid if firsts.get(tid) == k else next(free) for k, tid in enumerate(given)]
+
+    def _tracks(self, process: Process, own: Sequence[int], out: Places, tids: Sequence[int]) -> ProcessTracks:
         tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)])
         taken: set[str] = set()
         for profile in own:
             if not self._on_device(profile):
                 number = len(tracks.tracks)
-                tid = int(self._tids[profile]) if real_tids else number
                 name = _unique(self._thread_name(profile, number), taken)
-                track = Track(number, TrackKind.THREAD, name, tid=tid, order=number - 1, nests=True)
+                track = Track(number, TrackKind.THREAD, name, tid=tids[number - 1], order=number - 1, nests=True)
                 tracks.tracks.append(track)
                 out.track[profile] = number
         for profile in own:
@@ -274,6 +284,11 @@ class _Making:
 
 def _numbers(values: Iterable[int | None]) -> Ints:
     return np.array([ABSENT if v is None or v >= 2**63 else v for v in values], np.int64)
+
+
+def _own_tids(process: Process, n: int, n_processes: int) -> list[int]:
+    """Viewers take the thread that has the number of its process for the main one: that is the first, and no other."""
+    return [process.pid, *range(n_processes + 2, n_processes + n + 1)][:n]
 
 
 def _fit(ids: Sequence[int], *, at_most_once: bool) -> bool:
