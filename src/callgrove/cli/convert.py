@@ -86,8 +86,9 @@ def run(args: argparse.Namespace) -> int:
 def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int:
     """Write the input of a verb in one of some formats: for series over parameters, or for executions."""
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import as_study, named
+    from callgrove.cli.opening import as_study, inputs, named
     from callgrove.cli.progress import progress
+    from callgrove.cli.targets import refuse_target
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.interface import Writes
     from callgrove.formats.registry import checked_dialect, entry_of, writer_of
@@ -97,7 +98,7 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
     for name in names:
         writer_of(name)
         checked_dialect(name, args.dialect if len(names) == 1 else "")
-    refuse_input(args)
+    refuse_target(args.target, inputs(args), names, overwrite=args.force)
     args.workers = workers
     args.fold = not all(entry_of(name).traces for name in names)
     opened = _opened(args, names)
@@ -120,21 +121,6 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
     if isinstance(opened, Experiment) and opened.values.problems and args.strict:
         raise IncompleteResult(f"{args.target}: was written without what is damaged in {named(args)}")
     return 0
-
-
-def refuse_input(args: argparse.Namespace) -> None:
-    """The target must not be the input, or a part of it."""
-    from callgrove.cli.opening import inputs
-    from callgrove.errors import UsageError
-
-    if args.target == "-":
-        return
-    where = Path(args.target).resolve()
-    for source in (Path(path).resolve() for path in inputs(args)):
-        if where.is_relative_to(source) or source.is_relative_to(where):
-            raise UsageError(
-                f"{args.target}: is the input itself or a part of it, which is never modified; name another OUT"
-            )
 
 
 def _opened(args: argparse.Namespace, names: list[str]) -> Experiment | Study:

@@ -13,6 +13,7 @@ from io import TextIOWrapper
 
 from callgrove.cli.messages import exit_code_of, settle_stdout
 from callgrove.cli.parser import Parser, did_you_mean
+from callgrove.cli.targets import refuse_output
 from callgrove.cli.verbs import VERBS, Verb
 from callgrove.errors import UsageError
 
@@ -72,6 +73,7 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
         args = parser.read(rest)
     except SystemExit:  # argparse has printed the help
         return 0
+    refuse_output(args)
     code: int = module.run(args)
     return code
 

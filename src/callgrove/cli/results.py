@@ -70,11 +70,14 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def split_target(args: argparse.Namespace, least: int, most: int | None = None) -> tuple[list[str], str]:
-    """The inputs and OUT, the last of the paths."""
+    """The inputs and OUT, the last of the paths, which is refused here if it cannot be written."""
+    from callgrove.cli.targets import refuse_target
+
     *inputs, target = args.paths
     if len(inputs) < least or (most is not None and len(inputs) > most):
         need = "one input" if most == 1 else "one input or more" if least == 1 else f"{least} inputs or more"
         raise UsageError(f"needs {need} and an OUT, found {' '.join(args.paths)}")
+    refuse_target(target, inputs, [args.to] if args.to else [], overwrite=args.force)
     return inputs, target
 
 
@@ -98,9 +101,6 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
 
     name = args.to or _format_of(target, inputs)
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
-    for experiment in inputs:
-        if Path(target).resolve() == Path(experiment.path).resolve():
-            raise UsageError(f"{target}: is an input, which is never modified; name another OUT")
     sums = [f"{e.path}: {digest}" for e in inputs if (digest := _sha256(e.path))]
     if sums:
         result = replace(result, attributes={**result.attributes, "sha256": ", ".join(sums)})

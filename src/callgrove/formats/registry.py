@@ -49,7 +49,8 @@ class Entry:
     `dialects` are the variants that can be written, the default first; `suffixes` are the endings of target names
     that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one.
     `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
-    nothing else, so that nobody needs to make a profile of it. `usual` are names, or endings of names, that its files
+    nothing else, so that nobody needs to make a profile of it. `fills`: its files go into a folder that is there
+    already, beside others. `usual` are names, or endings of names, that its files
     or what is in its folders usually have: it is asked first then, and whoever knows the content decides.
     """
 
@@ -61,6 +62,7 @@ class Entry:
     sets: bool = False
     series: bool = False
     traces: bool = False
+    fills: bool = False
     dialects: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
@@ -258,6 +260,7 @@ FORMATS: tuple[Entry, ...] = (
         reads=False,
         writes=True,
         traces=True,
+        fills=True,
         dialects=("rocprofv3", "extended"),
     ),
     Entry(

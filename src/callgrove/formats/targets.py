@@ -26,6 +26,7 @@ __all__ = [
     "PendingFolder",
     "PendingTarget",
     "PendingTogether",
+    "refuse_existing",
     "refuse_stdout",
 ]
 
@@ -79,15 +80,9 @@ class PendingTarget(Pending):
         """What is there already is replaced only if that was asked for, and if it is of the same kind."""
         if str(self.target) == "-":
             raise UsageError("this format cannot go to stdout; name OUT")
-        if not self.exists:
-            return
-        if _is_special(self.target):
-            raise UsageError(
-                f"{self.target}: is a device, a pipe or the like, which is never replaced; name a new file"
-            )
-        if not self._overwrite:
-            raise UsageError(f"{self.target}: exists already; choose another name, or replace it (--force)")
-        self._refuse_kind()
+        refuse_existing(self.target, self._overwrite)
+        if self.exists:
+            self._refuse_kind()
 
     def _refuse_kind(self) -> None:
         raise NotImplementedError
@@ -126,6 +121,16 @@ class PendingTogether(Pending):
     def discard(self) -> None:
         for part in self.parts:
             part.discard()
+
+
+def refuse_existing(target: Path, overwrite: bool) -> None:
+    """What is there already is replaced only if that was asked for, and devices never."""
+    if not target.is_symlink() and not target.exists():
+        return
+    if _is_special(target):
+        raise UsageError(f"{target}: is a device, a pipe or the like, which is never replaced; name a new file")
+    if not overwrite:
+        raise UsageError(f"{target}: exists already; choose another name, or replace it (--force)")
 
 
 def refuse_stdout(target: Path, what: str) -> None:

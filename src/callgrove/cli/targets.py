@@ -1,0 +1,74 @@
+"""What is to be written is looked at before anything is read: reading may take long, and inputs are never modified.
+
+refuse_output   -o FILE of every verb, before the verb runs
+refuse_target   OUT of verbs that write an experiment
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from callgrove.errors import UsageError
+
+__all__ = ["refuse_output", "refuse_target"]
+
+STDOUT = "-"
+
+
+def refuse_output(args: argparse.Namespace) -> None:
+    """FILE must not be an input or a file in one, and its folder has to be there."""
+    output = getattr(args, "output", None)
+    if output is None:
+        return
+    if not output:
+        raise UsageError("-o needs the name of a file")
+    path = Path(output)
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder, and a file is to be written; choose another name")
+    where = path.resolve()
+    if path.exists() and any(where.is_relative_to(source) for source in _sources(_named(args))):
+        raise UsageError(f"{path}: is an input or a part of one, which is never modified; name another FILE")
+    _refuse_folder(path)
+
+
+def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (), *, overwrite: bool) -> None:
+    """OUT must not be an input, a part of one or a folder around one; what is there already is replaced only if that
+    was asked for. `names` are the formats it may be written in, as far as that is known yet."""
+    from callgrove.formats.registry import entry_of
+    from callgrove.formats.targets import refuse_existing
+
+    if target == STDOUT:
+        return
+    path = Path(target)
+    where, sources = path.resolve(), _sources(inputs)
+    fills = bool(names) and all(entry_of(name).fills for name in names)
+    if any(where.is_relative_to(source) for source in sources):
+        raise UsageError(f"{target}: is the input itself or a part of it, which is never modified; name another OUT")
+    if fills and path.is_dir():
+        return
+    if any(source.is_relative_to(where) for source in sources):
+        raise UsageError(f"{target}: holds the input, which is never modified; name another OUT")
+    if not fills:
+        refuse_existing(path, overwrite)
+    _refuse_folder(path)
+
+
+def _refuse_folder(path: Path) -> None:
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise UsageError(f"{path}: cannot be written: there is no folder {path.parent}; make it first")
+    if not os.access(folder, os.W_OK | os.X_OK) and not path.exists():
+        raise UsageError(f"{path}: cannot be written: nothing can be created in the folder {path.parent}")
+
+
+def _named(args: argparse.Namespace) -> list[str]:
+    one, many, points = (getattr(args, name, None) for name in ("path", "paths", "points"))
+    return [*([one] if one else []), *(many or []), *(run for _, run in points or [])]
+
+
+def _sources(inputs: Iterable[str]) -> list[Path]:
+    """Inputs that are there; a query is among the paths of `sql`."""
+    return [Path(path).resolve() for path in inputs if os.path.lexists(path)]

@@ -1,0 +1,86 @@
+"""What cannot be written is said before anything is read, and inputs are never modified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Capture, run, said
+from tests.formats.gpu_databases import Event, Run, write_rocpd
+
+WRITING = (
+    *(
+        ("convert", "{input}", "{out}"),
+        ("merge", "{input}", "{input}", "{out}"),
+        ("mean", "{input}", "{input}", "{out}"),
+    ),
+    *(("cut", "{input}", "{out}", "--root", "main"), ("part", "{input}", "{out}")),
+    *(("common", "{input}", "{input}", "{out}"), ("report", "{input}", "-o", "{out}")),
+    ("merge", "{input}", "{out}", "--index"),
+)
+PRINTING = (("export", "{input}", "--table", "spans"), ("top", "{input}"), ("sql", "{input}", "SELECT 1"))
+
+
+@pytest.fixture
+def garbage(tmp_path: Path) -> Path:
+    """An input that fails with exit code 3 as soon as it is opened."""
+    path = tmp_path / "garbage"
+    path.write_bytes(b"no performance data")
+    return path
+
+
+def asked(words: tuple[str, ...], source: Path, out: Path) -> list[str]:
+    return [word.format(input=source, out=out) for word in words]
+
+
+@pytest.mark.parametrize("words", WRITING, ids=" ".join)
+def test_what_is_there_is_refused_before_the_input_is_opened(
+    words: tuple[str, ...], garbage: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "out.pftrace"
+    out.write_text("mine")
+    assert f"{out}: exists already" in said(capsys, *asked(words, garbage, out), code=2)
+    assert out.read_text() == "mine"
+
+
+@pytest.mark.parametrize("words", [*WRITING, *((*words, "-o", "{out}") for words in PRINTING)], ids=" ".join)
+def test_a_folder_that_is_not_there(words: tuple[str, ...], garbage: Path, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "nowhere" / "out.pftrace"
+    expected = f"{out}: cannot be written: there is no folder {out.parent}; make it first"
+    assert expected in said(capsys, *asked(words, garbage, out), code=2)
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_tables_never_replace_an_input(words: tuple[str, ...], tmp_path: Path, capsys: Capture) -> None:
+    path = write_rocpd(tmp_path / "r.db", [Run((Event("api", "f", 1, 2),))])
+    before = path.read_bytes()
+    (tmp_path / "link").symlink_to(path)
+    for out in (path, tmp_path / "link"):
+        found = said(capsys, *asked(words, path, out), "-o", str(out), code=2)
+        assert f"{out}: is an input or a part of one, which is never modified" in found
+    assert "is an input or a part of one" in said(capsys, "info", tmp_path, "-o", path, code=2)
+    assert path.read_bytes() == before
+    assert "is a folder" in said(capsys, *asked(words, path, path), "-o", str(tmp_path), code=2)
+    assert "-o needs the name of a file" in said(capsys, *asked(words, path, path), "-o", "", code=2)
+
+
+def test_targets_that_are_or_hold_the_input(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "in").mkdir()
+    path = write_rocpd(tmp_path / "in" / "r.db", [Run((Event("api", "f", 1, 2),))])
+    for out in (path, path / "x.pftrace"):
+        found = said(capsys, "convert", path, out, "--to", "perfetto", "--force", code=2)
+        assert f"{out}: is the input itself or a part of it" in found
+    assert "in: holds the input" in said(capsys, "convert", path, path.parent, "--to", "callgrove", "--force", code=2)
+    assert "is the input itself" in said(capsys, "mean", path, path, path, "--force", code=2)
+
+
+def test_files_of_csv_come_into_the_folder_of_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """They lie beside it, which does not modify it."""
+    write_rocpd(tmp_path / "r.db", [Run((Event("api", "f", 1, 2),))])
+    monkeypatch.chdir(tmp_path)
+    run(capsys, "convert", "r.db", ".", "--to", "rocprof-csv")
+    assert (tmp_path / "hip_api_trace.csv").read_text().splitlines()[1:]
+    assert "hip_api_trace.csv: exists already" in said(capsys, "convert", "r.db", ".", "--to", "rocprof-csv", code=2)
