@@ -190,6 +190,26 @@ def test_parts_of_a_trace(databases: tuple[Path, list[Run]], tmp_path: Path, cap
     assert max(one.start for one in found.slices) < last
 
 
+def test_a_choice_that_leaves_nothing_says_what_there_is(tmp_path: Path, capsys: Capture) -> None:
+    run_ = Run((Event("api", "hipMalloc", 1, 2), Event("kernel", "k", 3, 4)))
+    path, target = write_rocpd(tmp_path / "r.db", [run_]), tmp_path / "o.pftrace"
+    for words in (("--category", "NIX"), ("--kind", "sync")):
+        found = said(capsys, "convert", path, target, *words, code=2)
+        assert "no span is left; there are api (HIP_RUNTIME_API_EXT), kernel (KERNEL_DISPATCH)" in found
+    assert "--no-traces leaves nothing" in said(capsys, "convert", path, target, "--no-traces", code=2)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["o.pftrace", "o.json", "o.otf2"])
+def test_databases_without_events_are_said_to_be_empty(name: str, tmp_path: Path, capsys: Capture) -> None:
+    """One is refused; of many that is known only in the end."""
+    (tmp_path / "in").mkdir()
+    paths = [write_rocpd(tmp_path / "in" / f"r{k}.db", [Run((), pid=k + 1)]) for k in range(2)]
+    assert "has no traces" in said(capsys, "convert", paths[0], tmp_path / name, code=2)
+    assert main(["convert", str(tmp_path / "in"), str(tmp_path / name), "-j", "1"]) == 0
+    assert f"{name}: shows no events: {tmp_path / 'in'} has none" in capsys.readouterr().err
+
+
 def test_a_kind_that_does_not_exist(tmp_path: Path, capsys: Capture) -> None:
     text = said(capsys, "convert", tmp_path, tmp_path / "x.pftrace", "--kind", "kernels", code=2)
     assert "'kernels' is no kind of span; there are kernel, copy, " in text
@@ -213,7 +233,7 @@ def test_a_folder_of_runs_names_one_to_convert(
     for number in (2, 4):
         shutil.copytree(databases[0], tmp_path / "runs" / f"app.p{number}")
     text = said(capsys, "convert", tmp_path / "runs", tmp_path / "x.pftrace", code=2)
-    assert "the input has no traces; those of a single run may be there: " in text
+    assert "has no traces; those of a single run may be there: " in text
     assert str(tmp_path / "runs" / "app.p2") in text
 
 

@@ -99,6 +99,8 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
         writer_of(name)
         checked_dialect(name, args.dialect if len(names) == 1 else "")
     refuse_target(args.target, inputs(args), names, overwrite=args.force)
+    if args.no_traces and all(entry_of(name).traces for name in names):
+        raise UsageError(f"--no-traces leaves nothing: {names[0]} holds what happened over time, and nothing else")
     args.workers = workers
     args.fold = not all(entry_of(name).traces for name in names)
     opened = _opened(args, names)

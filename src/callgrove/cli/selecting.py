@@ -136,8 +136,26 @@ def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
         ("samples", part.traces.n_samples, experiment.traces.n_samples),
         ("spans", part.traces.n_spans, experiment.traces.n_spans),
     )
+    if (args.kind or args.category) and experiment.traces.n_spans and not part.traces.n_spans:
+        raise UsageError(f"{experiment.path}: no span is left; there are {_there(experiment)}")
     note("selected " + ", ".join(f"{kept:,} of {there:,} {word}" for word, kept, there in counts if there))
     return part
+
+
+def _there(experiment: Experiment) -> str:
+    """The kinds of spans that an experiment has, with their categories."""
+    import numpy as np
+
+    from callgrove.model.traces import SpanKind
+
+    found: dict[str, set[str]] = {}
+    backend = experiment.traces.spans_backend
+    for chunk in experiment.traces.spans(("kind", "category")):
+        pairs = np.unique(np.stack([chunk["kind"], chunk["category"]]), axis=1).T.tolist()
+        for kind, category in pairs:
+            names = found.setdefault(SpanKind(kind).name.lower(), set())
+            names.update([backend.strings[category]] if backend is not None and category >= 0 else [])
+    return ", ".join(f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(found.items()))
 
 
 def _named(experiment: Experiment, asked: list[str]) -> Iterator[str]:

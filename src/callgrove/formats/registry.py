@@ -39,6 +39,7 @@ __all__ = [
 
 
 HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
+HPCRUN_TRACES = "hpcrun records them with -t"
 NAMES_LOOKED_AT = 256  # of those in a folder
 
 
@@ -50,8 +51,9 @@ class Entry:
     that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one.
     `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
     nothing else, so that nobody needs to make a profile of it. `fills`: its files go into a folder that is there
-    already, beside others. `usual` are names, or endings of names, that its files
-    or what is in its folders usually have: it is asked first then, and whoever knows the content decides.
+    already, beside others. `untraced`: how its profiler records traces, for those who have data without any. `usual`
+    are names, or endings of names, that its files or what is in its folders usually have: it is asked first then, and
+    whoever knows the content decides.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Entry:
     series: bool = False
     traces: bool = False
     fills: bool = False
+    untraced: str = ""
     dialects: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
@@ -86,6 +89,7 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-prerelease",
         "HPCToolkit database before 4.0 was released (experiment.xml)",
         "callgrove.formats.hpctoolkit.prerelease:FORMAT",
+        untraced=HPCRUN_TRACES,
         usual=("experiment.xml", *HPCTOOLKIT_PARTS[:3]),
         writes=True,
         dialects=("genuine", "document"),
@@ -94,6 +98,7 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-release",
         "HPCToolkit database since 4.0 was released (meta.db)",
         "callgrove.formats.hpctoolkit.release:FORMAT",
+        untraced=HPCRUN_TRACES,
         usual=HPCTOOLKIT_PARTS,
         writes=True,
         suffixes=(".d",),
@@ -102,12 +107,14 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-legacy",
         "HPCToolkit database of the years before (experiment.xml 2.x)",
         "callgrove.formats.hpctoolkit.legacy:FORMAT",
+        untraced=HPCRUN_TRACES,
         usual=("experiment.xml",),
     ),
     Entry(
         "hpcrun",
         "HPCToolkit measurements: .hpcrun files 02.00 to 04.00, or a folder of them",
         "callgrove.formats.hpcrun.format:FORMAT",
+        untraced=HPCRUN_TRACES,
         usual=(".hpcrun",),
         writes=True,
         dialects=("04.00", "02.00-b", "02.00-a"),
@@ -132,6 +139,7 @@ FORMATS: tuple[Entry, ...] = (
         "cube",
         "Cube 4 (.cubex) of Score-P, Scalasca and CubeLib",
         "callgrove.formats.cube.format:FORMAT",
+        untraced="Score-P writes them as OTF2, with SCOREP_ENABLE_TRACING=true",
         usual=(".cubex", "anchor.xml"),
         writes=True,
         dialects=("plain", "compressed"),

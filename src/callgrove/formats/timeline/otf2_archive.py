@@ -82,6 +82,10 @@ class Archive(Output):
         """Encoders of archives give no bytes."""
 
     @property
+    def n_written(self) -> int:
+        return self.n_events
+
+    @property
     def is_file(self) -> bool:
         return False
 

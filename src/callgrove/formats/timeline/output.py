@@ -33,6 +33,12 @@ class Output:
         self._pending = None if str(target) == STDOUT else PendingFile(target, overwrite)
         self._file: IO[bytes] | None = None
         self._raw: IO[bytes] | None = None
+        self._n_bytes = 0
+
+    @property
+    def n_written(self) -> int:
+        """Grows with everything that is written."""
+        return self._n_bytes
 
     @contextmanager
     def or_nothing(self) -> Iterator[None]:
@@ -67,6 +73,7 @@ class Output:
     def write(self, data: Data) -> None:
         assert self._file is not None
         self._file.write(data)
+        self._n_bytes += len(data)
 
     def append(self, path: Path) -> None:
         """The content of a file, which is removed."""

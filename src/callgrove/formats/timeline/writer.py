@@ -23,6 +23,7 @@ import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
+from callgrove.formats.registry import FORMATS
 from callgrove.formats.timeline.content import Losses
 from callgrove.formats.timeline.items import CounterPoints, Slices
 from callgrove.formats.timeline.output import Data, Output
@@ -103,6 +104,7 @@ class TimelineWriter:
         self._output = output or Output(target, options.overwrite, options.keep_partial)
         self._losses = Losses()
         self._report = LossReport()
+        self._n_opening = 0
         self._tables: Experiment | None = None
         self._places = Places.none()
         self._parts: Sequence[Ints] = []
@@ -117,8 +119,8 @@ class TimelineWriter:
             traces = tables.traces
             many = len(traces.parts()) > 1  # to count the spans of a thousand databases would take as long as they take
             if not many and not traces.n_spans and not traces.n_samples and traces.counters is None:
-                reason = f"this format holds what happened over time, and the input has no traces{_hint(tables)}"
-                raise UsageError(f"{self.target}: {reason}")
+                reason = f"this format holds what happened over time, and {tables.path} has no traces"
+                raise UsageError(f"{self.target}: {reason}{_hint(tables)}")
             self._tables = tables
             self._places = Places.of(tables, Naming(self._options.track_names), real_pids=self._options.real_pids)
             self._stacks = StackSlices(tables.contexts, self._slice_options.annotations, self._losses)
@@ -128,6 +130,7 @@ class TimelineWriter:
             self._output.open()
             for data in self._encoder.opening(list(self._places.processes.values())):
                 self._output.write(data)
+            self._n_opening = self._output.n_written
 
     def _place_parts(self, traces: Traces) -> None:
         """Which part each profile's spans are in; samples of such profiles get a track of their own."""
@@ -253,6 +256,8 @@ class TimelineWriter:
             tables = self._defined()
             self._finish_pushed()
             self._write_counters_elsewhere(tables.traces)
+            if self._output.n_written == self._n_opening:
+                self._report.hint(f"{self.target}: shows no events: {tables.path} has none")
             for data in self._encoder.closing():
                 self._output.write(data)
             self._tables = None
@@ -278,6 +283,9 @@ class TimelineWriter:
 
 
 def _hint(tables: Experiment) -> str:
-    """Runs lose their traces when they are put together to be compared."""
+    """What can be done about it: runs lose their traces when they are put together to be compared."""
     alone = next((run.source for run in tables.runs if run.source and run.source != tables.path), "")
-    return f"; those of a single run may be there: {alone}" if alone else ""
+    if alone:
+        return f"; those of a single run may be there: {alone}"
+    how = next((entry.untraced for entry in FORMATS if entry.name == tables.format), "")
+    return f"{f' ({how})' if how else ''}; `callgrove report` shows its profile"
