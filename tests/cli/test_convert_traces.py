@@ -287,15 +287,15 @@ def test_a_full_disk_leaves_the_old_target(
 
 
 @contextmanager
-def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> Iterator[None]:
-    """Ctrl-C while batch number `after` is encoded."""
+def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, by: signal.Signals = signal.SIGINT) -> Iterator[None]:
+    """A signal while batch number `after` is encoded."""
     left = [after]
     original = PerfettoPart.slices
 
     def encode(self: PerfettoPart, batch: object) -> Iterator[bytes | memoryview]:
         left[0] -= 1
         if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), by)
         yield from original(self, batch)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
@@ -303,16 +303,24 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    ("by", "code", "keep"), [(signal.SIGINT, 130, False), (signal.SIGINT, 130, True), (signal.SIGTERM, 143, False)]
+)
 def test_an_interrupted_run_keeps_the_old_target(
-    databases: tuple[Path, list[Run]], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, keep: bool
+    databases: tuple[Path, list[Run]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by: signal.Signals,
+    code: int,
+    keep: bool,
 ) -> None:
     folder, runs = databases
     target = tmp_path / "t.pftrace"
     target.write_bytes(b"old")
     options = ["--keep-partial"] if keep else []
-    with interrupted(monkeypatch, after=3):
-        assert main(["convert", str(folder), str(target), "--force", "-j", "1", *options]) == 130
+    with interrupted(monkeypatch, after=3, by=by):
+        assert main(["convert", str(folder), str(target), "--force", "-j", "1", *options]) == code
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert target.read_bytes() == b"old"
     left = sorted(p.name for p in tmp_path.iterdir())
     assert left == (["dbs", "t.pftrace", "t.pftrace.part"] if keep else ["dbs", "t.pftrace"])

@@ -91,7 +91,7 @@ def test_convert_never_replaces_its_input(capsys: Capture, tmp_path: Path) -> No
         (target, tmp_path / "link.d"),
     ):
         assert main(["convert", str(source), str(out), "--to", "hpctoolkit-release", "--force"]) == 2
-        assert "is the input itself" in capsys.readouterr().err
+        assert "which is never modified; name another OUT" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in target.rglob("*") if path.is_file()} == before
 
 

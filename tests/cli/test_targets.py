@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,20 @@ def test_tables_never_replace_an_input(words: tuple[str, ...], tmp_path: Path, c
     assert path.read_bytes() == before
     assert "is a folder" in said(capsys, *asked(words, path, path), "-o", str(tmp_path), code=2)
     assert "-o needs the name of a file" in said(capsys, *asked(words, path, path), "-o", "", code=2)
+
+
+def test_a_table_that_does_not_fit_names_its_file(tmp_path: Path) -> None:
+    """Where files have a limit (a quota of the shell, or of the file system), writing fails in the middle."""
+    path = write_rocpd(tmp_path / "r.db", [Run(tuple(Event("api", f"f{k}", k, k + 1) for k in range(500)))])
+    out = tmp_path / "spans.csv"
+    script = (
+        "import resource, signal, sys; from callgrove.cli.main import main;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        f"sys.exit(main(['export', {str(path)!r}, '--table', 'spans', '-o', {str(out)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, f"callgrove: {out}: File too large\n")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_targets_that_are_or_hold_the_input(tmp_path: Path, capsys: Capture) -> None:

@@ -112,7 +112,7 @@ def replacing(target: Path) -> Iterator[Path]:
         yield beside
         _settle(beside, final)
     except OSError as error:
-        if error.filename == str(beside) or error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.filename == str(beside) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             error.filename = str(target)
         raise
     finally:

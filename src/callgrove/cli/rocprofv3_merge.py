@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from callgrove.cli.messages import exit_code_of, note, settle_stdout
+from callgrove.cli.messages import exit_code_of, note, settle_stdout, terminable
 from callgrove.cli.parser import Parser
 
 __all__ = ["main"]
@@ -29,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
-        code = _run([word for word in arguments if word != "--debug"])
+        with terminable():
+            code = _run([word for word in arguments if word != "--debug"])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         code = exit_code_of(error, debug=debug)
