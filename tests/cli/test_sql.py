@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -135,6 +136,20 @@ def test_a_damaged_file_among_many(capsys: Capture, gpu: list[Path], tmp_path: P
     assert json.loads(out) == raw(gpu)
     assert "broken.db" in err
     assert main(["sql", *map(str, gpu), str(broken), COUNT, "--strict"]) == 3
+
+
+@pytest.mark.parametrize("query", ["SELECT count(*) AS n FROM samples", "SELECT * FROM samples"])
+def test_nothing_is_printed_where_damage_took_it(capsys: Capture, folder: Path, tmp_path: Path, query: str) -> None:
+    """A 0 on stdout would be taken for the truth; what another table says is printed, and exit code 3 is `export`'s."""
+    broken = shutil.copytree(folder / "stencil.d", tmp_path / "broken.d")
+    (broken / "trace.db").write_bytes((broken / "trace.db").read_bytes()[:200])
+    capsys.readouterr()
+    assert main(["sql", str(broken), query]) == main(["export", str(broken), "--table", "samples"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "has nothing for samples, which may have been in what is damaged; `callgrove check` lists it" in err
+    joined = "SELECT count(*) AS n FROM profiles LEFT JOIN samples USING (profile)"
+    assert rows(capsys, "sql", broken, joined)[0]["n"] > 0
 
 
 def test_non_finite_numbers(capsys: Capture, gpu: list[Path]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import add_input, add_table_output, emit
-from callgrove.errors import CallgroveError, UsageError
+from callgrove.errors import CallgroveError, InputError, UsageError
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from callgrove.cli.opening import said_everything
     from callgrove.cli.progress import progress
+    from callgrove.model.experiment import Experiment
     from callgrove.query.asking import sql, table_list
 
     query = "" if args.tables else _query(args)
@@ -50,8 +52,9 @@ def run(args: argparse.Namespace) -> int:
     with progress() as report:
         answer = sql(inputs, query, args.engine, report)
     with answer:
+        _say_what_is_empty(inputs, answer.loaded, args)
         emit(answer, args)
-    return _said(inputs, answer.loaded, args)
+    return max([0, *(said_everything(one, args) for one in inputs if isinstance(one, Experiment))])
 
 
 # -- the query --------------------------------------------------------------------------------------------------------
@@ -134,22 +137,28 @@ def _for_people(listed: Table) -> Table:
     return Table.from_rows(("table", "kind", "meaning", "columns"), rows)
 
 
-def _said(inputs: Sequence[Experiment | Study], loaded: dict[str, int], args: argparse.Namespace) -> int:
-    """The exit code; tables that turned out to be empty, and damage met on the way, are said."""
+def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, int], args: argparse.Namespace) -> None:
+    """Tables without rows are said; if there are no others, and the input is damaged, nothing is printed: a 0 would be
+    taken for the truth."""
     from callgrove.analysis.summary_parts import FindsLater
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import named, said_damage, said_everything
+    from callgrove.cli.opening import named, said_damage
     from callgrove.model.experiment import Experiment, Severity
 
-    empty = [name for name, n in loaded.items() if not n]
-    if empty:
-        note(f"{named(args)}: has nothing for {' and '.join(empty)}")
-    printed = not loaded or len(empty) < len(loaded)
-    codes = [0]
+    damaged = False
     for one in inputs:
+        damaged |= any(warning.severity == Severity.DAMAGE for warning in one.warnings)
         if isinstance(one, Experiment):
-            backend = one.traces.spans_backend
+            backend, samples = one.traces.spans_backend, one.traces.samples
+            met: list[str] = []
             if isinstance(backend, FindsLater):
-                said_damage(one, [w.text for w in backend.warnings if w.severity == Severity.DAMAGE])
-            codes.append(said_everything(one, args, printed))
-    return max(codes)
+                met = [warning.text for warning in backend.warnings if warning.severity == Severity.DAMAGE]
+            said_damage(one, met)
+            damaged |= bool(met or one.values.problems or (samples is not None and samples.problems))
+    empty = [name for name, n in loaded.items() if not n]
+    if not empty:
+        return
+    nothing = f"{named(args)}: has nothing for {' and '.join(empty)}"
+    if damaged and len(empty) == len(loaded):
+        raise InputError(f"{nothing}, which may have been in what is damaged; `callgrove check` lists it")
+    note(nothing)
