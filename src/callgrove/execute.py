@@ -30,6 +30,7 @@ import multiprocessing
 import os
 import re
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
@@ -266,7 +267,7 @@ def _processes(n: int, preload: Sequence[str]) -> Iterator[Workers]:
     """Fresh processes, which inherit no threads, locks or open files of this one. After an error they are ended at
     once: they may be in the middle of something long. (Tasks are not cancelled before: the pool would stumble over
     them.)"""
-    pool = ProcessPoolExecutor(n, _start_of_processes(preload), initializer=_die_when_interrupted)
+    pool = ProcessPoolExecutor(n, _start_of_processes(preload), initializer=_begin_to_work)
     try:
         yield Workers(pool, n)
     except BaseException:
@@ -284,13 +285,36 @@ def _start_of_processes(preload: Sequence[str]) -> Any:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["numpy", *preload])
-    ensure_running()
+    with _deaf():
+        ensure_running()
     return context
 
 
-def _die_when_interrupted() -> None:
-    """An interruption reaches the workers of a terminal as well; they end without a word."""
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started inside ignores interruptions from its first moment on; it ends with this process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _begin_to_work() -> None:
+    """An interruption reaches the workers of a terminal as well; they end without a word. They also end when the
+    process that they work for is gone, however that came about: nobody else would end them."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _imported(module: str) -> Any:

@@ -201,6 +201,66 @@ def test_an_interruption_ends_all_workers(whom: str, tmp_path: Path) -> None:
     assert [pid for pid in pids if _runs(pid)] == []
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGTERM, 143, "callgrove: ended by SIGTERM\n"), (signal.SIGKILL, -signal.SIGKILL, "")],
+)
+def test_workers_end_with_the_process_that_they_work_for(number: int, code: int, said: str, tmp_path: Path) -> None:
+    notes = tmp_path / "workers"
+    command = [sys.executable, "-m", "tests.execution.work", "sums", "-j", "2", "--do", "slow", "--note", str(notes)]
+    with (tmp_path / "said").open("w") as err:  # no pipe: workers that stay would keep it open
+        process = subprocess.Popen(command, cwd=ROOT, stderr=err)
+        try:
+            pids = list(_noted(notes, 2))
+            process.send_signal(number)
+            assert process.wait(work.SLOW_SEC / 2) == code
+        finally:
+            process.kill()
+    assert (tmp_path / "said").read_text() == said
+    end = time.monotonic() + work.SLOW_SEC / 2
+    while [pid for pid in pids if _runs(pid)] and time.monotonic() < end:
+        time.sleep(0.02)
+    assert [pid for pid in pids if _runs(pid)] == []
+
+
+def test_an_interruption_before_the_workers_are_ready(tmp_path: Path) -> None:
+    (tmp_path / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
+    script = tmp_path / "script.py"
+    script.write_text(INTERRUPTED)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    command = [sys.executable, str(script)]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        next(_noted(tmp_path / "begun", 1))
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=work.SLOW_SEC / 2)
+    finally:
+        process.kill()
+    assert err == "interrupted\n"
+
+
+SLOW_TO_IMPORT = """
+import time
+from pathlib import Path
+
+Path("begun").write_text("1")
+time.sleep(1)
+"""
+INTERRUPTED = f"""
+import sys, time
+from callgrove.execute import Engine, executor
+
+if __name__ == "__main__":
+    try:
+        with executor(Engine(2), preload=["slow_to_import"]):
+            time.sleep({work.SLOW_SEC})
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\\n")
+"""
+
+
 def _noted(path: Path, n: int) -> Iterator[int]:
     for _ in range(600):
         lines = path.read_text().split() if path.exists() else []

@@ -8,6 +8,7 @@
     selecting.py which part of an experiment is wanted
     modelling.py what `model` and `predict` share; results.py the verbs that make an experiment of experiments
     output.py    tables to stdout or a file; parquet_output.py to a Parquet file; viewing.py how tables of costs look
+    ending.py    what a signal that ends the program means
     messages.py  notes and failures on stderr; errors -> exit codes
     progress.py  a progress bar on a terminal
 

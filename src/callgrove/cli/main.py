@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
-from callgrove.cli.messages import exit_code_of, settle_stdout, terminable
+from callgrove.cli.ending import tidy_ending
+from callgrove.cli.messages import exit_code_of, settle_stdout
 from callgrove.cli.parser import Parser, did_you_mean
 from callgrove.cli.targets import refuse_output
 from callgrove.cli.verbs import VERBS, Verb
@@ -37,7 +38,7 @@ options:
 
 exit codes:
   0 done, 1 failed, 2 wrong usage, 3 input not recognised, damaged or refused,
-  4 printed but incomplete under --strict, 130 interrupted, 143 terminated
+  4 printed but incomplete under --strict, 130 interrupted (143 by SIGTERM)
 """
 
 
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> in
     debug = _wants_debug(arguments)
     try:
         _accept_every_character()
-        with terminable():
+        with tidy_ending():
             code = _run(arguments, verbs)
         sys.stdout.flush()  # here, where a full disk or a closed pipe can still be reported
     except (Exception, KeyboardInterrupt) as error:

@@ -7,44 +7,16 @@ move the cursor or forge a second line.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
+from callgrove.cli.ending import Ended
 from callgrove.errors import CallgroveError
 from callgrove.render.visible import visible
 
-__all__ = ["exit_code_of", "note", "settle_stdout", "terminable"]
+__all__ = ["exit_code_of", "note", "settle_stdout"]
 
-INTERRUPTED, TERMINATED = 130, 143  # as a shell reports a program that Ctrl-C, or a scheduler, ended
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM, which schedulers send when the time of a job is over, ends a command like Ctrl-C does: what is half
-    written is removed."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is half written is being removed
-    raise Terminated
+INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
 
 def note(message: str) -> None:
@@ -59,7 +31,7 @@ def exit_code_of(error: BaseException, *, debug: bool) -> int:
         traceback.print_exception(error)
     note(_sentence(error))
     if isinstance(error, KeyboardInterrupt):
-        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        return error.exit_code if isinstance(error, Ended) else INTERRUPTED
     return error.exit_code if isinstance(error, CallgroveError) else 1
 
 
@@ -67,7 +39,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, CallgroveError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
-        return "terminated" if isinstance(error, Terminated) else "interrupted"
+        return str(error) or "interrupted"
     if isinstance(error, MemoryError):
         return "not enough memory; choose fewer profiles (--rank, --thread) or use a larger node"
     if isinstance(error, OSError):

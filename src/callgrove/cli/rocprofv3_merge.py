@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from callgrove.cli.messages import exit_code_of, note, settle_stdout, terminable
+from callgrove.cli.ending import tidy_ending
+from callgrove.cli.messages import exit_code_of, note, settle_stdout
 from callgrove.cli.parser import Parser
 
 __all__ = ["main"]
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
-        with terminable():
+        with tidy_ending():
             code = _run([word for word in arguments if word != "--debug"])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
