@@ -131,10 +131,13 @@ def test_sources_go_with_the_experiment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "target"),
     [
-        ("a/hpctoolkit-app-measurements", "a/hpctoolkit-app-database"),
+        ("a/hpctoolkit-app-measurements", "hpctoolkit-app-database"),
+        ("/scratch/hpctoolkit-app-measurements/", "hpctoolkit-app-database"),
+        ("a/..", f"{Path.cwd().name}-database"),
         ("hpctoolkit-app-measurements-17", "hpctoolkit-app-database-17"),
         ("run.m", "run.m-database"),
     ],
 )
 def test_names_of_databases(folder: str, target: str) -> None:
+    """They lie in the current folder, as those of hpcprof do."""
     assert default_target(Path(folder)) == Path(target)

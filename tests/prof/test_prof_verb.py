@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,20 +80,28 @@ def test_programs(tmp_path: Path, capsys: Capture) -> None:
     err = messages(capsys, "prof", folder, target, "-j", "1", "--force", "--only-exe", "worker")
     assert "measurements of other programs are left out: 1, of driver" in err
     assert opened(target).title == "worker"
+    err = messages(capsys, "prof", folder, target, "-j", "1", "--force", "--only-exe", "worker", "--only-exe", "driver")
+    assert "left out" not in err
+    err = messages(capsys, "prof", folder, target, "--force", "--only-exe", "a", "--only-exe", "b", code=3)
+    assert "no measurement of the program 'a' or 'b'; there are of driver, worker" in err
     assert "no measurement of the program 'none'; there are of driver, worker" in said(
         capsys, "prof", folder, tmp_path / "x", "--only-exe", "none", "-j", "1", code=3
     )
 
 
-def test_single_files_and_the_default_name(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_single_files_and_the_default_name(
+    folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = sorted(folder.glob("*.hpcrun"))[1]
     run(capsys, "prof", file, tmp_path / "one.d", "-j", "1")
     assert len(opened(tmp_path / "one.d").profiles.measured) == 1
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     err = messages(capsys, "prof", folder, "-j", "1", "--no-traces")
-    assert f"note: the database is {tmp_path / 'pth4.m-database'}" in err
-    made = opened(tmp_path / "pth4.m-database")
+    assert "note: the database is pth4.m-database" in err
+    made = opened(tmp_path / "here" / "pth4.m-database")
     assert (len(made.profiles.measured), made.traces.n_samples) == (5, 0)
-    assert not (tmp_path / "pth4.m-database" / "trace.db").exists()
+    assert not (tmp_path / "here" / "pth4.m-database" / "trace.db").exists()
 
 
 @pytest.mark.parametrize("to", ["hpctoolkit-prerelease", "cube"])
@@ -233,3 +242,64 @@ def test_files_that_were_moved(moved: Path, tmp_path: Path, monkeypatch: pytest.
     assert not (with_copy / "src").exists()
     run(capsys, "prof", moved, tmp_path / "f.d", "-S", named, "-R", f"/build/*={tmp_path}/here", "--foreign", "-j", "1")
     assert not (tmp_path / "f.d" / "src").exists()  # it lies outside of the measurement
+
+
+def test_files_that_hold_nothing(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    (folder / "app-000001-000-7f-1-0.hpcrun").touch()
+    (folder / "app-000002-000-7f-1-0.hpcrun").symlink_to(tmp_path / "nowhere")
+    (folder / "app-000003-000-7f-1-0.hpcrun").mkdir()
+    err = messages(capsys, "prof", folder, tmp_path / "made.d", "-j", "1")
+    assert "app-000001-000-7f-1-0.hpcrun: header at byte 0" in err
+    assert "found an empty file" in err
+    assert "app-000002-000-7f-1-0.hpcrun: cannot be read: No such file" in err
+    assert "skipped: 2 of 7 measurement files in all" in err
+    log = folder / "app-000000-000-7f-1-0.log"
+    log.write_text("MEMORY: segment size")
+    err = messages(capsys, "prof", log, tmp_path / "other.d", "-j", "1", code=3)
+    assert err.count(str(log)) == 1
+    assert "not an hpcrun profile" in err
+
+
+def test_a_folder_that_nobody_may_read(
+    folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    assert said(capsys, "prof", folder, tmp_path / "made.d", code=3) == f"{folder}: cannot be read: Permission denied"
+
+
+def test_binaries_in_a_folder_that_nobody_may_read(
+    folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Path.is_file
+
+    def denied(path: Path) -> bool:
+        if str(path).startswith("/home/user/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    err = messages(capsys, "prof", folder, tmp_path / "made.d", "-j", "1", "--no-cache")
+    assert "missing: binaries that are not here, or cannot be read: /home/user/perf/apps/pth" in err
+
+
+def test_what_has_no_names(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    target, inside = tmp_path / "made.d", tmp_path / "apps"
+    inside.mkdir()
+    (inside / "pth").write_text("#!/bin/sh\n")
+    words = ["-j", "1", "--no-cache", "-R", f"/home/user/perf={tmp_path}", "-R", "/nowhere=/else"]
+    err = messages(capsys, "prof", folder, target, *words)
+    assert "binaries without a name for any address (stripped, or of another build): /home/user/perf/apps/pth" in err
+    assert "note: -R /nowhere=/else: no binary and no source file has a path that begins like this" in err
+    assert "-R /home/user" not in err
+    err = messages(capsys, "prof", folder, target, "-j", "1", "--force", "--foreign")
+    assert "binaries" not in err.replace("other files are not opened", "")
+
+
+def test_a_structure_file_that_cannot_be_used_is_damage(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "a.hpcstruct").write_text("no XML")
+    words = ["-S", tmp_path / "a.hpcstruct", "-j", "1", "--foreign", "--strict"]
+    err = messages(capsys, "prof", folder, tmp_path / "made.d", *words, code=4)
+    assert f"damaged: {tmp_path / 'a.hpcstruct'}" in err

@@ -228,7 +228,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     """What the work runs on. The result does not depend on it."""
     group = parser.add_argument_group("execution").add_mutually_exclusive_group()
     group.add_argument(
-        "-j", "--jobs", metavar="N", type=n_processes, help="use N processes (default: one for each usable core)"
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=n_processes,
+        help="use N processes (default: one for each usable core, but one in all where the input is small)",
     )
     group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
     group.add_argument("--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is there")
@@ -237,23 +241,24 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
 WORTH_PROCESSES = 256 << 20  # bytes of input for which starting more processes pays off
 
 
-def engine_for(args: argparse.Namespace, paths: Sequence[str]) -> Engine:
-    """What `add_execution` was told; without a word, one process where the input is small."""
+def engine_for(args: argparse.Namespace, paths: Sequence[str], per_file: int = 0) -> Engine:
+    """What `add_execution` was told; without a word, one process where the input is small. `per_file` is what opening
+    a file costs, in bytes that could be read instead."""
     from callgrove.execute import Engine
 
     asked = engine(args)
-    if asked != Engine() or sum(map(_size, paths)) >= WORTH_PROCESSES:
+    if asked != Engine() or sum(_size(path, per_file) for path in paths) >= WORTH_PROCESSES:
         return asked
     return Engine(jobs=1)
 
 
-def _size(path: str) -> int:
+def _size(path: str, per_file: int) -> int:
     """Bytes of a file, or of the files in a folder; nothing of what is not there."""
     found = Path(path)
     try:
         if not found.is_dir():
-            return found.stat().st_size
-        return sum(inside.stat().st_size for inside in found.rglob("*") if inside.is_file())
+            return found.stat().st_size + per_file
+        return sum(inside.stat().st_size + per_file for inside in found.rglob("*") if inside.is_file())
     except OSError:
         return 0
 

@@ -17,19 +17,32 @@ if TYPE_CHECKING:
 TARGET = "hpctoolkit-release"
 VIEWS = ("none", "sum", "normal", "extrema", "stats")
 MOST_NOTES = 10
+PER_FILE = 1 << 18  # bytes that could be read in the time that a small file takes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "paths", metavar="PATH", nargs="+", help="measurement directories or files, then the database to write (OUT)"
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="measurement directories or files, then the database to write (OUT); a directory alone goes to"
+        " NAME-database in the current folder",
     )
     parser.add_argument(
         "--to", metavar="FORMAT", help=f"the format to write (default: by the ending of OUT, else {TARGET})"
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
-    parser.add_argument("--strict", action="store_true", help="exit code 4 where a file had to be left out")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit code 4 where a file had to be left out or is damaged"
+    )
     parser.add_argument("--title", metavar="TEXT", default="", help="the title (default: the name of the program)")
-    parser.add_argument("--only-exe", metavar="NAME", default="", help="only measurements of the program NAME")
+    parser.add_argument(
+        "--only-exe",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only measurements of the program NAME; may be given several times",
+    )
     parser.add_argument("--no-traces", action="store_true", help="leave out traces")
     parser.add_argument("--no-source", action="store_true", help="do not copy source files")
     parser.add_argument(
@@ -38,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="views",
         metavar="LIST",
         type=views,
-        default=("sum",),
-        help=f"what of each metric is shown: {', '.join(VIEWS)} (default: sum)",
+        action="extend",
+        help=f"what of each metric is shown: {', '.join(VIEWS)}, several joined by commas (default: sum)",
     )
     group = parser.add_argument_group("names")
     group.add_argument(
@@ -59,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FROM=TO",
         action="append",
         default=[],
-        help="paths that begin with FROM begin with TO here; '*' is one component",
+        help="paths that begin with FROM begin with TO here; '*' is one component; may be given several times",
     )
     group.add_argument("--foreign", action="store_true", help="open nothing outside of the measurement directories")
     group.add_argument("--no-cache", action="store_true", help="neither use nor keep names found in binaries before")
@@ -76,11 +89,11 @@ def views(text: str) -> tuple[str, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """What was left out, and why, is said on stderr."""
-    from callgrove.cli.options import engine
+    from callgrove.cli.options import engine_for
     from callgrove.execute import executor
 
     with executor(
-        engine(args), preload=["callgrove.prof.conversion"]
+        engine_for(args, args.paths[:-1] or args.paths, PER_FILE), preload=["callgrove.prof.conversion"]
     ) as workers:  # first of all: under MPI only one process goes on
         return _convert(args, workers)
 
@@ -155,13 +168,13 @@ def _request(args: argparse.Namespace) -> tuple[Request, Path]:
         not args.ignore_structs,
         not args.no_source,
         args.title,
-        args.views,
+        tuple(dict.fromkeys(args.views or ("sum",))),
         None if args.no_cache or args.foreign else default_folder(),
     )
     is_early = args.to == "hpctoolkit-prerelease"
     inputs = Inputs(tuple(paths), tuple(map(PathRule.parse, args.rules)), args.foreign)
     flavour = Flavour(demotes=not is_early, has_idle=is_early)
-    return Request(inputs, attribution, flavour, args.only_exe, not args.no_traces), target
+    return Request(inputs, attribution, flavour, tuple(args.only_exe), not args.no_traces), target
 
 
 def _say(ready: Prepared, survey: Survey) -> None:

@@ -32,7 +32,7 @@ from callgrove.prof.inputs import Inputs, bounded
 from callgrove.prof.nodes import Flavour
 from callgrove.prof.plan import PLAIN, Plan, load, plain_samples
 from callgrove.prof.spool import Done, Meeting, meeting, spooled
-from callgrove.prof.survey import FileTables, Survey, SurveyedFile, combined, surveyed
+from callgrove.prof.survey import FileTables, Programs, Survey, SurveyedFile, combined, surveyed
 from callgrove.prof.timelines import packed_samples
 
 __all__ = ["Converted", "Request", "convert", "converted", "prepare", "survey_of"]
@@ -47,7 +47,7 @@ class Request:
     inputs: Inputs
     attribution: Attribution = field(default_factory=Attribution)
     flavour: Flavour = field(default_factory=Flavour)
-    only_exe: str = ""
+    only_exe: Programs = ()
     wants_traces: bool = True
 
 
@@ -78,10 +78,12 @@ def survey_of(request: Request, workers: Workers, progress: Progress = silent, p
 def _nothing(request: Request, survey: Survey | None) -> InputError:
     where = request.inputs.paths[0]
     if survey is not None and survey.others:
-        there = ", ".join(sorted(set(survey.others)))
-        return InputError(f"{where}: there is no measurement of the program {request.only_exe!r}; there are of {there}")
-    reason = f": {survey.skipped[0][1]}" if survey is not None and survey.skipped else ""
-    return InputError(f"{where}: no measurement file can be read{reason}")
+        there, wanted = ", ".join(sorted(set(survey.others))), " or ".join(map(repr, request.only_exe))
+        return InputError(f"{where}: there is no measurement of the program {wanted}; there are of {there}")
+    if survey is None or not survey.skipped:
+        return InputError(f"{where}: no measurement file can be read")
+    path, reason = survey.skipped[0]
+    return InputError(reason if path == str(where.resolve()) else f"{where}: no measurement file can be read: {reason}")
 
 
 def prepare(request: Request, survey: Survey, progress: Progress = silent) -> Prepared:

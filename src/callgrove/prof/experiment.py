@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -9,6 +10,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from callgrove.errors import CallgroveError
+from callgrove.formats.hpcrun.regions import readable
 from callgrove.formats.interface import Progress, silent
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
@@ -35,6 +37,8 @@ from callgrove.prof.survey import Survey, SurveyedFile
 from callgrove.prof.timelines import packed_samples
 
 __all__ = ["Attribution", "Prepared", "prepared"]
+
+MOST_NAMED = 4  # binaries in a message
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,12 @@ class _Preparation:
         contexts = contexts_of(tree, *resolved(tree, resolver, progress))
         quantities = quantities_of((file.path, file.metrics) for file in self.files)
         rows = add_rows(self.builder, quantities, self.attribution.views)
+        self._note(structures.damage, Severity.DAMAGE)
         self._note([*structures.notes, *resolver.notes, *quantities.notes, *(cache.notes if cache else ())])
+        self._say_what_has_no_names(resolver)
         final, sampled = self._add_contexts(contexts, scopes)
         self._add_sources()
+        self._say_what_concerns_nothing()
         add_profiles(self.builder, self.files)
         plan = Plan(
             flavour=self.flavour,
@@ -127,6 +134,21 @@ class _Preparation:
         if len(programs) > 1:
             self._note([f"measurements of {len(programs)} programs are put together: {', '.join(programs)}"])
 
+    def _say_what_has_no_names(self, resolver: Resolver) -> None:
+        """Binaries whose addresses could have had names."""
+        if resolver.absent and not self.inputs.is_foreign:
+            text = f"binaries that are not here, or cannot be read: {_first(resolver.absent)}"
+            text += "; their addresses have no names (-R FROM=TO says where they lie now)"
+            self._note([text], Severity.MISSING)
+        if resolver.mute:
+            text = f"binaries without a name for any address (stripped, or of another build): {_first(resolver.mute)}"
+            self._note([text], Severity.MISSING)
+
+    def _say_what_concerns_nothing(self) -> None:
+        paths = (*self.tree.modules, *self.builder.files)
+        for rule in self.inputs.unused_rules(paths):
+            self._note([f"-R {rule.text}: no binary and no source file has a path that begins like this"])
+
     def _structures(self) -> Structures:
         used = {self.tree.modules[place // 2 - 1] for place in np.unique(self.tree.place).tolist() if place}
         names = {path: self.inputs.candidates(path) for path in sorted(used)}
@@ -161,7 +183,9 @@ class _Preparation:
         copies = {}
         for path in list(self.builder.files):
             where = self.inputs.locate(path) if path and not path.startswith("[") else None
-            if where is not None and path.startswith("/"):
+            if where is not None and not os.access(where, os.R_OK):
+                self._note([f"{where}: cannot be read; the source file is not copied"])
+            elif where is not None and path.startswith("/"):
                 copies[path] = str(PurePosixPath(where.resolve()).relative_to("/"))
         for path, place in copies.items():
             self.builder.file(path, place)
@@ -173,6 +197,12 @@ class _Preparation:
             ranges = [file.trace.time_range for _, file in rows if file.trace is not None and file.trace.time_range]
             low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
             self.builder.set_traces(ProfSamples(plan, rows), time_range=(low, high))
+
+
+def _first(paths: Sequence[str]) -> str:
+    """Some of them, and how many there are."""
+    n_more = len(paths) - MOST_NAMED
+    return ", ".join(map(readable, paths[:MOST_NAMED])) + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def _metric_plan(quantities: Quantities, rows: dict[Scope, Ids]) -> MetricPlan:

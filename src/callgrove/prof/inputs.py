@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from callgrove.errors import InputError, UsageError
 from callgrove.formats.hpcrun.files import SUFFIX, measurement_files
 from callgrove.prof.nodes import Flavour
 from callgrove.prof.spool import Meeting
-from callgrove.prof.survey import Batch
+from callgrove.prof.survey import Batch, Programs
 
 __all__ = ["Inputs", "PathRule", "default_target"]
 
@@ -34,6 +34,7 @@ class PathRule:
 
     pattern: re.Pattern[str]
     to: str
+    text: str = ""
 
     @classmethod
     def parse(cls, text: str) -> PathRule:
@@ -42,9 +43,8 @@ class PathRule:
             raise UsageError(f"-R {text}: is not of the form FROM=TO (a '=' in a path is written '\\=')")
         before, after = (part.replace("\\=", "=") for part in parts)
         components = [re.escape(c).replace(r"\*", "[^/]+") for c in before.rstrip("/").split("/")]
-        return cls(
-            re.compile("/".join(components) + r"(?=/|$)"), str(Path(after).absolute()).rstrip("/") if after else ""
-        )
+        pattern = re.compile("/".join(components) + r"(?=/|$)")
+        return cls(pattern, str(Path(after).absolute()).rstrip("/") if after else "", text)
 
     def apply(self, path: str) -> str | None:
         """The path here, or None where the rule does not concern it."""
@@ -72,11 +72,14 @@ class Inputs:
         return list(found.items())
 
     def _files_of(self, path: Path) -> Sequence[Path]:
-        if not path.exists():
-            raise InputError(f"{path}: there is no such file or folder")
-        if not path.is_dir():
-            return [path]
-        files = measurement_files(path)
+        try:
+            if not path.exists():
+                raise InputError(f"{path}: there is no such file or folder")
+            if not path.is_dir():
+                return [path]
+            files = measurement_files(path)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         if not files:
             raise InputError(f"{path}: there are no measurements ({SUFFIX} files) in this folder")
         return files
@@ -87,7 +90,7 @@ class Inputs:
         return list(dict.fromkeys(folder for _, folder in self.files))
 
     def batches(
-        self, flavour: Flavour, only_exe: str, wants_traces: bool, keeps: int = 0, meeting: Meeting | None = None
+        self, flavour: Flavour, only_exe: Programs, wants_traces: bool, keeps: int = 0, meeting: Meeting | None = None
     ) -> list[Batch]:
         """Files in batches of bounded size. All together they may keep so many bytes of their tables."""
         bounds = bounded([_size(path) for path, _ in self.files])
@@ -128,9 +131,17 @@ class Inputs:
             return None
         for candidate in reversed(self.candidates(path)):
             where = Path(candidate)
-            if where.is_absolute() and self._may_open(where) and where.is_file():
-                return where
+            try:
+                if where.is_absolute() and self._may_open(where) and where.is_file():
+                    return where
+            except OSError:  # in a folder of somebody else, or no path that a file could have
+                continue
         return None
+
+    def unused_rules(self, paths: Iterable[str]) -> list[PathRule]:
+        """Rules that concern none of these paths."""
+        known = list(paths)
+        return [rule for rule in self.rules if all(rule.apply(path) is None for path in known)]
 
     def _may_open(self, path: Path) -> bool:
         if not self.is_foreign:
@@ -159,7 +170,8 @@ def _size(path: Path) -> int:
 
 
 def default_target(folder: Path) -> Path:
-    """The database of a measurement directory, named as HPCToolkit names it."""
-    found = re.fullmatch(r"(hpctoolkit-.*)-measurements(-.*)?", folder.name)
-    name = f"{found[1]}-database{found[2] or ''}" if found else f"{folder.name}-database"
-    return Path(os.path.normpath(folder)).parent / name
+    """The database of a measurement directory, named as HPCToolkit names it, in the current folder: measurements may
+    lie where nobody should write."""
+    given = Path(os.path.normpath(Path.cwd() / folder)).name
+    found = re.fullmatch(r"(hpctoolkit-.*)-measurements(-.*)?", given)
+    return Path(f"{found[1]}-database{found[2] or ''}" if found else f"{given}-database")

@@ -11,6 +11,7 @@ hpcrun-and-prof.md 6.2.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -34,13 +35,16 @@ Locate = Callable[[str], Path | None]
 
 class Resolver:
     """What is known about modules. `locate` gives the file of a module, where it may be opened; `cache` keeps what
-    binaries say; `notes` is what went wrong."""
+    binaries say; `notes` is what went wrong. Of modules that nothing else knows, `absent` are those without a file
+    that can be read here, and `mute` those whose file has no name for any address."""
 
     def __init__(
         self, scopes: ScopeTable, described: Mapping[str, Described], locate: Locate, cache: NameCache | None = None
     ) -> None:
         self.scopes, self._described, self._locate, self._cache = scopes, described, locate, cache
         self.notes: list[str] = []
+        self.absent: list[str] = []
+        self.mute: list[str] = []
         self._lacks_parser = False
 
     def chains(self, path: str, offsets: Offsets) -> tuple[int, ScopeChains]:
@@ -65,16 +69,22 @@ class Resolver:
     def _of_binary(self, path: str, offsets: Offsets, module: int) -> ScopeChains | None:
         """What the module's own file says, where it is here."""
         file = self._locate(path)
-        if file is None or self._lacks_parser:
+        if file is None or not os.access(file, os.R_OK):
+            self.absent.append(path)
+            return None
+        if self._lacks_parser:
             return None
         from callgrove.prof.binaries import binary_chains
 
         try:
-            return binary_chains(file, offsets, self.scopes, module, self._cache)
+            found = binary_chains(file, offsets, self.scopes, module, self._cache)
         except MissingExtra as error:
             self._lacks_parser = True  # said once
             self.notes.append(str(error))
             return None
+        if found is None or not len(found.scope):
+            self.mute.append(path)
+        return found
 
 
 def resolved(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> tuple[ScopeChains, Ids]:

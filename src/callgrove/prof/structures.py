@@ -74,11 +74,13 @@ class Described:
 
 
 class Structures:
-    """What structure files say about the modules that were measured. `notes` is what is wrong with them."""
+    """What structure files say about the modules that were measured. `notes` are those that are of no use, `damage`
+    those that cannot be read."""
 
     def __init__(self, files: Sequence[Path], named: Sequence[Path], modules: Mapping[str, Sequence[str]]) -> None:
         """`modules` maps the measured path of a module to all spellings that structure files may have for it."""
         self.notes: list[str] = []
+        self.damage: list[str] = []
         self._of_module: dict[str, Described] = {}
         spellings = {spelling: path for path, others in modules.items() for spelling in reversed(others)}
         for file in (*named, *files):
@@ -100,8 +102,12 @@ class Structures:
                 return
             structure = read_structure(file)
         except (CallgroveError, OSError) as error:
-            text = str(error) if isinstance(error, CallgroveError) else f"{file}: {error.strerror or error}"
-            self.notes.append(f"{text}; the structure file is not used")
+            text = (
+                str(error)
+                if isinstance(error, CallgroveError)
+                else f"{file}: cannot be read: {error.strerror or error}"
+            )
+            self.damage.append(f"{text}; the structure file is not used")
             return
         for number, name in enumerate(structure.modules.path):
             if name in spellings:

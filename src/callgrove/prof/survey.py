@@ -27,8 +27,19 @@ from callgrove.prof.nodes import Flavour, normal_nodes
 from callgrove.prof.raw_tree import RawTree, place_table, translated
 from callgrove.prof.spool import Meeting
 
-__all__ = ["Batch", "FileTables", "Survey", "SurveyedFile", "TraceInfo", "combined", "file_tables", "surveyed"]
+__all__ = [
+    "Batch",
+    "FileTables",
+    "Programs",
+    "Survey",
+    "SurveyedFile",
+    "TraceInfo",
+    "combined",
+    "file_tables",
+    "surveyed",
+]
 
+Programs = tuple[str, ...]  # names of programs; none means all
 MetricTables = tuple[tuple[MetricDescription, ...], ...]  # one for each epoch
 Tree = tuple[Ids, Ints, Offsets]  # parent, place and offset of each node
 NODE_BYTES = 100  # that a node takes in memory, roughly
@@ -95,7 +106,7 @@ class Batch:
 
     files: tuple[tuple[str, str], ...]
     flavour: Flavour
-    only_exe: str = ""
+    only_exe: Programs = ()
     wants_traces: bool = True
     keeps: int = 0
     meeting: Meeting | None = None
@@ -155,7 +166,7 @@ class _Surveying:
         file = FileBytes(path)
         measurement = read_tables(file)
         program_path = readable(measurement.value("program-path"))
-        if self.batch.only_exe and Path(program_path).name != self.batch.only_exe:
+        if self.batch.only_exe and Path(program_path).name not in self.batch.only_exe:
             self.others.append(Path(program_path).name)
             return
         n_values = sum(_checked_values(epoch, file) for epoch in measurement.epochs)

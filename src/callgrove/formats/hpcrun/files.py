@@ -48,9 +48,17 @@ def measurement_bytes(measurement: Measurement) -> bytes:
 
 
 def measurement_files(folder: Path) -> list[Path]:
-    """The measurement files of a folder, in the order of their names; nothing below it."""
+    """The measurement files of a folder, in the order of their names; nothing below it. A link that leads nowhere is
+    one: whoever reads it says so."""
     found = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
-    return sorted((p for p in found if p.is_file()), key=lambda p: sort_key(p.name))
+    return sorted((p for p in found if _may_be_file(p)), key=lambda p: sort_key(p.name))
+
+
+def _may_be_file(path: Path) -> bool:
+    try:
+        return path.is_file() or (path.is_symlink() and not path.exists())
+    except OSError:  # it lies where nobody may look: reading it will say so
+        return True
 
 
 def sort_key(name: str) -> tuple[tuple[int, str], ...]:

@@ -95,8 +95,8 @@ def read_version(cursor: Cursor) -> str:
     start = file.copy(0, min(rec.START_SIZE, file.size), "header")
     magic, version, order = start[: len(rec.MAGIC)], start[len(rec.MAGIC) : -1], start[-1:]
     if magic != rec.MAGIC or len(start) < rec.START_SIZE:
-        remedy = "not an hpcrun profile"
-        raise CorruptFile(file.path, "header", offset=0, expected=repr(rec.MAGIC), found=repr(start), remedy=remedy)
+        remedy, found = "not an hpcrun profile", repr(start) if start else "an empty file"
+        raise CorruptFile(file.path, "header", offset=0, expected=repr(rec.MAGIC), found=found, remedy=remedy)
     if version.decode("ascii", "replace") not in rec.VERSIONS:
         known = ", ".join(rec.VERSIONS)
         raise UnsupportedVersion(
