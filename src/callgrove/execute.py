@@ -103,8 +103,9 @@ def executor(engine: Engine, preload: Sequence[str] = ()) -> Iterator[Workers]:
 class Workers:
     """Those who do the work: the tasks of an executor, or this process where there is none."""
 
-    def __init__(self, pool: Executor | None, n_workers: int) -> None:
-        self._pool, self.n_workers = pool, n_workers
+    def __init__(self, pool: Executor | None, n_workers: int, are_near: bool = False) -> None:
+        """`are_near`: are they on this machine, so that what one writes into a file is there for all others?"""
+        self._pool, self.n_workers, self.are_near = pool, n_workers, are_near
 
     @property
     def are_elsewhere(self) -> bool:
@@ -269,7 +270,7 @@ def _processes(n: int, preload: Sequence[str]) -> Iterator[Workers]:
     them.)"""
     pool = ProcessPoolExecutor(n, _start_of_processes(preload), initializer=_begin_to_work)
     try:
-        yield Workers(pool, n)
+        yield Workers(pool, n, are_near=True)
     except BaseException:
         for process in list((pool._processes or {}).values()):
             process.terminate()

@@ -68,3 +68,16 @@ def test_files_that_were_cut(kernel: object, source: Path, tmp_path: Path, monke
 def test_parts_as_columns(source: Path) -> None:
     assert FilePart(str(source), 4, 8).array("<u4").tolist() == [0x07060504, 0x0B0A0908]
     assert FilePart(str(source), 4, 0).array("<u4").tolist() == []
+
+
+@pytest.mark.parametrize("shift", [0, 1, 12, 4999, 5000, 6000])
+def test_a_part_of_the_target_itself(shift: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies further on in the file is moved to where the file stands, also onto its own beginning."""
+    monkeypatch.setattr(filepart, "PIECE", 1000)
+    path, content = tmp_path / "target", bytes(range(256)) * 60
+    path.write_bytes(content)
+    with path.open("r+b") as target:
+        target.seek(7000 - shift)
+        FilePart(str(path), 7000, 5000).append_to(target)
+        assert target.tell() == 12_000 - shift
+    assert path.read_bytes() == content[: 7000 - shift] + content[7000:12_000] + content[12_000 - shift :]

@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from callgrove.cli.main import main
 from callgrove.errors import CallgroveError
 from callgrove.execute import Engine, Workers, executor
+from callgrove.formats.hpcrun.hpctrace_records import write_trace
 from callgrove.formats.interface import Progress, WriteOptions, Writes
 from callgrove.formats.registry import writer_of
 from callgrove.prof import conversion, inputs, spool, survey
@@ -28,7 +30,7 @@ from callgrove.prof.spool import Done, Meeting
 from callgrove.prof.survey import Batch, Survey
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
 from tests.formats.hpcrun_bytes import File04
-from tests.prof.making import MAIN, measured, nodes, structure
+from tests.prof.making import IDLE, MAIN, measured, nodes, structure
 from tests.prof.test_prof_rules import APP
 from tests.requirements import ROOT
 
@@ -50,8 +52,11 @@ def measurements(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (16, 14, 1, 0x1000 + rank, 1),
             (18, 16, 1, 0x1010 + rank % 3, 1),
             (20, 18, 2, rank % 5, 1),
+            (22, 12, 0, IDLE, 1),
         )
-        measured(folder, File04(tree, values=((20, ((0, 0.1 * rank),)), (18, ((0, 1 / (rank + 1)),)))), rank)
+        file = measured(folder, File04(tree, values=((20, ((0, 0.1 * rank),)), (18, ((0, 1 / (rank + 1)),)))), rank)
+        sampled = [20, 18, 20, 20] if rank % 3 else [20, 22, 22, 22, 18]  # of which two are left out
+        write_trace(file.with_suffix(".hpctrace"), 0, np.arange(len(sampled)) + rank, np.array(sampled))
     return folder
 
 
@@ -132,7 +137,7 @@ def die(task: object) -> None:
     os._exit(9)
 
 
-def die_late(done: object, meeting: Meeting, number: int) -> None:
+def die_late(done: object, meeting: Meeting, number: int, places: object) -> None:
     """One that has begun to write."""
     (Path(meeting.folder) / f"{number}.spool").write_bytes(bytes(1000))
     os._exit(9)
@@ -225,6 +230,26 @@ def test_a_trace_that_vanishes_between_the_passes(
     with pytest.raises(CallgroveError, match="cannot be read"):
         made(folder, tmp_path / "made.d", Engine(1))
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_trace_that_grows_between_the_passes(
+    measurements: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no room for more samples in the target: those are taken that were there first."""
+
+    def grow(request: Request, survey: Survey, progress: Progress) -> Prepared:
+        for victim in sorted(folder.glob("app-*.hpctrace"))[::2]:
+            content = victim.read_bytes()
+            victim.write_bytes(content + content[-12:] * 7)
+        return prepare(request, survey)
+
+    monkeypatch.setattr(conversion, "prepare", grow)
+    monkeypatch.setattr(inputs, "BATCH_FILES", 3)
+    for jobs in (1, 2):
+        folder = Path(shutil.copytree(measurements, tmp_path / f"{jobs}.m"))
+        made(folder, tmp_path / f"{jobs}.d", Engine(jobs))
+    same(tmp_path / "1.d", tmp_path / "2.d")
+    same(tmp_path / "1.d", alone)
 
 
 def test_what_is_kept_between_the_passes_does_not_matter(

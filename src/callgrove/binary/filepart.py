@@ -38,9 +38,12 @@ class FilePart:
         return found
 
     def append_to(self, target: BinaryIO) -> None:
-        """Copy it to where a file that is open for writing stands."""
+        """Copy it to where a file that is open for writing stands. It may be a part of that very file, further on."""
         target.flush()
         start = target.tell()
+        if start == self.offset and self._is_in(target):
+            target.seek(self.size, os.SEEK_CUR)
+            return
         with Path(self.path).open("rb", buffering=0) as source:
             done = self._by_kernel(source.fileno(), target.fileno(), start)
             target.seek(start + done)
@@ -52,8 +55,11 @@ class FilePart:
                 target.write(piece)
                 done += len(piece)
 
+    def _is_in(self, target: BinaryIO) -> bool:
+        return os.path.samestat(Path(self.path).stat(), os.fstat(target.fileno()))
+
     def _by_kernel(self, source: int, target: int, start: int) -> int:
-        """How much the kernel copied: nothing between some file systems, and on some systems."""
+        """How much the kernel copied: nothing between some file systems, on some systems, or onto the part itself."""
         done = 0
         try:
             while done < self.size:

@@ -242,6 +242,16 @@ class PackedSamples:
     measured: Window | None = None
 
 
+@dataclass(frozen=True)
+class SamplePlaces:
+    """Where samples of profiles lie in a file of a target in the making, if there are `counts` of each, in bytes.
+    Processes of this machine may write them there, at most so many, and hand them in as a part of that file."""
+
+    path: str
+    offsets: Ints
+    counts: Ints
+
+
 class Writer(Protocol):
     """A streaming writer: memory does not grow with the data. The target appears when `close` succeeds.
 
@@ -279,6 +289,9 @@ class TakesPackedSamples(Protocol):
 
     def sample_layout(self) -> SampleLayout:
         """The layout; known once the tables are defined."""
+
+    def sample_places(self, counts: Ints) -> SamplePlaces | None:
+        """Where the samples of each profile go, if there are so many; asked before any are written."""
 
     def write_packed(self, samples: PackedSamples) -> None:
         """Instead of a `SampleChunk`."""

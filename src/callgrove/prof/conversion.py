@@ -22,10 +22,12 @@ from callgrove.formats.interface import (
     LossReport,
     Progress,
     SampleChunk,
+    SamplePlaces,
     TakesPackedSamples,
     Writer,
     silent,
 )
+from callgrove.model.arrays import Ints
 from callgrove.prof.costs import block_of, nodes_of_files, points_of
 from callgrove.prof.experiment import Attribution, Prepared, prepared
 from callgrove.prof.inputs import Inputs, bounded
@@ -115,12 +117,13 @@ def convert(
 ) -> Converted:
     """The second pass. Without a place to meet, workers get the plan with every task and send what they make."""
     writer.define(ready.experiment)
-    plan, n_samples, n_values = ready.plan, 0, 0
+    plan, places, n_samples, n_values = ready.plan, None, 0, 0
     if isinstance(writer, TakesPackedSamples):
         plan = replace(plan, layout=writer.sample_layout())
+        places = writer.sample_places(_n_samples(ready.files)) if workers.are_near else None
     if place is not None:
         plan.save(place.plan)
-    tasks = _tasks(plan if place is None else place, ready.files)
+    tasks = _tasks(plan if place is None else place, ready.files, places)
     work = sent if place is None and workers.are_elsewhere else work_off
     for done in workers.map(work, tasks, label="attributing costs", progress=progress):
         n_samples += _write(done, writer)
@@ -151,20 +154,31 @@ class Task:
     plan: Plan | Meeting
     first: int
     files: tuple[FileTables | str, ...]
-    has_trace: tuple[bool, ...]
+    n_samples: tuple[int, ...]  # that each had in the first pass
+    places: SamplePlaces | None = None  # of the samples of these profiles in the target
 
 
-def _tasks(plan: Plan | Meeting, files: Sequence[SurveyedFile]) -> list[Task]:
-    sizes = [16 * file.n_values + 12 * (file.trace.n_samples if file.trace else 0) for file in files]
+def _n_samples(files: Sequence[SurveyedFile]) -> Ints:
+    return np.array([file.trace.n_samples if file.trace else 0 for file in files], np.int64)
+
+
+def _tasks(plan: Plan | Meeting, files: Sequence[SurveyedFile], places: SamplePlaces | None = None) -> list[Task]:
+    n_samples = _n_samples(files)
+    sizes = 16 * np.array([file.n_values for file in files], np.int64) + 12 * n_samples
     return [
         Task(
             plan,
             first,
             tuple(file.tables or file.path for file in files[first:last]),
-            tuple(file.trace is not None and file.trace.n_samples > 0 for file in files[first:last]),
+            tuple(n_samples[first:last].tolist()),
+            None if places is None else _cut(places, slice(first, last)),
         )
-        for first, last in bounded(sizes)
+        for first, last in bounded(sizes.tolist())
     ]
+
+
+def _cut(places: SamplePlaces, part: slice) -> SamplePlaces:
+    return replace(places, offsets=places.offsets[part], counts=places.counts[part])
 
 
 def work_off(task: Task) -> Done:
@@ -174,7 +188,7 @@ def work_off(task: Task) -> Done:
     if not task.plan.is_seen():
         text = "a worker does not see this folder, though others do; put OUT where all nodes see it"
         raise CallgroveError(f"{task.plan.folder}: {text}")
-    return spooled(_made(load(str(task.plan.plan)), task), task.plan, task.first)
+    return spooled(_made(load(str(task.plan.plan)), task), task.plan, task.first, task.places)
 
 
 def sent(task: Task) -> Done:
@@ -186,5 +200,5 @@ def _made(plan: Plan, task: Task) -> Done:
     files = nodes_of_files(plan, task.files)
     points = points_of(plan, files)
     values = block_of(plan, points, np.arange(task.first, task.first + len(files)))
-    traced = [(task.first + k, file) for k, file in enumerate(files) if task.has_trace[k]]
+    traced = [(task.first + k, file, task.n_samples[k]) for k, file in enumerate(files) if task.n_samples[k]]
     return Done(values, packed_samples(plan, traced), int(np.count_nonzero(points.context == 0)))

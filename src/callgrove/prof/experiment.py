@@ -258,6 +258,6 @@ class ProfSamples:
     def line(self, line: int, window: Window | None = None) -> Samples:
         chosen = self._files[line]
         [file] = nodes_of_files(self._plan, [chosen.tables or chosen.path])
-        [(packed, _)] = packed_samples(self._plan, [(int(self.profile[line]), file)])
+        [(packed, _)] = packed_samples(self._plan, [(int(self.profile[line]), file, int(self.count[line]))])
         assert isinstance(packed.records, np.ndarray)
         return plain_samples(packed.records).within(window)

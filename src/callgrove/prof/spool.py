@@ -3,11 +3,13 @@
     .NAME.TOKEN.work/
       beacon            a word that only this run knows: who reads it sees the same folder
       plan/             what the second pass needs to know of the merged tree; workers map it into memory
-      17.spool          what one task made: values, then samples as the target stores them
+      17.spool          what one task made: values, then samples as the target stores them, where they go through here
 
-Samples are most of what there is. Through the folder they get from a worker's file into the target's by a copy that the
-kernel makes; through the pipes of a pool every byte would pass the one process that writes, several times. Workers that
-do not see the folder (the target lies on a disk of one node) get the plan with each task, and send what they made.
+Samples are most of what there is. Workers of this machine write them into the target's own file, where they will lie.
+From other machines, whose file systems need not agree about a file that several of them write, they come through the
+folder: the kernel copies them from a worker's file into the target's. Through the pipes of a pool every byte would pass
+the one process that writes, several times. Workers that do not see the folder (the target lies on a disk of one node)
+get the plan with each task, and send what they made.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -24,7 +26,7 @@ import numpy as np
 
 from callgrove.binary.filepart import FilePart
 from callgrove.execute import Workers
-from callgrove.formats.interface import PackedSamples
+from callgrove.formats.interface import PackedSamples, SamplePlaces
 from callgrove.model.arrays import Array
 from callgrove.model.values import SparseBlock
 
@@ -119,16 +121,29 @@ class Done:
             Path(self.file).unlink(missing_ok=True)
 
 
-def spooled(done: Done, meeting: Meeting, number: int) -> Done:
-    """The same with values and samples in a file of the folder."""
+def spooled(done: Done, meeting: Meeting, number: int, places: SamplePlaces | None = None) -> Done:
+    """The same with values and samples in a file of the folder, or samples in their places in the target; `number` is
+    that of the first profile, and of the first place."""
     path = Path(meeting.folder) / f"{number}.spool"
     assert isinstance(done.values, SparseBlock)
     block = done.values
-    with path.open("wb") as file:
+    with path.open("wb") as file, _opened(places) as target:
         columns = (block.profile, block.context, block.metric, block.value)
         values = SpooledValues(tuple((column.dtype.str, _put(column, file, path)) for column in columns))
-        lines = tuple(Line(replace(one, records=_put(_records(one), file, path)), n) for one, n in done.lines)
-    return replace(done, values=values, lines=lines, file=str(path))
+        lines = []
+        for one, n_left_out in done.lines:
+            records, row = _records(one), one.profile - number
+            if target is None or places is None:
+                part = _put(records, file, path)
+            else:
+                target.seek(int(places.offsets[row]))
+                part = _put(records, target, Path(places.path))
+            lines.append(Line(replace(one, records=part), n_left_out))
+    return replace(done, values=values, lines=tuple(lines), file=str(path))
+
+
+def _opened(places: SamplePlaces | None) -> AbstractContextManager[BinaryIO | None]:
+    return nullcontext() if places is None else Path(places.path).open("r+b", buffering=0)
 
 
 def _records(samples: PackedSamples) -> Array:
@@ -138,5 +153,7 @@ def _records(samples: PackedSamples) -> Array:
 
 def _put(column: Array, file: BinaryIO, path: Path) -> FilePart:
     at = file.tell()
-    file.write(np.ascontiguousarray(column).data)
+    rest = np.ascontiguousarray(column).view(np.uint8).data
+    while len(rest):
+        rest = rest[file.write(rest) :]
     return FilePart(str(path), at, column.nbytes)

@@ -30,30 +30,32 @@ PIECE = 1 << 15  # samples
 Piece = tuple[Ints, Array]  # times and node ids
 
 
-def packed_samples(plan: Plan, files: Iterable[tuple[int, FileNodes]]) -> Iterator[Line]:
-    """The samples of profiles and their files in the layout of the plan, and how many were left out. The records of
-    all of them use the same memory: a line is good until the next one is asked for."""
+def packed_samples(plan: Plan, files: Iterable[tuple[int, FileNodes, int]]) -> Iterator[Line]:
+    """The samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many were
+    left out. (A trace that is still being written has more by now than it had in the first pass.) The records of all
+    lines use the same memory: a line is good until the next one is asked for."""
     records = np.empty(0, plan.layout.record)
-    for profile, file in files:
+    for profile, file, most in files:
         path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
         trace = TraceFile.open(path, 1000 if file.measurement.is_old else 1)
-        if trace.n_records > len(records):
-            records = np.empty(trace.n_records + trace.n_records // 4, plan.layout.record)
-        packing = _Packing(plan, file, trace, records)
-        if not packing.add(_in_pieces(trace)):
-            packing = _Packing(plan, file, trace, records)
-            packing.add([_in_order(trace)])
+        n = min(trace.n_records, most)
+        if n > len(records):
+            records = np.empty(n + n // 4, plan.layout.record)
+        packing = _Packing(plan, file, trace, records[:n])
+        if not packing.add(_in_pieces(trace, n)):
+            packing = _Packing(plan, file, trace, records[:n])
+            packing.add([_in_order(trace, n)])
         yield packing.line(profile)
 
 
-def _in_pieces(trace: TraceFile) -> Iterator[Piece]:
-    for first in range(0, trace.n_records, PIECE):
-        time, node, _ = trace.arrays(first, PIECE)
+def _in_pieces(trace: TraceFile, n: int) -> Iterator[Piece]:
+    for first in range(0, n, PIECE):
+        time, node, _ = trace.arrays(first, min(PIECE, n - first))
         yield time, node
 
 
-def _in_order(trace: TraceFile) -> Piece:
-    time, node, _ = trace.arrays()
+def _in_order(trace: TraceFile, n: int) -> Piece:
+    time, node, _ = trace.arrays(0, n)
     order = np.argsort(time, kind="stable")
     return time[order], node[order]
 
@@ -71,7 +73,7 @@ class _Packing:
         self.idle: Bools = (self.context == ABSENT) & (not plan.flavour.has_idle)
         self.gaps = np.flatnonzero(self.left_out | self.idle)
         self.ids = plan.layout.ids[np.maximum(self.context, ABSENT)].astype(plan.layout.record["ctx"])
-        self.records = records[: trace.n_records]
+        self.records = records
         self.n, self.ends_idle = 0, False
         self.measured: Window | None = None
 

@@ -33,7 +33,14 @@ from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
 from callgrove.formats.hpctoolkit.rows import PlacedTree, RowMaker
 from callgrove.formats.hpctoolkit.trace_writer import TracesFile, TraceWriter
-from callgrove.formats.interface import Chunk, PackedSamples, SampleChunk, SampleLayout, WriteOptions
+from callgrove.formats.interface import (
+    Chunk,
+    PackedSamples,
+    SampleChunk,
+    SampleLayout,
+    SamplePlaces,
+    WriteOptions,
+)
 from callgrove.formats.targets import PendingFolder
 from callgrove.formats.writing import TargetWriter, readable_sources
 from callgrove.model.arrays import ABSENT, Ids, Ints
@@ -197,6 +204,10 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
     def sample_layout(self) -> SampleLayout:
         generation = self._defined().generation
         return SampleLayout(generation.sample, generation.ids_of_samples)
+
+    def sample_places(self, counts: Ints) -> SamplePlaces | None:
+        opened = self._defined()
+        return None if opened.traces is None else opened.traces.places(counts)
 
     def write_packed(self, samples: PackedSamples) -> None:
         with self._or_nothing():

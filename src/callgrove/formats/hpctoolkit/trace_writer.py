@@ -6,6 +6,9 @@
 
 Samples of one profile may come in several parts. Parts that follow each other, in the file and in time, are one line
 at once; otherwise `finish` writes the file again with the parts of each line together, in the order of time.
+
+Others may write lines where `places` says that they would lie if all their samples were there. When such a line comes
+in, it is where it belongs, or is moved towards the beginning, because one before it became shorter.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.filepart import FilePart
 from callgrove.formats.hpctoolkit.block_writer import aligned
+from callgrove.formats.interface import SamplePlaces
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.traces import Window
 
@@ -81,6 +85,17 @@ class TraceWriter:
         self._last_time = last
         self.widen(ends)
 
+    def places(self, counts: Ints) -> SamplePlaces:
+        """Where lines of so many samples would lie, as long as none is there yet."""
+        self._file.flush()
+        at, sizes = self._at, counts * self._written.sample.itemsize
+        offsets = np.zeros(len(counts), np.int64)
+        for line, size in enumerate(sizes.tolist()):
+            if size:
+                offsets[line] = at = aligned(at, self._written.alignment)
+                at += size
+        return SamplePlaces(str(self._path.absolute()), offsets, counts)
+
     def widen(self, measured: Window) -> None:
         """The times that the file announces contain these."""
         low, high = self.time_range or measured
@@ -104,6 +119,7 @@ class TraceWriter:
             self._merge()
         self._align()
         self._file.write(self._written.footer)
+        self._file.truncate()  # lines may have been written further on, and moved
         start, end = self._places()
         self._file.seek(0)
         self._file.write(self._written.tables(start, end, self.time_range or (0, 0)))
