@@ -261,3 +261,21 @@ def test_files_without_a_page_are_not_joined(tmp_path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0")
     with pytest.raises(Unusual):
         _ = JoinedFiles([SqliteFile(path, False)]).pages
+
+
+def test_texts_stay_the_same_however_spans_are_read(tmp_path: Path) -> None:
+    """Depth is read one by one, everything else at once: numbers of both mean one list of texts."""
+    backend = joined(opened(made(tmp_path)))
+    before = named(backend, ("name", LABEL))
+    assert named(backend, ("name", LABEL, "depth")) == before
+    assert named(backend, ("name", LABEL)) == before
+    assert backend._together is not None, "they were read one by one"
+    assert {name for name, _ in before.values()} >= {"roctxRangePushA", "hipLaunchKernel"}
+
+
+def named(backend: JoinedSpans, columns: Sequence[str]) -> dict[int, tuple[str, str]]:
+    out = {}
+    for chunk in list(backend.chunks(columns, None, None)):
+        texts = ([backend.strings[k] for k in chunk[name].tolist()] for name in ("name", LABEL))
+        out |= dict(zip(chunk["span"].tolist(), zip(*texts, strict=True), strict=True))
+    return out

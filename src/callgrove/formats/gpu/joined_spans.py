@@ -29,11 +29,9 @@ class JoinedSpans(DataSetSpans):
         super().__init__(datasets, profiles)
         own = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
         files = {dataset.path for dataset in own}
-        self._together = RocpdTogether(own) if len(own) == len(files) == len(datasets) else None
-
-    @property
-    def strings(self) -> Sequence[str]:
-        return super().strings if self._together is None else self._together.strings
+        # both ways of reading number the same list of names: one may follow the other
+        together = len(own) == len(files) == len(datasets)
+        self._together = RocpdTogether(own, self._names) if together else None
 
     def count(self) -> int:
         if self._together is not None:

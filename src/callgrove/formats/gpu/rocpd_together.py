@@ -84,16 +84,12 @@ class ByOwner:
 
 
 class RocpdTogether:
-    """Several data sets, each in a file of its own; their bytes are read once."""
+    """Several data sets, each in a file of its own; their bytes are read once. Events number `names`."""
 
-    def __init__(self, datasets: Sequence[RocpdData]) -> None:
+    def __init__(self, datasets: Sequence[RocpdData], names: Names) -> None:
         self._datasets = datasets
         self._files = JoinedFiles([dataset.file for dataset in datasets])
-        self._names = Names()
-
-    @property
-    def strings(self) -> Sequence[str]:
-        return self._names.all
+        self._names = names
 
     def _table(self, base: str) -> JoinedTable:
         return self._files.table(base, lambda k: self._datasets[k].table_name(base))
