@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from callgrove.algebra.operations import merge
 from callgrove.analysis.tables import export
 from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import select
@@ -344,3 +345,22 @@ def test_what_rocpd_says_of_kernels_and_counters(tmp_path: Path) -> None:
     assert set(zip(*(symbols.column(c).plain() for c in ("guid", "pid", "display_name")), strict=True)) == expected
     assert tables["pmc_info"]().column("name").plain() == ["SQ_WAVES"] * 2
     assert len(tables["code_objects"]()) == 0
+
+
+def test_a_part_keeps_the_tables_beside_its_spans(tmp_path: Path) -> None:
+    """Its profiles have their own processes and agents, whichever of them were left out."""
+    runs = [RUN.without("memset"), replace(RUN.without("memset"), pid=77, guid=RUN.guid[:-1] + "1")]
+    whole = opened(write_rocpd(tmp_path / "two.db", runs))
+    kept = np.flatnonzero(np.array(whole.profiles.identity_list("rank")) == 1)
+    assert 0 < len(kept) < len(whole.profiles)
+    part = select(whole, profiles=kept)
+    tables = {name: make() for name, make in part.traces.tables.items()}
+    assert tables.keys() == whole.traces.tables.keys()
+    processes = tables["processes"].column("guid").plain()
+    own = {processes[row] for row in tables["places"].column("process").plain()}
+    assert len(tables["places"]) == len(part.profiles)
+    assert own == {str(whole.traces.tables["processes"]().column("guid").plain()[_process(whole, kept[0])])}
+
+
+def _process(experiment: Experiment, profile: int) -> int:
+    return int(experiment.traces.tables["places"]().column("process").plain()[profile])

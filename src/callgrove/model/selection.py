@@ -14,7 +14,7 @@ Nothing that is not selected is read. Ids are dense again, in the old order; `so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,12 +26,14 @@ from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, Sources
 from callgrove.model.formulas import FormulaError, parse
-from callgrove.model.metrics import Column, Metrics
+from callgrove.model.metrics import Column as MetricColumn
+from callgrove.model.metrics import Metrics
 from callgrove.model.orders import combine_upwards
 from callgrove.model.renumbering import absent_stays, new_numbers
 from callgrove.model.selected_traces import ALL_SPANS, SelectedSamples, SelectedSpans, SpanChoice
 from callgrove.model.system import System
-from callgrove.model.traces import Counters, Traces, Window
+from callgrove.model.table import Column, Table
+from callgrove.model.traces import PLACES, Counters, Traces, Window
 from callgrove.model.values import Values
 
 __all__ = ["select", "time_span"]
@@ -172,7 +174,14 @@ class _Cut:
         if old.counters is not None:
             counters = _counters_of(old.counters, self.new_profile, self.window)
         split = None if old.split is None else self._part
-        return Traces(samples, spans, counters, old.time_range, split, part_sizes=old.part_sizes)
+        return Traces(samples, spans, counters, old.time_range, split, self._tables(), old.part_sizes)
+
+    def _tables(self) -> dict[str, Callable[[], Table]]:
+        """Tables beside the spans are of processes, agents, ...: they stay. Only places have a row per profile."""
+        tables = dict(self.traces.tables)
+        if PLACES in tables:
+            tables[PLACES] = partial(_rows_of, tables[PLACES], self.kept_profiles)
+        return tables
 
     def _part(self, first: int, end: int | None = None) -> Traces:
         """What was kept of one part, or of several, by itself."""
@@ -184,6 +193,12 @@ class _Cut:
         if alone.spans_backend is not None:
             spans = SelectedSpans(alone.spans_backend, own, np.empty(0, np.int32), self.window, self.spans)
         return Traces(None, spans, partial(_some_counters, alone, own, self.window))
+
+
+def _rows_of(make: Callable[[], Table], rows: Ints) -> Table:
+    """Some rows of a table that is made when it is asked for."""
+    columns = make().columns
+    return Table(tuple(Column(c.name, [c.values[row] for row in rows.tolist()], c.absent) for c in columns))
 
 
 def _counters_of(counters: Counters, profiles: Ids, window: Window | None) -> Counters:
@@ -220,7 +235,7 @@ def _metrics(metrics: Metrics, kept: Ints) -> Metrics:
     return replace(part, columns=tuple(column for column in metrics.columns if _needs_only(column, known)))
 
 
-def _needs_only(column: Column, ids: set[int | None]) -> bool:
+def _needs_only(column: MetricColumn, ids: set[int | None]) -> bool:
     try:
         return parse(column.formula).variables() <= ids
     except FormulaError:

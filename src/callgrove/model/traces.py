@@ -26,6 +26,7 @@ from callgrove.model.table import Table
 __all__ = [
     "LABEL",
     "PARENT",
+    "PLACES",
     "SIDE_TABLES",
     "SPAN_COLUMNS",
     "ArraySamples",
@@ -48,6 +49,7 @@ Window = tuple[int, int]  # [start_ns, end_ns)
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
 PARENT = "parent_correlation"  # another one: the correlation of the call that a call was made by
+PLACES = "places"  # of `Traces.tables`: the one with a row per profile
 SIDE_TABLES = ("kernel", "copy", "alloc", "argument", "counter", "flow", "stack")  # what spans may have beside
 SpanChunk = Mapping[str, Array]
 

@@ -14,6 +14,7 @@ from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Column, Table
+from callgrove.model.traces import PLACES
 from callgrove.query.relations import NOTHING, Coded
 
 __all__ = ["Lanes", "as_column", "lane_column", "numbers", "picked"]
@@ -36,7 +37,7 @@ class Lanes:
 
     @cached_property
     def places(self) -> Table | None:
-        found = self.table("places")
+        found = self.table(PLACES)
         return found if found is not None and len(found) == len(self._experiment.profiles) else None
 
     @cached_property

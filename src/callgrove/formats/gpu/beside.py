@@ -12,6 +12,7 @@ from callgrove.formats.gpu.places import process_and_device
 from callgrove.formats.gpu.sqlite_file import MISSING
 from callgrove.model.arrays import ABSENT
 from callgrove.model.table import Column, Table
+from callgrove.model.traces import PLACES
 
 __all__ = ["tables_beside"]
 
@@ -23,7 +24,7 @@ def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Tabl
     """Each of them is made when it is asked for."""
     further = dict.fromkeys(name for dataset in datasets for name in dataset.tables())
     return {
-        "places": partial(_places, datasets),
+        PLACES: partial(_places, datasets),
         "processes": partial(_processes, datasets),
         "agents": partial(_agents, datasets),
         **{name: partial(_joined, datasets, name) for name in further},
