@@ -274,7 +274,7 @@ def test_texts_stay_the_same_however_spans_are_read(tmp_path: Path) -> None:
 
 
 def named(backend: JoinedSpans, columns: Sequence[str]) -> dict[int, tuple[str, str]]:
-    out = {}
+    out: dict[int, tuple[str, str]] = {}
     for chunk in list(backend.chunks(columns, None, None)):
         texts = ([backend.strings[k] for k in chunk[name].tolist()] for name in ("name", LABEL))
         out |= dict(zip(chunk["span"].tolist(), zip(*texts, strict=True), strict=True))

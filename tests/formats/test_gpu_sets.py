@@ -62,6 +62,26 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
         assert opened(*paths).traces.n_spans == sum(len(own.events) for own in runs)
 
 
+def test_whoever_names_a_file_twice_is_told(tmp_path: Path, capsys: Capture) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    folder_of(data, 1)
+    file, link = data / "out_0x.db", data / "link.db"
+    assert "named" not in notes(capsys, "summary", file)
+    assert f"note: {file}: is named 2 times; it is read once" in notes(capsys, "summary", file, file)
+    link.symlink_to(file)
+    assert f"note: {link}: is named 2 times (also as {file}); it is read once" in notes(capsys, "summary", data)
+    target = tmp_path / "out.json"
+    assert "named 2 times" in notes(capsys, "convert", data, target, "--to", "chrome-json")
+
+
+def notes(capsys: Capture, *words: object) -> str:
+    """What a command says beside what it prints."""
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == 0
+    return capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -168,6 +188,20 @@ def test_a_table_of_offsets_that_is_none(text: str | None, says: str, tmp_path: 
     if text is not None:
         table.write_text(text)
     assert says in said(capsys, "info", data, "--align", table, code=2)
+
+
+@pytest.mark.parametrize("option", ["--align", "--rank-env"])
+def test_options_of_gpu_databases_are_refused_elsewhere(option: str, tmp_path: Path, capsys: Capture) -> None:
+    """They would change nothing, and nobody would know."""
+    series = tmp_path / "series.txt"
+    series.write_text("PARAMETER p\nPOINTS 1 2 3 4 5\nREGION r\nMETRIC time\n" + "DATA 1\n" * 5)
+    told = said(capsys, "info", series, option, "start", code=2)
+    assert f"{option} can be used with GPU databases, and this is extrap-text" in told
+    run(capsys, "info", series, "--align", "none")
+    for p in (2, 4):
+        (tmp_path / "runs" / f"app.p{p}").mkdir(parents=True)
+        folder_of(tmp_path / "runs" / f"app.p{p}", 1)
+    run(capsys, "info", tmp_path / "runs", "--align", "start")
 
 
 # -- ranks -----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,17 @@ from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
 
-__all__ = ["as_study", "inputs", "named", "open_any", "open_experiment", "open_study", "said_damage", "said_everything"]
+__all__ = [
+    "as_study",
+    "inputs",
+    "named",
+    "open_any",
+    "open_experiment",
+    "open_study",
+    "said_damage",
+    "said_everything",
+    "said_notes",
+]
 
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
@@ -149,6 +159,11 @@ def said_damage(experiment: Experiment, met: Iterable[str]) -> None:
     _say([text for text in dict.fromkeys(met) if text not in known])
 
 
+def said_notes(experiment: Experiment) -> None:
+    """What whoever looks at events should know: clocks that differ, a database that is still written, ..."""
+    _say_all([warning for warning in experiment.warnings if warning.severity == Severity.NOTE])
+
+
 def _say(texts: Iterable[str]) -> None:
     lines = list(texts)
     for text in lines[:MOST_NOTES]:
@@ -158,7 +173,7 @@ def _say(texts: Iterable[str]) -> None:
 
 
 def _say_all(warnings: Sequence[InputWarning]) -> None:
-    """What a study wants known beyond damage."""
+    """What is to be known beyond damage."""
     others = [w for w in warnings if w.severity != Severity.DAMAGE]
     for warning in others[:MOST_NOTES]:
         note(f"{warning.severity.value}: {warning.text}")

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.summary import By, WindowMode, summarise
     from callgrove.analysis.summary_table import table, tables
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment, said_damage, said_everything
+    from callgrove.cli.opening import open_experiment, said_damage, said_everything, said_notes
     from callgrove.execute import executor
 
     with executor(engine_for(args, args.paths)) as workers:
@@ -72,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
         emit_each(map(_for_people, tables(found, sections, limit)), args)
     else:
         emit(table(found, sections, limit), args)
+    said_notes(experiment)
     said_damage(experiment, found.damage)
     for text in _quality(found):
         note(text)

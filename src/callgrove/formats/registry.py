@@ -34,6 +34,7 @@ __all__ = [
     "open_path",
     "open_paths",
     "open_source",
+    "refuse_unused",
     "writer_of",
 ]
 
@@ -48,7 +49,8 @@ class Entry:
     """One line of the registry. `place` is `module:object`; `extra` names the optional dependency it needs.
 
     `dialects` are the variants that can be written, the default first; `suffixes` are the endings of target names
-    that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one.
+    that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one, and
+    knows the environments and clocks of processes, which `ReadOptions.rank_env` and `.align` are about.
     `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
     nothing else, so that nobody needs to make a profile of it. `fills`: its files go into a folder that is there
     already, beside others. `untraced`: how its profiler records traces, for those who have data without any. `usual`
@@ -372,7 +374,18 @@ def open_source(source: Source, format_name: str = "", options: ReadOptions | No
     chosen = load(format_name) if format_name else detect(source)[0]
     if source.more and not next(e.sets for e in FORMATS if e.name == chosen.name):
         _refuse_set(source)
-    return chosen.read(source, options or ReadOptions())
+    options = options or ReadOptions()
+    refuse_unused(options, chosen.name, source.path)
+    return chosen.read(source, options)
+
+
+def refuse_unused(options: ReadOptions, format_name: str, path: Path) -> None:
+    """Options that would change nothing: whoever gives them expects otherwise. A folder of runs passes them on."""
+    if entry_of(format_name).sets or format_name == "runs":
+        return
+    given = {"--align": options.align not in ("", "none"), "--rank-env": bool(options.rank_env)}
+    if unused := [option for option, is_given in given.items() if is_given]:
+        raise UsageError(f"{path}: {' and '.join(unused)} can be used with GPU databases, and this is {format_name}")
 
 
 def open_path(path: str | Path, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:

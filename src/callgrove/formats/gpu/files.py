@@ -13,7 +13,7 @@ from pathlib import Path
 
 from callgrove.errors import InputError
 
-__all__ = ["ENDINGS", "INDEX", "candidates", "databases", "size_of"]
+__all__ = ["ENDINGS", "INDEX", "candidates", "databases", "names_of_files", "size_of"]
 
 ENDINGS = (".db", ".rpd", ".sqlite", ".sqlite3")
 INDEX = "index.yaml"
@@ -24,11 +24,16 @@ _NAME = re.compile(r"""["']?([^"'#\[\],]+?\.(?:db|rpd|sqlite3?))["']?\s*(?=[,\]#
 
 def databases(paths: Iterable[Path]) -> list[Path]:
     """The files behind paths, in order, none twice."""
-    found: dict[Path, Path] = {}
+    return [names[0] for names in names_of_files(paths)]
+
+
+def names_of_files(paths: Iterable[Path]) -> list[list[Path]]:
+    """The files behind paths, in order, each with all the names that lead to it."""
+    found: dict[Path, list[Path]] = {}
     for path in paths:
         inside = _listed(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
         for file in sorted(inside):
-            found.setdefault(file.resolve(), file)
+            found.setdefault(file.resolve(), []).append(file)
     return list(found.values())
 
 

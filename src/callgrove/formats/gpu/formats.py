@@ -19,7 +19,7 @@ from callgrove.formats.gpu.dataset import DataSet
 from callgrove.formats.gpu.draft_writer import DraftWriter
 from callgrove.formats.gpu.dumping import fields
 from callgrove.formats.gpu.experiment import experiment_of
-from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, size_of
+from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, size_of
 from callgrove.formats.gpu.index_file import write_index
 from callgrove.formats.gpu.joined_files import BUNDLE_BYTES, JoinedFiles
 from callgrove.formats.gpu.nsight_extrap import extra_p_study
@@ -106,8 +106,9 @@ class GpuFormat:
 
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
         found: list[DataSet] = []
-        skipped: list[InputWarning] = []
-        files = databases(source.paths)
+        names = names_of_files(source.paths)
+        files = [own[0] for own in names]
+        skipped = [_named_again(own) for own in names if len(own) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
         named = [(path.absolute(), path) for path in files]
         tasks = [(self, named[first:end]) for first, end in bundles([size_of(path) for path in files], BUNDLE_BYTES)]
@@ -120,7 +121,8 @@ class GpuFormat:
             else:
                 found += self._open(path) if result is None else result
         if not found:
-            raise InputError(skipped[0].text) if skipped else NotRecognised(f"{source.path}: holds no database")
+            damage = [warning.text for warning in skipped if warning.severity == Severity.DAMAGE]
+            raise InputError(damage[0]) if damage else NotRecognised(f"{source.path}: holds no database")
         return experiment_of(self.name, source.path, found, options, skipped)
 
     def _open(self, path: Path) -> Sequence[DataSet]:
@@ -166,6 +168,13 @@ class GpuFormat:
         """Every table with its columns and first rows."""
         for path in databases(source.paths):
             yield from fields(SqliteFile.open(path))
+
+
+def _named_again(names: Sequence[Path]) -> InputWarning:
+    """Nothing is counted twice; whoever names a file twice may have meant another one."""
+    others = ", ".join(dict.fromkeys(str(name) for name in names[1:] if name != names[0]))
+    text = f"{names[0]}: is named {len(names)} times{f' (also as {others})' * bool(others)}; it is read once"
+    return InputWarning(Severity.NOTE, text)
 
 
 def _is_sqlite(path: Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError, NotRecognised
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import detect, load
+from callgrove.formats.registry import detect, load, refuse_unused
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
@@ -73,6 +73,7 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
 def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
     source = Source.of(path)
     chosen = load(format_name) if format_name else detect(source, without=(NAME,))[0]
+    refuse_unused(options, chosen.name, path)
     try:
         opened = chosen.read(source, options)
     except CallgroveError as error:
