@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,34 @@ def test_ids_that_lead_nowhere_are_counted_once_per_column(path: Path) -> None:
     assert list(totals(experiment, "kernel")) == ["<missing kernel 99>"]
     assert gpu_time(experiment) == expected_gpu_time(RUN)
     assert "unknown thread" in experiment.profiles.name
+
+
+def test_events_that_lead_nowhere_are_counted(path: Path) -> None:
+    """Nobody refers to what is not there without a word; a file without the table says nothing of events at all."""
+    n = sum(event.kind == "kernel" for event in RUN.events)
+    execute(path, f"UPDATE rocpd_kernel_dispatch{TAIL} SET event_id = 100000 + id")
+    assert [w.text.split(": ", 1)[1] for w in opened(path).damage] == [
+        f"rocpd_kernel_dispatch{TAIL}.event_id: {n} ids lead to no row"
+    ]
+    assert totals(opened(path), "kernel") == RUN.totals("kernel")
+    execute(path, f"DROP TABLE rocpd_event{TAIL}")
+    assert not opened(path).damage
+
+
+def test_operations_whose_correlation_leads_to_no_call(path: Path, capsys: Capture) -> None:
+    """They name one, so nothing is missing in the row itself; copies of the process beside do have it."""
+    other = replace(RUN, pid=RUN.pid + 1, guid=RUN.guid[:-1] + "7", host="elsewhere")
+    write_rocpd(path.with_name("other.db"), [other])
+    kernels = sum(event.kind == "kernel" for event in RUN.events)
+    execute(
+        path,
+        f"UPDATE rocpd_event{TAIL} SET stack_id = 5000000 + stack_id WHERE id IN "
+        f"(SELECT event_id FROM rocpd_kernel_dispatch{TAIL})",
+    )
+    found = rows(capsys, "check", path.parent)
+    everything = 2 * len(RUN.events)
+    expected = f"{kernels} of {everything} are operations of devices whose correlation leads to no call"
+    assert [row["problem"] for row in found] == [expected]
 
 
 def test_ids_that_are_there_twice(path: Path) -> None:

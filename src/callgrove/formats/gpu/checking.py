@@ -8,14 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.formats.gpu.files import ENDINGS
+from callgrove.formats.gpu.spans import HOST_KINDS
 from callgrove.formats.interface import Problem
+from callgrove.model.arrays import ABSENT, Ints
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.intervals import usable
-from callgrove.model.traces import SpanKind
+from callgrove.model.launches import launch_calls
+from callgrove.model.traces import PLACES, SpanChunk, SpanKind
 
 __all__ = ["problems"]
 
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+COLUMNS = ("profile", "kind", "start_ns", "end_ns", "correlation")
 
 
 def problems(experiment: Experiment) -> Iterator[Problem]:
@@ -24,14 +28,52 @@ def problems(experiment: Experiment) -> Iterator[Problem]:
         file, _, text = warning.text.partition(": ")
         about_file = Path(file).suffix in ENDINGS
         yield Problem(warning.severity, *((file, "", text) if about_file else (experiment.path, "", warning.text)))
-    read = flagged = unlinked = 0
-    for chunk in experiment.traces.spans(("kind", "start_ns", "end_ns", "correlation")):
-        read += len(chunk["span"])
-        flagged += int((~usable(chunk["start_ns"], chunk["end_ns"])).sum())
-        unlinked += int((np.isin(chunk["kind"], ON_DEVICE) & (chunk["correlation"] < 0)).sum())
-    if flagged:
-        text = f"{flagged} of {read} end before they start or have no usable time; they are in no sum"
-        yield Problem(Severity.NOTE, experiment.path, "events", text)
-    if unlinked:
-        text = f"{unlinked} of {read} are operations of devices that name no launching call"
-        yield Problem(Severity.NOTE, experiment.path, "events", text)
+    found = _Events(experiment)
+    for chunk in experiment.traces.spans(COLUMNS):
+        found.add(chunk)
+    found.finish_part()
+    for n, text in (
+        (found.flagged, "end before they start or have no usable time; they are in no sum"),
+        (found.nameless, "are operations of devices that name no launching call"),
+        (found.dangling, "are operations of devices whose correlation leads to no call"),
+    ):
+        if n:
+            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {found.read} {text}")
+
+
+class _Events:
+    """Counts of strange events. Memory holds correlations of one part: a call and what it launches are in the same."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.read = self.flagged = self.nameless = self.dangling = 0
+        traces, n = experiment.traces, len(experiment.profiles)
+        places = traces.tables[PLACES]()
+        self._process = np.array(places.column("process").plain(), np.int64)
+        self._part_of = np.full(n, ABSENT, np.int64)
+        for number, profiles in enumerate(traces.parts()):
+            self._part_of[profiles] = number
+        self._part = ABSENT
+        self._calls: list[Ints] = []  # (process, correlation) of host events of the part
+        self._operations: list[Ints] = []
+
+    def add(self, chunk: SpanChunk) -> None:
+        """Chunks of one part follow each other."""
+        part = int(self._part_of[chunk["profile"][0]])
+        if part != self._part:
+            self.finish_part()
+            self._part = part
+        kind, correlation = chunk["kind"], chunk["correlation"]
+        keys = np.stack([self._process[chunk["profile"]], correlation])
+        on_device = np.isin(kind, ON_DEVICE)
+        self.read += len(kind)
+        self.flagged += int((~usable(chunk["start_ns"], chunk["end_ns"])).sum())
+        self.nameless += int((on_device & (correlation < 0)).sum())
+        self._calls.append(keys[:, np.isin(kind, HOST_KINDS) & (correlation >= 0)])
+        self._operations.append(keys[:, on_device & (correlation >= 0)])
+
+    def finish_part(self) -> None:
+        if self._operations:
+            (process, asked), (theirs, calls) = np.hstack(self._operations), np.hstack(self._calls)
+            found = launch_calls(asked, process, calls, theirs, np.zeros(len(calls), np.int64))
+            self.dangling += int((found == ABSENT).sum())
+        self._calls, self._operations = [], []

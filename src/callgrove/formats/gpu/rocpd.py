@@ -98,10 +98,12 @@ class EventRows:
     def has(self, columns: Collection[str]) -> bool:
         return set(columns) <= {"id", *self._cells}
 
-    def of(self, ids: Ints, columns: Collection[str]) -> Cells:
-        """Columns for these ids; absent where there is no such row."""
+    def of(self, ids: Ints, columns: Collection[str], nowhere: Callable[[int], None]) -> Cells:
+        """Columns for these ids; absent where there is no such row, and `nowhere` is told of how many that is so."""
         place = ids - self._first if self._lookup is None else self._lookup[ids]
         outside = (place < 0) | (place >= self._n)
+        if outside.any():
+            nowhere(int((ids[outside] != MISSING).sum()))
         if not self._n:
             return {name: np.full(len(ids), MISSING) for name in columns}
         if outside.any():
@@ -271,7 +273,9 @@ class RocpdData(TableData):
 
     def prepare(self, table: EventTable, columns: Sequence[str], cells: Cells) -> None:
         wanted = {column for name in columns for column in self._from_event(table, name)}
-        self._event_rows = self._event(cells["event_id"], wanted) if "event_id" in cells and wanted else {}
+        place = f"{table.name}.event_id" if self.table_name("event") in self._file.tables else ""
+        nowhere = partial(self.leads_nowhere, place)
+        self._event_rows = self._event(cells["event_id"], wanted, nowhere) if "event_id" in cells and wanted else {}
 
     @staticmethod
     def _from_event(table: EventTable, column: str) -> Sequence[str]:
@@ -301,7 +305,7 @@ class RocpdData(TableData):
         finally:
             self._kept_events = None
 
-    def _event(self, ids: Ints, wanted: Collection[str]) -> Cells:
+    def _event(self, ids: Ints, wanted: Collection[str], nowhere: Callable[[int], None]) -> Cells:
         """Columns of the rows of the event table with these ids; absent where there is none.
 
         A table that is not large is read once and kept while events are read: it is smaller than they are.
@@ -315,7 +319,7 @@ class RocpdData(TableData):
             cells = self._file.chunks(self.table_name("event"), dict.fromkeys(raw, INTEGER), between=span)
             kept = EventRows(cells, raw)
             self._kept_events = kept if is_small else None
-        return kept.of(ids, columns)
+        return kept.of(ids, columns, nowhere)
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "kernel_id" in cells:
