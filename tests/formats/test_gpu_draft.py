@@ -21,7 +21,7 @@ from callgrove.formats.registry import load
 from callgrove.formats.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import LABEL, SPAN_COLUMNS
+from callgrove.model.traces import LABEL, SPAN_COLUMNS, SpanChunk, SpanKind
 from tests.cli.commands import Capture, said
 from tests.formats.gpu_databases import Run, execute, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import everything, expected_gpu_time, gpu_time, opened, spans
@@ -46,6 +46,36 @@ def verbatim(shared: Path, tmp_path: Path) -> Path:
 def converted(path: Path, target: Path) -> LossReport:
     format_ = load("rocpd-draft")
     return transfer(opened(path), format_.open_writer(target, WriteOptions()))  # type: ignore[attr-defined]
+
+
+def test_what_the_model_has_no_place_for_is_kept(tmp_path: Path) -> None:
+    """Source lines of regions and the JSON of others, under the span of their row; our own keys are nothing more."""
+    target = tmp_path / "draft.db"
+    converted(write_rocpd(tmp_path / "r.db", [RUN.without("memset")]), target)
+    assert opened(target).traces.side("extra") is None
+    execute(
+        target,
+        "INSERT INTO strings VALUES (9999, 'solver.f90')",
+        "UPDATE instrumentation_regions SET file_id = 9999, line_number = 10 + id WHERE id = 3",
+        "UPDATE gpu_kernel_launches SET additional_info = json_set(additional_info, '$.tag', 'hot') WHERE id = 2",
+    )
+    experiment = opened(target)
+    table = experiment.traces.side("extra")
+    assert table is not None
+    kinds = {k: kind for chunk in experiment.traces.spans(("kind",)) for k, kind in zip(*both(chunk), strict=True)}
+    cells = zip(table.span.tolist(), *(np.asarray(table.columns[n]).tolist() for n in ("name", "value")), strict=True)
+    found = {(SpanKind(kinds[span]), name, value) for span, name, value in cells}
+    region = next(kind for kind, name, _ in found if name == "file")
+    assert region in (SpanKind.API, SpanKind.MARKER)
+    assert found == {
+        (region, "file", "solver.f90"),
+        (region, "line_number", "13"),
+        (SpanKind.KERNEL, "additional_info", '{"tag": "hot"}'),
+    }
+
+
+def both(chunk: SpanChunk) -> tuple[list[int], list[int]]:
+    return chunk["span"].tolist(), chunk["kind"].tolist()
 
 
 # -- the document's own text -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import select
+from callgrove.model.traces import SpanChunk
 from tests.formats.gpu_databases import Event, Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, gpu_time, opened, spans, totals
 
@@ -364,3 +366,105 @@ def test_a_part_keeps_the_tables_beside_its_spans(tmp_path: Path) -> None:
 
 def _process(experiment: Experiment, profile: int) -> int:
     return int(experiment.traces.tables["places"]().column("process").plain()[profile])
+
+
+# -- what no reader knows --------------------------------------------------------------------------------------------
+
+CALLS = {"rocpd": f"rocpd_region{suffix_of(RUN)}", "rpd": "rocpd_api", "nsight": "CUPTI_ACTIVITY_KIND_RUNTIME"}
+
+
+def extras(experiment: Experiment) -> dict[tuple[int, str], str]:
+    """By span and name."""
+    table = experiment.traces.side("extra")
+    if table is None:
+        return {}
+    names, values = (np.asarray(table.columns[name]).tolist() for name in ("name", "value"))
+    return dict(zip(zip(table.span.tolist(), names, strict=True), values, strict=True))
+
+
+@every_family
+def test_columns_that_nobody_knows_are_kept(family: str, tmp_path: Path) -> None:
+    """Each with the span of its row, also where rows are left out; NULL is nothing."""
+    path, _ = made(family, tmp_path)
+    assert extras(opened(path)) == {}
+    table = CALLS[family]
+    execute(
+        path,
+        f'ALTER TABLE "{table}" ADD COLUMN "the ""odd"" one"',
+        f'UPDATE "{table}" SET "the ""odd"" one" = start WHERE rowid % 2',
+        f'DELETE FROM "{table}" WHERE rowid % 5 = 0',
+    )
+    if family == "nsight":  # the second row of a call is no event
+        execute(path, f"UPDATE {table} SET eventClass = 67 WHERE rowid % 3 = 0")
+    expected = {start for (start,) in _asked(path, f'SELECT start FROM "{table}" WHERE {_KEPT[family]} rowid % 2')}
+    experiment = opened(path)
+    start = {
+        span: when for chunk in experiment.traces.spans(("start_ns",)) for span, when in zip(*_two(chunk), strict=True)
+    }
+    found = extras(experiment)
+    assert {name for _, name in found} == {'the "odd" one'}
+    assert {start[span] for span, _ in found} == expected
+    assert all(value == str(start[span]) for (span, _), value in found.items())
+
+
+_KEPT = {"rocpd": "", "rpd": "", "nsight": "eventClass <> 67 AND"}
+
+
+def _two(chunk: SpanChunk) -> tuple[list[int], list[int]]:
+    return chunk["span"].tolist(), chunk["start_ns"].tolist()
+
+
+def _asked(path: Path, query: str) -> list[tuple[object, ...]]:
+    database = sqlite3.connect(path)
+    found = database.execute(query).fetchall()
+    database.close()
+    return found
+
+
+def test_json_of_events_and_instances_of_counters_are_kept(tmp_path: Path) -> None:
+    """A marker's text is its label, and nothing more; other files have neither."""
+    first = replace(RUN.without("memset"), counters=((2, "SQ_WAVES", 8.0), (2, "SQ_WAVES", 9.0)))
+    first = replace(first, events=tuple(sorted(first.events, key=lambda event: event.kind != "kernel")))
+    second = replace(first, guid=RUN.guid[:-1] + "5")
+    path, tail = write_rocpd(tmp_path / "a.db", [first]), suffix_of(first)
+    write_rocpd(tmp_path / "b.db", [second])
+    execute(
+        path,
+        f"UPDATE rocpd_event{tail} SET line_info = '{{\"line\": 7}}' WHERE id = 1",
+        f"ALTER TABLE rocpd_pmc_event{tail} ADD COLUMN xcc",
+        f"UPDATE rocpd_pmc_event{tail} SET xcc = id",
+    )
+    experiment = opened(tmp_path)
+    assert [(name, value) for (_, name), value in extras(experiment).items()] == [("event.line_info", '{"line": 7}')]
+    counters = experiment.traces.side("counter")
+    assert counters is not None
+    xcc, value = (np.asarray(counters.columns[name]).tolist() for name in ("xcc", "value"))
+    assert sorted(zip(xcc, value, strict=True)) == [(-1, 8.0), (-1, 9.0), (0, 8.0), (1, 9.0)]
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        '{"0": {"name": "main", "line": 3}, "1": {"name": "solve"}, "2": {"name": "hipMemcpy"}}',
+        '{"2": "main", "10": "solve"}',  # by number, and without the call itself
+        '{"0": "hipMemcpy", "1": "solve", "2": "main"}',  # from the inside out
+    ],
+)
+def test_calls_stand_below_the_functions_that_made_them(stack: str, tmp_path: Path) -> None:
+    run = RUN.without("memset", "marker")
+    path, tail = write_rocpd(tmp_path / "r.db", [run]), suffix_of(run)
+    number = next(k for k, event in enumerate(run.events) if event.name == "hipMemcpy")
+    execute(path, f"UPDATE rocpd_event{tail} SET call_stack = '{stack}' WHERE id = {number + 1}")
+    tree = opened(path).contexts
+    paths = {tree.path(c) for c in range(len(tree))}
+    assert "main->solve->hipMemcpy->MEMORY_COPY_HOST_TO_DEVICE" in paths
+    assert gpu_time(opened(path)) == expected_gpu_time(run)
+
+
+@pytest.mark.parametrize("stack", ["", "7", "[1]", "{broken", '{"frames": ["main"]}', '{"0": null}'])
+def test_stacks_of_another_kind_change_nothing(stack: str, tmp_path: Path) -> None:
+    run = RUN.without("memset", "marker")
+    path, tail = write_rocpd(tmp_path / "r.db", [run]), suffix_of(run)
+    expected = {opened(path).contexts.path(c) for c in range(len(opened(path).contexts))}
+    execute(path, f"UPDATE rocpd_event{tail} SET call_stack = '{stack}' WHERE id = 1")
+    assert {opened(path).contexts.path(c) for c in range(len(opened(path).contexts))} == expected

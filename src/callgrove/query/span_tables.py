@@ -47,8 +47,14 @@ SIDES = (
     ),
     Side("span_copies", "copy", "of copies: bytes and devices", "bytes source destination queue"),
     Side("span_allocations", "alloc", "of allocations: bytes, address, level", "bytes address device level:t queue"),
-    Side("span_counters", "counter", "of kernels: counters, one row per value", "name:t value:r"),
+    Side(
+        "span_counters",
+        "counter",
+        "of kernels: counters, one row per value",
+        "name:t value:r sample_id xcc shader_engine instance shader_array wgp",
+    ),
     Side("arguments", "argument", "of calls: arguments", "position type:t name:t value:t"),
+    Side("extras", "extra", "columns of the file's tables of events that nobody knows", "name:t value:t"),
 )
 
 

@@ -129,6 +129,7 @@ class DataSet(Protocol):
         argument  position, type, name, value
         counter   name, value
         stack     frames: names of the functions that led to a call, the outermost first
+        extra     name, value: columns of event tables that the reader does not know
         """
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:

@@ -16,16 +16,27 @@ column for (category, correlation, queue) is read from the JSON in `additional_i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.formats.gpu.dataset import CounterRows, Stacks
-from callgrove.formats.gpu.draft_infos import Infos
+from callgrove.formats.gpu.draft_infos import Infos, others_info
 from callgrove.formats.gpu.draft_lanes import DraftLanes
 from callgrove.formats.gpu.draft_samples import addresses, stacks_of, symbol_of
-from callgrove.formats.gpu.draft_tables import COUNTERS, INFO, KERNELS, KIND_OF_CATEGORY, MEMORY, REGIONS, STACKS
+from callgrove.formats.gpu.draft_schema import SCHEMA
+from callgrove.formats.gpu.draft_tables import (
+    COUNTERS,
+    INFO,
+    KERNELS,
+    KIND_OF_CATEGORY,
+    MEMORY,
+    REGIONS,
+    STACKS,
+    TABLES,
+)
+from callgrove.formats.gpu.extras import Extra
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, or_absent
@@ -146,7 +157,27 @@ class DraftData(DraftLanes):
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
+    def known(self, table: EventTable) -> Collection[str]:
+        return {column.partition(" ")[0] for column in SCHEMA[table.name]}
+
+    def extras(self) -> Iterator[Extra]:
+        """Also where regions stand in the source, and what of the JSON is not ours."""
+        yield from super().extras()
+        raw = {"rowid": INTEGER, "file_id": INTEGER, "line_number": TEXT, INFO: TEXT}
+        for table in (table for table in TABLES if table.name in self.counts):
+            first = self.first(table.name)
+            for cells in self._file.chunks(table.name, raw):
+                span = np.arange(first, first + len(cells["rowid"]))
+                first += len(span)
+                if table == REGIONS:
+                    file = self._named_ids(REGIONS.name, "file_id", cells["file_id"])
+                    yield Extra("file", span, np.array([*self._names.all, None], object)[file])
+                    yield Extra("line_number", span, cells["line_number"])
+                yield Extra(INFO, span, others_info(cells[INFO]))
+
     def side(self, name: str) -> SideTable | None:
+        if name == "extra":
+            return self.extra()
         read = {"kernel": self._kernels, "copy": self._copies, "alloc": self._allocations, "counter": self._on_kernels}
         with self._file.reading():
             return read[name]() if name in read else None

@@ -10,7 +10,12 @@ import numpy as np
 from callgrove.formats.gpu.json_cells import json_object
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints
 
-__all__ = ["Infos", "listed", "whole_number"]
+__all__ = ["Infos", "listed", "others_info", "whole_number"]
+
+OURS = (  # what is made of these keys: draft_tables.py
+    *("kind", "category", "label", "corr", "queue", "gpu", "lane", "name", "duration_ns", "bytes", "level"),
+    *("scratch", "vgpr", "accum_vgpr", "sgpr", "kernel", "idle"),
+)
 
 
 class Infos:
@@ -42,6 +47,14 @@ class Infos:
 
     def _each(self, objects: Sequence[bool]) -> Bools:
         return np.array(objects or [False], np.bool_)[self.which]
+
+
+def others_info(cells: Array) -> Array:
+    """Of the JSON in some cells, what was put there by others and is nothing to us; None where that is nothing."""
+    infos = Infos(cells)
+    left = [{key: value for key, value in info.items() if key not in OURS} for info in infos.objects]
+    texts = [json.dumps(info) if info else None for info in left]
+    return np.array([*texts, None], object)[infos.which]
 
 
 def listed(text: str | None) -> list[Mapping[str, object]]:

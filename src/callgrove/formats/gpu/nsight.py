@@ -19,7 +19,7 @@ A correlation is unique in its process. Grids are in blocks. Tables that Extra-P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -37,6 +37,7 @@ from callgrove.formats.gpu.nsight_tables import (
     COPY_KINDS,
     CUPTI,
     KERNEL_COLUMNS,
+    KNOWN,
     MARK,
     PUSH_POP,
     START_END,
@@ -378,7 +379,12 @@ class NsightData(TableData):
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
+    def known(self, table: EventTable) -> Collection[str]:
+        return KNOWN
+
     def side(self, name: str) -> SideTable | None:
+        if name == "extra":
+            return self.extra()
         with self._file.reading():
             if name == "kernel":
                 return self._kernels()

@@ -16,6 +16,7 @@ __all__ = [
     "CUPTI",
     "DOMAIN_CREATE",
     "KERNEL_COLUMNS",
+    "KNOWN",
     "MARK",
     "PUSH_POP",
     "START_END",
@@ -116,3 +117,12 @@ COPY_COLUMNS = {
     "source_kind": "srcKind",
     "destination_kind": "dstKind",
 }
+LISTED = """start end eventClass globalTid globalPid correlationId nameId returnValue callchainId deviceId contextId
+    greenContextId streamId demangledName shortName mangledName launchType cacheConfig registersPerThread
+    gridX gridY gridZ blockX blockY blockZ staticSharedMemory dynamicSharedMemory localMemoryPerThread localMemoryTotal
+    gridId sharedMemoryExecuted graphNodeId sharedMemoryLimitConfig bytes copyKind deprecatedSrcId srcKind dstKind
+    srcDeviceId srcContextId dstDeviceId dstContextId migrationCause virtualAddress copyCount value memKind syncType
+    deprecatedSyncType eventId eventSyncId eventType rangeId category color text endGlobalTid textId domainId
+    uint64Value int64Value doubleValue uint32Value int32Value floatValue jsonTextId jsonText nestingLevel address pc
+    memoryOperationType name"""  # columns of event tables (5.2)
+KNOWN = frozenset(LISTED.split())  # others are kept as they are

@@ -22,12 +22,13 @@ import numpy as np
 
 from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Process
+from callgrove.formats.gpu.extras import Extra
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_agents import AGENT_NUMBERS, AgentWords
 from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
-from callgrove.formats.gpu.rocpd_schema import COLUMNS
-from callgrove.formats.gpu.rocpd_sides import OF_EVENTS, counter_rows, side_pieces, side_table
+from callgrove.formats.gpu.rocpd_schema import COLUMNS, columns_of
+from callgrove.formats.gpu.rocpd_sides import OF_EVENTS, counter_rows, event_extras, side_pieces, side_table
 from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY, ON_DEVICE, ON_THREADS, PLACE_COLUMNS, tables_of
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
@@ -382,7 +383,17 @@ class RocpdData(TableData):
         rows = self.small("track", id=INTEGER, tid=INTEGER)
         return Lookup(rows["id"], self._threads[rows["tid"]])
 
+    def known(self, table: EventTable) -> Collection[str]:
+        return columns_of(table.name.removeprefix("rocpd_").removesuffix(self.suffix))
+
+    def extras(self) -> Iterator[Extra]:
+        """Also of the event table."""
+        yield from super().extras()
+        yield from event_extras(self)
+
     def side(self, name: str) -> SideTable | None:
+        if name == "extra":
+            return self.extra()
         with self._file.reading():
             table = side_table(self, name)
         return table if table is not None and len(table.span) else None
@@ -411,6 +422,11 @@ class RocpdData(TableData):
     def lanes_of_tracks(self, ids: Ints) -> Ids:
         lane = self._track_lanes[ids]
         return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
+
+    def names_of_spans(self, spans: Ints) -> list[str]:
+        """The names of some events, by number."""
+        every = np.concatenate([np.empty(0, np.int32), *(events["name"] for events in self.events(("name",)))])
+        return [self._names.all[k] if k >= 0 else "" for k in every[spans].tolist()]
 
     @cached_property
     def span_of_event(self) -> Lookup:

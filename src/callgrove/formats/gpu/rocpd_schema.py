@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["COLUMNS", "LATER", "create_table", "create_view", "quoted"]
+__all__ = ["COLUMNS", "LATER", "columns_of", "create_table", "create_view", "quoted"]
 
 COLUMNS: dict[str, str] = {  # `guid TEXT` follows `id` in all but metadata
     "metadata": "tag TEXT, value TEXT",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from callgrove.formats.gpu.cells import Type
 from callgrove.formats.gpu.dataset import CounterRows
-from callgrove.formats.gpu.json_cells import json_scalars
+from callgrove.formats.gpu.extras import Extra
+from callgrove.formats.gpu.json_cells import json_object, json_scalars
 from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.rocpd_schema import LATER, columns_of
 from callgrove.formats.gpu.tables import or_absent
 from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.traces import SideTable
@@ -18,7 +20,7 @@ from callgrove.model.traces import SideTable
 if TYPE_CHECKING:
     from callgrove.formats.gpu.rocpd import RocpdData
 
-__all__ = ["OF_EVENTS", "counter_rows", "side_pieces", "side_table"]
+__all__ = ["OF_EVENTS", "counter_rows", "event_extras", "side_pieces", "side_table"]
 
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
 KERNEL_COLUMNS = {
@@ -47,6 +49,7 @@ OF_EVENTS = {  # side tables that are columns of event tables
     "alloc": ("memory_allocate", ALLOCATION_COLUMNS),
 }
 REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
+EVENT_JSON = ("call_stack", "line_info", "extdata")  # `{}` in all that rocprofv3 itself wrote so far, but for markers
 Finish = Callable[[SideTable], SideTable]
 
 
@@ -55,7 +58,7 @@ def side_table(data: RocpdData, name: str) -> SideTable | None:
         base, columns = OF_EVENTS[name]
         table = data.side_of(data.table_name(base), columns, TEXTS)
         return None if table is None else _finishing(data, name)(table)
-    read = {"argument": _arguments, "counter": _counter_values}
+    read = {"argument": _arguments, "counter": _counter_values, "stack": _stacks}
     return read[name](data) if name in read else None
 
 
@@ -113,7 +116,9 @@ def _arguments(data: RocpdData) -> SideTable | None:
 
 def _counter_values(data: RocpdData) -> SideTable | None:
     """Counters of kernels, one row per value; those of samples are counters over time."""
-    rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
+    instance = [name for name in LATER["pmc_event"] if data.file.has(data.table_name("pmc_event"), name)]
+    raw = dict.fromkeys(instance, INTEGER)
+    rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL, **raw)
     if not len(rows["event_id"]):
         return None
     span = data.span_of_event[rows["event_id"]].astype(np.int64)
@@ -121,7 +126,8 @@ def _counter_values(data: RocpdData) -> SideTable | None:
     end = data.first(samples) if samples in data.counts else data.count()
     known = (span >= 0) & (span < end)
     names, types = _counter_texts(data, rows["pmc_id"][known])
-    return SideTable(span[known], {"name": names, "value": rows["value"][known], "value_type": types})
+    made = {"name": names, "value": rows["value"][known], "value_type": types}
+    return SideTable(span[known], {**made, **{name: or_absent(rows[name])[known] for name in instance}})
 
 
 def _counter_texts(data: RocpdData, ids: Ints) -> tuple[Array, Array]:
@@ -129,6 +135,54 @@ def _counter_texts(data: RocpdData, ids: Ints) -> tuple[Array, Array]:
     rows = data.small("info_pmc", id=INTEGER, name=TEXT, value_type=TEXT)
     place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
     return np.append(rows["name"], "unknown counter")[place], np.append(rows["value_type"], "")[place]
+
+
+def _stacks(data: RocpdData) -> SideTable | None:
+    """Who called, where events say so: `{"0": {"name": "main", ...}, "1": ...}`."""
+    spans, frames = [np.empty(0, np.int64)], list[tuple[str, ...]]()
+    for cells in data.file.chunks(
+        data.table_name("event"), {"id": INTEGER, "call_stack": TEXT}, unlike=("call_stack", "{}")
+    ):
+        span = data.span_of_event[cells["id"]].astype(np.int64)
+        known = span >= 0
+        spans.append(span[known])
+        frames += [tuple(stack_frames(text)) for text in cells["call_stack"][known].tolist()]
+    every = np.concatenate(spans)
+    if not any(frames):
+        return None
+    return SideTable(every, {"frames": tuple(_above(frames, data.names_of_spans(every)))})
+
+
+def stack_frames(text: str | None) -> list[str]:
+    """The names of numbered frames, by number; nothing where the JSON is something else."""
+    found = json_object(text)
+    if not all(key.isdecimal() for key in found):
+        return []
+    cells = [found[key] for key in sorted(found, key=int)]
+    names = [cell.get("name") if isinstance(cell, dict) else cell for cell in cells]
+    return [str(name) for name in names if name is not None]
+
+
+def _above(stacks: Sequence[tuple[str, ...]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The frames above spans, the outermost first. Nobody says which end of a stack is number 0; where one end is the
+    span itself, that is the innermost frame, and it is left out."""
+    for stack, name in zip(stacks, names, strict=True):
+        if stack and name == stack[0] and name != stack[-1]:
+            stack = stack[::-1]
+        yield stack[:-1] if stack and stack[-1] == name else stack
+
+
+def event_extras(data: RocpdData) -> Iterator[Extra]:
+    """JSON of events that says something, other than a marker's text, and columns of the event table nobody knows."""
+    table = data.table_name("event")
+    unknown = [name for name in data.file.tables.get(table, ()) if name not in columns_of("event")]
+    for column in (*EVENT_JSON, *unknown):
+        for cells in data.file.chunks(table, {"id": INTEGER, column: TEXT}, unlike=(column, "{}")):
+            span, value = data.span_of_event[cells["id"]].astype(np.int64), cells[column]
+            if column == "extdata":
+                only_text = {text for text in set(value.tolist()) if set(json_object(text)) == {"message"}}
+                value = np.array([None if text in only_text else text for text in value.tolist()], object)
+            yield Extra(f"event.{column}", span[span >= 0], value[span >= 0])
 
 
 def counter_rows(data: RocpdData) -> CounterRows | None:

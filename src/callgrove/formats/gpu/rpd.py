@@ -13,7 +13,7 @@ The correlation of both is the id of the api. Ids of later sessions begin at mul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +59,7 @@ OP = EventTable(
     },
 )
 KIND_OF_OP = {"KernelExecution": SpanKind.KERNEL, "FillBuffer": SpanKind.MEMSET}
+KNOWN = ("sequenceId", "completionSignal")  # of operations; nothing is made of them
 USER_MARKER = "UserMarker"
 OVERHEAD = ("hcc_activity_callback", "ApiTable::writeRows")  # the profiler's own doing
 KERNEL_COLUMNS = {
@@ -216,7 +217,12 @@ class RpdData(TableData):
 
     # -- what only some events have ------------------------------------------------------------------------------------
 
+    def known(self, table: EventTable) -> Collection[str]:
+        return {*super().known(table), *KNOWN}
+
     def side(self, name: str) -> SideTable | None:
+        if name == "extra":
+            return self.extra()
         if name not in ("kernel", "copy") or OP.name not in self.counts:
             return None
         with self._file.reading():

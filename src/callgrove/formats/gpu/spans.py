@@ -119,9 +119,10 @@ class DataSetSpans:
         tables = [(first, table) for first, table in parts if table is not None]
         if not tables:
             return None
+        names = dict.fromkeys(column for _, table in tables for column in table.columns)
         return SideTable(
             np.concatenate([table.span + first for first, table in tables]),
-            {column: _joined([table.columns[column] for _, table in tables]) for column in tables[0][1].columns},
+            {column: _joined([_cells(table, column) for _, table in tables]) for column in names},
         )
 
 
@@ -168,6 +169,11 @@ def _depths(dataset: DataSet) -> Ids:
         own = order[bounds[first] : bounds[last]]
         out[span[own]] = np.maximum(nesting(start[own], end[own], lane[own]).depth, 0)
     return out
+
+
+def _cells(table: SideTable, column: str) -> Array | tuple[object, ...]:
+    """A column of a side table; absent where another file has it and this one does not."""
+    return table.columns.get(column, np.full(len(table.span), ABSENT, np.int64))
 
 
 def _joined(columns: Sequence[Array | tuple[object, ...]]) -> Array | tuple[object, ...]:

@@ -11,7 +11,7 @@ Only what was asked for is read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Names, Process, Stacks
+from callgrove.formats.gpu.extras import Extra, extra_table
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
@@ -248,6 +249,33 @@ class TableData(ABC):
         gpus = [(device.index, k) for k, device in enumerate(self.devices) if device.kind == "GPU"]
         index, place = np.array(gpus, np.int64).reshape(-1, 2).T
         return Lookup(index, place)[numbers]
+
+    # -- columns that nobody knows -----------------------------------------------------------------------------------
+
+    def known(self, table: EventTable) -> Collection[str]:
+        """The columns of an event table that something is made of, or that the specification lists."""
+        return {name for needs in table.needs.values() for name in needs}
+
+    def extras(self) -> Iterator[Extra]:
+        """All other columns."""
+        for table in self._tables:
+            known = {*self.known(table), *table.raw(())}
+            unknown = [name for name in self._file.tables[table.name] if name not in known]
+            yield from self._columns_as_text(table, unknown) if unknown else ()
+
+    def _columns_as_text(self, table: EventTable, columns: Sequence[str]) -> Iterator[Extra]:
+        first = self.first(table.name)
+        for cells in self._file.chunks(table.name, table.raw(()) | dict.fromkeys(columns, Type.TEXT)):
+            kept = self.kept(table, cells)
+            rows = np.arange(len(cells["rowid"])) if kept is None else np.flatnonzero(kept)
+            for name in columns:
+                yield Extra(name, np.arange(first, first + len(rows)), cells[name][rows])
+            first += len(rows)
+
+    def extra(self) -> SideTable | None:
+        """The side table of that name."""
+        with self._file.reading():
+            return extra_table(self.extras())
 
     # -- names ---------------------------------------------------------------------------------------------------------
 

@@ -155,13 +155,17 @@ class NoteMaker:
 
     @cached_property
     def _argument_rows(self) -> tuple[Ints, Ids, Array, Sequence[str]]:
-        table = self._traces.side("argument", self._part)
-        if table is None:
-            return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.object_), []
+        """Arguments, and columns of the file that nobody knows: spans, names and texts, by span."""
         names = Names()
-        number = names.numbers([str(name) for name in table.columns["name"]])
-        order = np.argsort(table.span, kind="stable")
-        return table.span[order], number[order], np.asarray(table.columns["value"], np.object_)[order], names.all
+        spans, numbers, values = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.object_)]
+        for side, prefix in (("argument", "arg"), ("extra", "extra")):
+            if (table := self._traces.side(side, self._part)) is not None:
+                spans.append(table.span)
+                numbers.append(names.numbers([f"{prefix}.{name}" for name in table.columns["name"]]))
+                values.append(np.asarray(table.columns["value"], np.object_))
+        span = np.concatenate(spans)
+        order = np.argsort(span, kind="stable")
+        return span[order], np.concatenate(numbers)[order], np.concatenate(values)[order], names.all
 
     def _arguments(self, rows: SpanChunk) -> Iterator[Note]:
         spans, names, values, texts = self._argument_rows
@@ -175,7 +179,7 @@ class NoteMaker:
             different = list(dict.fromkeys(shown))
             number = {text: k for k, text in enumerate(different)}
             index = np.array([number[text] for text in shown], np.int64)
-            yield Note(f"arg.{texts[name]}", found, index, Value.TEXT, different)
+            yield Note(texts[name], found, index, Value.TEXT, different)
 
 
 def _entries(spans: Ints, asked: Ints, own: Bools) -> tuple[Ints, Ints]:
