@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import select
-from callgrove.model.traces import SpanChunk
+from callgrove.model.traces import SpanChunk, SpanKind
 from tests.formats.gpu_databases import Event, Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, gpu_time, opened, spans, totals
 
@@ -318,6 +319,37 @@ def test_gpus_of_merged_files_are_counted_by_their_stride(tmp_path: Path) -> Non
     path = write_rpd(tmp_path / "r.rpd", RUN)
     execute(path, "INSERT INTO rocpd_metadata VALUES (2, 'gpu_stride', '8')", "UPDATE rocpd_op SET gpuId = gpuId + 8")
     assert set(opened(path).profiles.identity_list("gpu_device")) == {None, 0, 1}
+
+
+def test_processes_of_merged_files_are_counted_by_their_stride(tmp_path: Path) -> None:
+    """Two files became one: what was process 4242 and GPUs 0 and 1 of both. Operations without a call belong to the
+    process of their GPU's file."""
+    path = write_rpd(tmp_path / "r.rpd", RUN, monitor=((5, "1500"),))
+    n = len(RUN.operations)
+    execute(
+        path,
+        "INSERT INTO rocpd_metadata VALUES (2, 'gpu_stride', '8'), (3, 'pid_stride', '100000')",
+        "INSERT INTO rocpd_api SELECT id + 5000, pid + 100000, tid, start, end, apiName_id, args_id FROM rocpd_api",
+        "INSERT INTO rocpd_op SELECT id + 5000, gpuId + 8, queueId, sequenceId, NULL, start, end, description_id, "
+        "opType_id FROM rocpd_op",
+        "INSERT INTO rocpd_monitor VALUES (9, 'gpu', 9, 'sclk', 7, 8, '1600')",
+    )
+    experiment = opened(path)
+    processes = experiment.traces.tables["processes"]()
+    assert processes.column("pid").plain() == [RUN.pid, RUN.pid]
+    assert set(experiment.profiles.identity_list("gpu_device")) == {None, 0, 1}
+    ranks = np.array(experiment.profiles.identity_list("rank"))
+    operations = [
+        (int(ranks[p]), correlation < 0)
+        for chunk in experiment.traces.spans(("profile", "kind", "correlation"))
+        for p, kind, correlation in zip(*(chunk[c].tolist() for c in ("profile", "kind", "correlation")), strict=True)
+        if kind in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+    ]
+    assert Counter(operations) == {(0, False): n, (1, True): n}
+    counters = experiment.traces.counters
+    assert counters is not None
+    places = [(int(ranks[p]), experiment.profiles.identity_list("gpu_device")[p]) for p in counters.profile.tolist()]
+    assert places == [(0, 0), (1, 1)]
 
 
 @every_family

@@ -9,6 +9,9 @@ Specification: gpu-traces.md section 4.
     rocpd_monitor    quantities over time, each valid from start to end
 
 The correlation of both is the id of the api. Ids of later sessions begin at multiples of 2^32. Grids are in blocks.
+
+Files that were merged of several number GPUs and processes through: metadata gives `gpu_stride` and `pid_stride`, and
+what is stored is the number of the file times the stride, plus the number that it was.
 """
 
 from __future__ import annotations
@@ -84,14 +87,14 @@ class RpdData(TableData):
             metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(metadata.get("schema_version") or "2")
             self.require("rocpd_string", "id", "string")
-            self._gpu_stride = _stride(metadata.get("gpu_stride"))
+            self._gpu_stride, self._pid_stride = (_stride(metadata.get(f"{what}_stride")) for what in ("gpu", "pid"))
             self._read_places()
 
     def _read_places(self) -> None:
         """Processes, devices and lanes, from all that calls and operations name."""
         threads = self._pairs("rocpd_api", "pid", "tid")
         pids = sorted({pid for pid, _ in threads}) or [0]
-        self.processes = [Process(f"{self.path}:{pid}", max(pid, 0)) for pid in pids]
+        self.processes = [Process(f"{self.path}:{pid:012}", _within(max(pid, 0), self._pid_stride)) for pid in pids]
         process_of = {pid: k for k, pid in enumerate(pids)}
         lanes = LaneList()
         self._threads = {
@@ -107,17 +110,17 @@ class RpdData(TableData):
             self._queues[process, gpu, queue] = lanes.add(
                 process, ProfileKind.QUEUE, max(queue, 0), f"queue {queue}" if queue >= 0 else "", device
             )
-        self._monitored = {
-            gpu: lanes.add(0, ProfileKind.GPU, gpu, f"GPU {gpu}", self._device(0, gpu))
-            for gpu in self._monitored_gpus()
-        }
+        self._monitored = {gpu: self._monitored_lane(lanes, gpu) for gpu in self._monitored_gpus()}
         self.lanes = lanes.all
+
+    def _monitored_lane(self, lanes: LaneList, gpu: int) -> int:
+        process, number = int(self._process_by_gpu(np.array([gpu]))[0]), _within(gpu, self._gpu_stride)
+        return lanes.add(process, ProfileKind.GPU, number, f"GPU {number}", self._device(process, gpu))
 
     def _device(self, process: int, gpu: int) -> int:
         if (process, gpu) not in self._devices:
-            index = gpu % self._gpu_stride if self._gpu_stride else gpu
             self._devices[process, gpu] = len(self.devices)
-            self.devices = [*self.devices, Device(process, "GPU", max(index, 0))]
+            self.devices = [*self.devices, Device(process, "GPU", max(_within(gpu, self._gpu_stride), 0))]
         return self._devices[process, gpu]
 
     def _pairs(self, table: str, *columns: str) -> set[tuple[int, ...]]:
@@ -133,9 +136,19 @@ class RpdData(TableData):
         return found
 
     def _where(self, cells: Cells) -> tuple[Ints, Ints, Ints]:
-        """Process, GPU and queue of operations; an operation without a call belongs to the first process."""
+        """Process, GPU and queue of operations; one without a call belongs to the process that its GPU tells."""
         process = self._process_of_api[self._api_of_op[cells["id"]].astype(np.int64)]
-        return np.maximum(process, 0).astype(np.int64), cells["gpuId"], cells["queueId"]
+        told = self._process_by_gpu(cells["gpuId"])
+        return np.where(process >= 0, process, told).astype(np.int64), cells["gpuId"], cells["queueId"]
+
+    def _process_by_gpu(self, gpus: Ints) -> Ints:
+        """The first process of the file that a GPU was merged from; of all where nobody says so."""
+        if not self._gpu_stride:
+            return np.zeros(len(gpus), np.int64)
+        pids = list(self._process_of_pid)
+        files = [max(pid, 0) // self._pid_stride for pid in pids] if self._pid_stride else list(range(len(pids)))
+        first = Lookup(np.array(files, np.int64), np.arange(len(files)))
+        return np.maximum(first[np.maximum(gpus, 0) // self._gpu_stride], 0).astype(np.int64)
 
     @cached_property
     def _api_of_op(self) -> _Wide:
@@ -299,6 +312,11 @@ class _Wide:
 def _by_pair(numbers: dict[tuple[int, int], int], left: Ints, right: Ints) -> Ids:
     different, number = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
     return np.array([numbers[left, right] for left, right in different.T.tolist()], np.int32)[number.reshape(-1)]
+
+
+def _within(number: int, stride: int) -> int:
+    """What a number was before files were merged."""
+    return number % stride if stride else number
 
 
 def _stride(text: str | None) -> int:
