@@ -345,3 +345,38 @@ def test_merge_makes_one_file_of_a_set(tmp_path: Path, capsys: Capture) -> None:
         assert merged.traces.n_spans == whole.traces.n_spans > 0
         assert merged.profiles.identity_list("rank") == whole.profiles.identity_list("rank")
         assert merged.root_total("gpu_time") == pytest.approx(whole.root_total("gpu_time"))
+
+
+# -- arguments of calls in traces --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("perfetto", {}, "--annotations all"),
+        ("chrome-json", {}, "--annotations all"),
+        ("chrome-json", {"annotations": "all"}, ""),
+        ("chrome-json", {"annotations": "none"}, ""),
+        ("rocprof-csv", {}, "no column"),
+    ],
+)
+def test_a_trace_says_once_that_arguments_are_left_out(
+    name: str, options: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    runs = folder_of(data, 2)
+    for k, own in enumerate(runs):
+        execute(
+            data / f"out_{k}x.db",
+            f"INSERT INTO rocpd_arg{suffix_of(own)} SELECT id, guid, event_id, 0, 'int', 'n', '7', '{{}}' "
+            f"FROM rocpd_region{suffix_of(own)}",
+        )
+    experiment = opened(data)
+    assert all(experiment.traces.has_side("argument", part) for part in range(2))
+    report = write(experiment, load(name), tmp_path / "out", WriteOptions(**options))  # type: ignore[arg-type]
+    said_of_it = [text for text in (*report.losses, *report.hints) if "arguments of calls" in text]
+    assert [words in text for text in said_of_it] == [True] * bool(words)
+    execute(data / "out_0x.db", f"DELETE FROM rocpd_arg{suffix_of(runs[0])}")
+    bare = write(opened(data / "out_0x.db"), load(name), tmp_path / "bare", WriteOptions(**options))  # type: ignore[arg-type]
+    assert not [text for text in (*bare.losses, *bare.hints) if "arguments" in text]

@@ -145,6 +145,10 @@ class SelectedSpans:
             return None
         return self._renumbered(whole)
 
+    def has_side(self, name: str, part: int) -> bool:
+        """Of the whole: to look at all its rows would take as long as to write them."""
+        return Traces(spans_backend=self._backend).has_side(name, part)
+
     def _renumbered(self, whole: SideTable) -> SideTable:
         part = whole.take(np.flatnonzero(np.isin(whole.span, self._kept)))
         return SideTable(np.searchsorted(self._kept, part.span), part.columns)

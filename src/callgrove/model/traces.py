@@ -32,6 +32,7 @@ __all__ = [
     "ArraySamples",
     "ArraySpans",
     "Counters",
+    "KnowsSides",
     "SampleBackend",
     "Samples",
     "SideChunks",
@@ -172,6 +173,13 @@ class StreamsSides(Protocol):
         """A side table of one part in pieces, by rising numbers of spans."""
 
 
+@runtime_checkable
+class KnowsSides(Protocol):
+    """Spans that can tell without reading it whether there is a side table."""
+
+    def has_side(self, name: str, part: int) -> bool: ...
+
+
 @dataclass(frozen=True)
 class ArraySpans:
     """Spans in memory."""
@@ -298,6 +306,11 @@ class Traces:
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         """A side table of spans, of one part or of all."""
         return None if self.spans_backend is None else self.spans_backend.side(name, part)
+
+    def has_side(self, name: str, part: int) -> bool:
+        """Is there such a side table in a part?"""
+        backend: object = self.spans_backend
+        return backend.has_side(name, part) if isinstance(backend, KnowsSides) else self.side(name, part) is not None
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         """A side table of one part in pieces, by rising numbers of spans; in one piece where it cannot be divided."""

@@ -183,6 +183,9 @@ class FolderSpans:
         columns = {column: _joined([table.columns[column] for table in tables]) for column in tables[0].columns}
         return SideTable(np.concatenate([table.span for table in tables]) - self._first, columns)
 
+    def has_side(self, name: str, part: int) -> bool:
+        return self._sides is not None and self._sides.has(name, self._numbers[part])
+
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         if self._sides is not None:
             for piece in self._sides.pieces(name, self._numbers[part]):

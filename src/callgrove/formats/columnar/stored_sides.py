@@ -49,6 +49,11 @@ class StoredSides:
         own._places = {key: place for key, place in self._places.items() if key[1] in parts}
         return own
 
+    def has(self, side: str, part: int) -> bool:
+        """Does a part have rows of such a table?"""
+        first, last = self._places.get((side, part), (0, 0))
+        return first < last
+
     def read(self, side: str, part: int) -> SideTable | None:
         """None where the part has no such table."""
         if (side, part) not in self._places:

@@ -152,6 +152,9 @@ class Shifted:
     def side(self, name: str) -> SideTable | None:
         return self._own.side(name)
 
+    def has_side(self, name: str) -> bool:
+        return self._own.has_side(name)
+
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         return self._own.side_chunks(name)
 

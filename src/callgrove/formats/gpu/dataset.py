@@ -132,6 +132,9 @@ class DataSet(Protocol):
         extra     name, value: columns of event tables that the reader does not know
         """
 
+    def has_side(self, name: str) -> bool:
+        """Is there such a side table?"""
+
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """The same in pieces, by rising numbers of events; memory holds one of them where the table allows it."""
 

@@ -80,7 +80,7 @@ class DraftWriter:
                 self._report_losses(tables)
 
     def _report_losses(self, tables: Experiment) -> None:
-        if any(tables.traces.side("argument", part) is not None for part in range(len(tables.traces.parts()))):
+        if any(tables.traces.has_side("argument", part) for part in range(len(tables.traces.parts()))):
             self._report.add("arguments of calls: the schema has no table for them")
 
     def write(self, chunk: Chunk) -> None:

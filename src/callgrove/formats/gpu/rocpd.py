@@ -398,6 +398,10 @@ class RocpdData(TableData):
             table = side_table(self, name)
         return table if table is not None and len(table.span) else None
 
+    def has_side(self, name: str) -> bool:
+        """Arguments are counted: there may be more of them than of anything else."""
+        return super().has_side(name) if name != "argument" else self._file.count(self.table_name("arg")) > 0
+
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """Tables of events may be large: some rows at a time."""
         if name not in OF_EVENTS:

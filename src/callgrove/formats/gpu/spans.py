@@ -109,6 +109,9 @@ class DataSetSpans:
     def devices(self, part: int) -> Sequence[Device]:
         return self._datasets[part].devices
 
+    def has_side(self, name: str, part: int) -> bool:
+        return self._datasets[part].has_side(name)
+
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         for table in self._datasets[part].side_chunks(name):
             yield SideTable(table.span + self.firsts[part], table.columns)

@@ -207,6 +207,9 @@ class TableData(ABC):
     @abstractmethod
     def side(self, name: str) -> SideTable | None: ...
 
+    def has_side(self, name: str) -> bool:
+        return self.side(name) is not None
+
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """By rising numbers of events; families whose tables may be large read them in pieces."""
         table = self.side(name)

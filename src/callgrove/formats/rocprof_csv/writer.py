@@ -186,7 +186,7 @@ class RocprofCsvWriter:
             if n:
                 report.add(f"{n:,} {what}" + ("" if ":" in what or "that" in what else f": {NO_FILE}"))
         traces = tables.traces
-        if any(traces.side("argument", part) is not None for part in range(len(traces.parts()))):
+        if any(traces.has_side("argument", part) for part in range(len(traces.parts()))):
             report.add("arguments of calls: rocprofv3's files have no column for them")
         return report
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from callgrove.formats.timeline.content import OPEN, POINTS, UNKNOWN_FREES, Losses, clean, possible
+from callgrove.formats.timeline.content import ARGUMENTS, OPEN, POINTS, UNKNOWN_FREES, Losses, clean, possible
 from callgrove.formats.timeline.items import CounterPoints, Slices, Texts
 from callgrove.formats.timeline.launches import FLOW, LAUNCHED, N_LAUNCHED
 from callgrove.formats.timeline.notes import NoteMaker
@@ -45,6 +45,8 @@ class SliceMaker:
         self.source = OrderedSpans(traces, part, profiles, places.process, self.wanted, options.annotations)
         self._lanes: dict[int, Lanes] = {}
         self._memory: dict[int, MemoryInUse] = {}
+        if traces.has_side("argument", part):
+            losses.add(ARGUMENTS)
         self._notes = NoteMaker(traces, part, places, options.annotations, self.wanted, losses)
         self._devices = [device.title for device in traces.devices(part)]
 

@@ -24,7 +24,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.registry import FORMATS
-from callgrove.formats.timeline.content import Losses
+from callgrove.formats.timeline.content import ARGUMENTS, Losses
 from callgrove.formats.timeline.items import CounterPoints, Slices
 from callgrove.formats.timeline.output import Data, Output
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
@@ -262,8 +262,15 @@ class TimelineWriter:
                 self._output.write(data)
             self._tables = None
             self._output.complete()
+        if self._losses.counts.pop(ARGUMENTS, 0):
+            self._say_arguments(self._report)
         self._losses.report(self._report)
         return self._report
+
+    def _say_arguments(self, report: LossReport) -> None:
+        """There are arguments of calls: slices show them where everything is wanted."""
+        if self._slice_options.annotations is Annotations.DEFAULT:
+            report.hint("arguments of calls are left out; --annotations all writes them")
 
     def _write_counters_elsewhere(self, traces: Traces) -> None:
         """Counters of profiles that have no spans."""
