@@ -263,6 +263,22 @@ def test_rocprofv3_merge(databases: tuple[Path, list[Run]], tmp_path: Path, caps
     assert "--out" in capsys.readouterr().err
 
 
+def test_rocprofv3_merge_writes_several_formats(
+    databases: tuple[Path, list[Run]], tmp_path: Path, capsys: Capture
+) -> None:
+    folder, runs = databases
+    words = ["--output-format", "pftrace", "json", "csv", "pftrace", "--in", str(folder), "--out"]
+    for target in ("run", "run.pftrace"):  # an ending is not doubled
+        assert merge([*words, str(tmp_path / target), "--force"]) == 0
+    names = {path.name for path in tmp_path.glob("run*")}
+    assert {"run.pftrace", "run.json", "run_kernel_trace.csv"} <= names
+    assert {name for name in names if not name.startswith("run_")} == {"run.pftrace", "run.json"}
+    assert slices(read(tmp_path / "run.pftrace")) == totals(runs)
+    capsys.readouterr()
+    assert merge(["--output-format", "pftrace", "xml", "--out", "x", "--in", str(folder)]) == 2
+    assert "'xml'" in capsys.readouterr().err
+
+
 def test_an_unknown_ending_asks_for_a_format(tmp_path: Path, capsys: Capture) -> None:
     assert "choose one with --to" in said(capsys, "convert", tmp_path, tmp_path / "x.trace", code=2)
 

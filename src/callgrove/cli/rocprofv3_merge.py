@@ -2,13 +2,15 @@
 
     rocprofv3-merge --output-format pftrace --out run.pftrace --in results-1000.db results-1001.db
 
-It is `callgrove convert` with other words, and takes the options of its traces as well.
+It is `callgrove convert` with other words, and takes the options of its traces as well. Of several formats each writes
+OUT with its own ending.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from callgrove.cli.ending import tidy_ending
 from callgrove.cli.messages import exit_code_of, note, settle_stdout
@@ -17,6 +19,7 @@ from callgrove.cli.parser import Parser
 __all__ = ["main"]
 
 FORMATS = {"pftrace": "perfetto", "json": "chrome-json", "csv": "rocprof-csv", "otf2": "otf2"}
+ENDINGS = {"pftrace": ".pftrace", "json": ".json", "otf2": ".otf2"}  # CSV files begin with OUT instead
 IGNORED = (
     "--perfetto-backend",
     "--perfetto-buffer-size",
@@ -50,7 +53,13 @@ def _run(arguments: list[str]) -> int:
         "--in", dest="paths", metavar="DB", nargs="+", required=True, help="databases, or folders of them"
     )
     parser.add_argument("--out", dest="target", metavar="OUT", required=True, help="the file or folder to write")
-    parser.add_argument("--output-format", choices=FORMATS, required=True, help="what to write")
+    parser.add_argument(
+        "--output-format",
+        choices=FORMATS,
+        nargs="+",
+        required=True,
+        help="what to write; several get endings of theirs",
+    )
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
     parser.add_argument("--rank-env", metavar="NAME", default="", help="the environment variable that holds the rank")
     parser.add_argument("--strict", action="store_true", help="refuse what is damaged instead of warning")
@@ -69,7 +78,16 @@ def _run(arguments: list[str]) -> int:
         if getattr(args, word.removeprefix("--").replace("-", "_")) is not None:
             note(f"{word}: is ignored, as nothing is kept in buffers that could run full")
     with executor(engine_for(args, args.paths)) as workers:
-        return convert(args, [FORMATS[args.output_format]], workers)
+        return max(convert(one, [FORMATS[word]], workers) for word, one in _each(args))
+
+
+def _each(args: argparse.Namespace) -> Iterator[tuple[str, argparse.Namespace]]:
+    """Every format, each once, with the arguments to write it."""
+    words = list(dict.fromkeys(args.output_format))
+    stem = next((args.target.removesuffix(end) for end in ENDINGS.values() if args.target.endswith(end)), args.target)
+    for word in words:
+        target = args.target if len(words) == 1 else stem + ENDINGS.get(word, "")
+        yield word, argparse.Namespace(**{**vars(args), "target": target})
 
 
 if __name__ == "__main__":
