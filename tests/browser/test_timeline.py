@@ -15,9 +15,10 @@ from playwright.sync_api import Locator, Page
 from callgrove.cli.main import main
 from callgrove.examples import example, gpu_example
 from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySpans, SpanKind
+from callgrove.model.traces import ArraySamples, ArraySpans, Samples, SpanKind
 from callgrove.render.units import duration_ns
 from callgrove.viewer.report import Input, report
 from callgrove.viewer.timeline import layers
@@ -228,6 +229,28 @@ def test_calls_do_not_count_what_they_call_and_kernels_count_in_full(
     page = open_page(page_of(tmp_path, builder.build()))
     timeline(page)
     assert shown_panel(page).locator(".legend .key").all_inner_texts() == shares
+
+
+def test_the_legend_names_what_takes_the_time(tmp_path: Path, open_page: OpenPage) -> None:
+    """Idle time has no strong colour; places lose their folders; a key of the keyboard searches a name."""
+    builder = ExperimentBuilder("made", title="made")
+    module = builder.module("/usr/lib/libc.so")
+    regions = [
+        builder.region(ContextKind.PLACEHOLDER, "<no activity>"),
+        builder.region(ContextKind.INSTRUCTION, "", module=module, offset=16),
+    ]
+    for kind, region in zip((ContextKind.PLACEHOLDER, ContextKind.INSTRUCTION), regions, strict=True):
+        builder.add_context(-1, kind, region)
+    builder.add_profile(ProfileKind.THREAD, [(2, 0, 0, 3)])
+    lines = (Samples(np.array([0, 90, 100]), np.array([0, 1, -1], np.int32)),)
+    builder.set_traces(ArraySamples(np.zeros(1, np.int32), np.full(1, -1, np.int32), lines))
+    page = open_page(page_of(tmp_path, builder.build()))
+    timeline(page)
+    legend = shown_panel(page).locator(".legend")
+    assert legend.inner_text() == "libc.so+0x10 100.0%"
+    legend.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    assert page.get_by_role("searchbox").input_value() == "/usr/lib/libc.so+0x10"
 
 
 def test_names_stay_text(tmp_path: Path, open_page: OpenPage) -> None:

@@ -245,6 +245,22 @@ def test_samples_are_stacks_of_functions() -> None:
             assert shown == list(enumerate(stack))
 
 
+def test_instructions_that_call_each_other_are_frames() -> None:
+    """Without program structure there are no functions; a line inside an instruction is still none."""
+    builder = ExperimentBuilder("made", title="made")
+    module, parent = builder.module("/lib/libc.so"), -1
+    for offset in (0x10, 0x20):
+        region = builder.region(ContextKind.INSTRUCTION, "", module=module, offset=offset)
+        parent = builder.add_context(parent, ContextKind.INSTRUCTION, region, Relation.CALL)
+    line = builder.region(ContextKind.LINE, "", file=builder.file("a.c"), line=7)
+    leaf = builder.add_context(parent, ContextKind.LINE, line, Relation.LEXICAL)
+    builder.add_profile(ProfileKind.THREAD, [(RANK, 0, 0, 3)])
+    lines = (Samples(np.array([0, 10, 20]), np.array([leaf, leaf, -1], np.int32)),)
+    builder.set_traces(ArraySamples(np.zeros(1, np.int32), np.full(1, -1, np.int32), lines))
+    data = panel_of(builder.build()).data
+    assert {box[1:3] for box in boxes_of(data)} == {(0, "/lib/libc.so+0x10"), (1, "/lib/libc.so+0x20")}
+
+
 def deep_stack(depth: int, n_samples: int) -> Experiment:
     """Samples in the middle and at the end of a chain of calls."""
     builder = ExperimentBuilder("made", title="made")

@@ -5,7 +5,7 @@
 
 import { createPicture } from "./canvas.js";
 import { button, choice, element, switches } from "./dom.js";
-import { count, durationNs, percent } from "./format.js";
+import { count, durationNs, percent, shortName } from "./format.js";
 import { matcher } from "./store.js";
 import { coloursOf, drawLegend } from "./timeline_colours.js";
 import { AXIS, drawScene, GUTTER, LEVEL, placeOf, timeAt } from "./timeline_drawing.js";
@@ -38,6 +38,7 @@ class Timeline {
     this.data = data;
     this.view = view;
     this.names = data.names.text;
+    this.shortNames = data.names.text.map((name, i) => shortName(name, data.names.kind[i]));
     this.layers = data.layers.map((layer) => createLayer(layer, data.rows.name.length));
     this.overview = this.layers[0];
     this.rows = this.overview.ofRow.flatMap((tracks, row) => (tracks.length ? [row] : []));
@@ -154,8 +155,8 @@ class Timeline {
 
   /** @returns {import("./timeline_drawing.js").Scene} */
   scene() {
-    const { rows, tops, from, to, stacked, deepest, cursor, names, colours, found } = this;
-    return { layer: this.layer(), rows, tops, scroll: this.scroller.scrollTop, from, to, length: this.data.length_ns, stacked, deepest, cursor, names, labels: this.data.rows, colours, found };
+    const { rows, tops, from, to, stacked, deepest, cursor, names, shortNames, colours, found } = this;
+    return { layer: this.layer(), rows, tops, scroll: this.scroller.scrollTop, from, to, length: this.data.length_ns, stacked, deepest, cursor, names, shortNames, labels: this.data.rows, colours, found };
   }
 
   statusText() {

@@ -19,6 +19,7 @@
  * @property {number} deepest  level
  * @property {Place | null} cursor
  * @property {string[]} names
+ * @property {string[]} shortNames  without the folders that places lie in
  * @property {{group: string[], name: string[]}} labels  of rows
  * @property {import("./timeline_colours.js").Colours} colours
  * @property {(function(string): boolean) | null} found
@@ -123,7 +124,7 @@ function drawBox(surface, scene, i, left, wide, y, tall, theme) {
   surface.rect(left, y, wide > 3 && layer.exact ? wide - 0.6 : wide, tall, fill);
   if (wide < 28 || tall < 11) return;
   const style = { fill: found && !found(name) ? theme.muted : inkOn(fill), size: Math.min(11.5, tall - 2) };
-  const text = fitting(surface, name, wide - 8, style);
+  const text = fitting(surface, scene.shortNames[layer.name[i]], wide - 8, style);
   if (text) surface.text(left + 4, y + tall / 2, text, style);
 }
 

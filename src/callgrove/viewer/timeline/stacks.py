@@ -1,4 +1,7 @@
-"""Call stacks of samples: functions and what else is called, without the loops, lines and instructions inside them."""
+"""Call stacks of samples: functions and what else is called, without the loops, lines and instructions inside them.
+
+Measurements without program structure have no functions: there an instruction is called by another, and is a frame.
+"""
 
 from __future__ import annotations
 
