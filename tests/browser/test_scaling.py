@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.browser.genuine import genuine_page
 from tests.browser.reading import downloaded, open_tab, rows, shown_panel, tooltip
 from tests.browser.test_report import printed
 from tests.browser.test_timeline import EVIL
+from tests.viewer.test_scaling import two_runs
 
 
 def choose(page: Page, label: str, value: str) -> None:
@@ -88,6 +90,76 @@ def test_a_plot_shows_what_was_measured(
     target.fill("1000000")
     target.press("Enter")
     assert [cells[-1] for cells in rows(page)] != before
+
+
+def test_a_plot_begins_where_most_was_measured(tmp_path: Path, open_page: OpenPage) -> None:
+    """Points that lie on a cross have no measurement at the largest values of all parameters."""
+    points = [(p, 1.0) for p in (2.0, 4.0, 8.0, 16.0, 32.0)] + [(2.0, n) for n in (2.0, 3.0)]
+    study = Study.from_values(["p", "n"], points, [("f", "time", k, [p * n]) for k, (p, n) in enumerate(points)])
+    path = tmp_path / "cross.html"
+    path.write_text(report([Input(study, ["cross.txt"])]), encoding="utf-8")
+    page = open_page(path)
+    open_tab(page, "Scaling")
+    canvas = shown_panel(page).locator("canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    assert tooltip(page)["title"] == "p = 2, n = 1"
+    choose(page, "Along", "n")
+    picture = shown_panel(page).get_by_role("button", name="SVG")
+    assert "nothing was measured" not in downloaded(page, picture, tmp_path).read_text("utf-8")
+    choose(page, "p", "16")  # n = 1 alone was measured there
+    assert "nothing was measured" not in downloaded(page, picture, tmp_path).read_text("utf-8")
+
+
+def test_a_plot_without_measurements_says_so(tmp_path: Path, open_page: OpenPage) -> None:
+    points = [(2.0, 1.0, 1.0), (4.0, 1.0, 1.0), (2.0, 3.0, 1.0), (2.0, 1.0, 3.0)]
+    study = Study.from_values(["p", "n", "k"], points, [("f", "time", k, [sum(at)]) for k, at in enumerate(points)])
+    path = tmp_path / "sparse.html"
+    path.write_text(report([Input(study, ["sparse.txt"])]), encoding="utf-8")
+    page = open_page(path)
+    open_tab(page, "Scaling")
+    choose(page, "n", "3")
+    choose(page, "k", "3")
+    saved = downloaded(page, shown_panel(page).get_by_role("button", name="SVG"), tmp_path)
+    assert "nothing was measured at n = 3, k = 3" in saved.read_text("utf-8")
+
+
+def test_the_overview_says_what_is_costly_and_what_grows(
+    tmp_path: Path, open_page: OpenPage, screenshot: Callable[[Page, str], None]
+) -> None:
+    points = [(float(p),) for p in (2, 4, 8, 16, 32)]
+    entries = [
+        (name, "time", k, [value])
+        for k, (p,) in enumerate(points)
+        for name, value in (("main->steady", 500.0), ("main->grows", p), ("main->tiny", p * p / 1e6))
+    ]
+    path = tmp_path / "study.html"
+    path.write_text(report([Input(Study.from_values(["p"], points, entries), ["study.txt"])]), encoding="utf-8")
+    page = open_page(path)
+    screenshot(page, "study-growth")
+    saved = downloaded(page, shown_panel(page).get_by_role("button", name="SVG").first, tmp_path)
+    texts = [text for text in ET.parse(saved).getroot().itertext() if text.strip()]
+    assert texts[:4] == ["main \u203a steady", "500  79.6%", "main \u203a grows", "128  20.4%"]  # 500 / (500 + 128)
+    growing = page.get_by_label("Grows most from p = 32 to p = 128")
+    growing.hover(position={"x": 20, "y": 10})
+    assert tooltip(page)["at p = 128"] == "128 (20.4%)"
+    growing.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Scaling"
+    assert shown_panel(page).locator(".scaling-title").inner_text() == "main \u203a grows"
+    assert shown_panel(page).locator(".hint.mono").inner_text().endswith("1·p")
+
+
+def test_runs_that_make_no_study_say_why(
+    tmp_path: Path, open_page: OpenPage, screenshot: Callable[[Page, str], None]
+) -> None:
+    path = tmp_path / "runs.html"
+    path.write_text(report([Input(two_runs(), ["runs"])]), encoding="utf-8")
+    page = open_page(path)
+    open_tab(page, "Scaling")
+    screenshot(page, "scaling-unavailable")
+    assert shown_panel(page).locator(".reason").inner_text().startswith("the runs do not make a study: ")
 
 
 def test_the_keyboard_goes_from_model_to_model(tmp_path: Path, open_page: OpenPage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 import pytest
 
 import callgrove
-from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example, study_example
+from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.completing import completed
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.folding import of_scaling
-from callgrove.model.metrics import Scope
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.runs import Run
 from callgrove.model.study import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.options import ModelOptions
@@ -22,13 +26,16 @@ from callgrove.modeling.prediction import Target, predict
 from callgrove.modeling.stored import with_models
 from callgrove.modeling.tables import model_tables
 from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.report import Input, report
 from callgrove.viewer.scaling.maker import far_target, scaling_maker
 
 
 def panel_of(opened: Experiment | Study, share: float = 1.0, choice: Choice | None = None) -> Panel:
     maker = scaling_maker(opened, choice or Choice())
     assert maker is not None
-    (panel,) = maker.panels(Detail(share))
+    growth, panel = maker.panels(Detail(share))
+    assert (growth.kind, growth.title, panel.kind, panel.title) == ("growth", "Overview", "scaling", "Scaling")
+    assert growth.data is panel.data  # so that a page holds it once
     return panel
 
 
@@ -138,19 +145,47 @@ def test_costs_that_fall_are_pointed_out() -> None:
     assert panel_of(study).notes[0].startswith("Costs fall as p grows")
 
 
-def test_nothing_without_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_without_runs_that_differ() -> None:
     assert scaling_maker(example(), Choice()) is None
     assert scaling_maker(gpu_example(), Choice()) is None
-    one = Study.from_values(["p"], [(1.0,)], [("f", "time", 0, [1.0])])
-    assert scaling_maker(one, Choice()) is None
 
 
-def test_runs_that_cannot_be_folded_leave_the_other_panels_alone(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = callgrove.open(str(shared / "data" / "own" / "scaling" / "runs"))
-    assert isinstance(opened, Experiment)
+def test_a_unit_that_is_not_known_is_none() -> None:
+    points = [(float(p),) for p in (2, 4, 8)]
+    entries = [(name, name, n, [p]) for name in "ab" for n, (p,) in enumerate(points)]
+    study = replace(Study.from_values(["p"], points, entries), units={"a": "unknown", "b": "bytes"})
+    assert panel_of(study).data["units"] == ["", "bytes"]
 
-    def refused(*_: object, **__: object) -> Study:
-        raise UsageError("no")
 
-    monkeypatch.setattr(Experiment, "study", refused)
-    assert scaling_maker(opened, Choice()) is None
+def reason_of(opened: Experiment | Study) -> str:
+    (panel,) = scaling_maker(opened, Choice()).panels(Detail())  # type: ignore[union-attr]
+    assert (panel.kind, panel.title) == ("unavailable", "Scaling")
+    return str(panel.data["reason"])
+
+
+def test_a_study_that_no_growth_shows_in_says_why() -> None:
+    one = Study.from_values(["p"], [(4.0,)], [("f", "time", 0, [1.0])])
+    assert reason_of(one) == "everything was measured at one point (p = 4); growth shows with two or more"
+
+
+def two_runs() -> Experiment:
+    """Runs of which one lacks a parameter: no study can be made of them."""
+    builder = ExperimentBuilder("made-up", title="two runs")
+    for run in (Run("a", {"p": 1.0}), Run("b", {})):
+        builder.add_run(run)
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    for number in range(2):
+        profile = builder.add_profile(ProfileKind.THREAD, run=number)
+        builder.add_values(profile, np.array([0]), 0, np.array([2.0]))
+    return builder.build()
+
+
+def test_runs_that_cannot_be_folded_say_why_and_leave_the_other_views_alone() -> None:
+    heard: list[str] = []
+    text = report([Input(two_runs(), ["runs"])], tell=heard.append)
+    assert '"title":"Flame graph"' in text
+    reason = reason_of(two_runs())
+    assert "do not make a study" in reason
+    assert "run b has the parameters none, the first run has p" in reason
+    assert heard == [f"runs: there is no scaling view: {reason}"]

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         opened = list(_opened(args))
         choice = Choice(args.metric, args.rank, args.thread, args.scaling or "weak", Scope(args.study_scope))
         with progress() as report_progress:
-            text = report(opened, choice, args.title, args.max_size, report_progress)
+            text = report(opened, choice, args.title, args.max_size, report_progress, note)
         pending.place.write_text(text, encoding="utf-8", newline="")
         pending.complete()
     note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from callgrove.model.metrics import Scope
 
-__all__ = ["Choice", "Detail", "Panel", "PanelMaker"]
+__all__ = ["Choice", "Detail", "Panel", "PanelMaker", "Unavailable"]
 
 
 @dataclass(frozen=True)
@@ -50,3 +50,14 @@ class PanelMaker(Protocol):
 
     def panels(self, detail: Detail) -> Iterable[Panel]:
         """The panels; none where there is nothing to show."""
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A maker of a view that a reader looks for, but that this input cannot give: it says why."""
+
+    title: str
+    reason: str
+
+    def panels(self, detail: Detail) -> Iterable[Panel]:
+        return (Panel("unavailable", self.title, {"reason": self.reason}),)

@@ -17,7 +17,7 @@ from callgrove.model.study import Study
 from callgrove.viewer.encoding import encode
 from callgrove.viewer.gpu.maker import gpu_maker
 from callgrove.viewer.page import page
-from callgrove.viewer.panels import Choice, Detail, PanelMaker
+from callgrove.viewer.panels import Choice, Detail, PanelMaker, Unavailable
 from callgrove.viewer.profile.maker import profile_maker
 from callgrove.viewer.scaling.maker import scaling_maker
 from callgrove.viewer.section import Summary, summary_of
@@ -63,7 +63,7 @@ class _Section:
         }
 
 
-def _silent(label: str, done: int, total: int | None) -> None:
+def _silent(*said: object) -> None:
     """Nobody watches."""
 
 
@@ -73,13 +73,18 @@ def report(
     title: str = "",
     max_size: int = DEFAULT_SIZE,
     progress: Progress = _silent,
+    tell: Callable[[str], None] = _silent,
 ) -> str:
-    """The page of some inputs, each with a section of its own, in at most `max_size` bytes."""
+    """The page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which views
+    are not there, and why."""
     sections = []
     for number, one in enumerate(inputs):
         progress("reading what is shown", number, None)
-        makers = [make(one.opened, choice or Choice()) for make in MAKERS]
-        sections.append(_Section(summary_of(one.opened, one.paths), tuple(m for m in makers if m is not None)))
+        makers = [maker for make in MAKERS if (maker := make(one.opened, choice or Choice())) is not None]
+        sections.append(_Section(summary_of(one.opened, one.paths), tuple(makers)))
+        for maker in makers:
+            if isinstance(maker, Unavailable):
+                tell(f"{', '.join(one.paths[:1])}: there is no {maker.title.lower()} view: {maker.reason}")
     name = title or ", ".join(dict.fromkeys(s.summary.title or "experiment" for s in sections))
     detail, smallest = Detail(), 0
     empty = len(page(name, ""))

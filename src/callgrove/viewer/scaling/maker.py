@@ -27,36 +27,42 @@ from callgrove.modeling.prediction import FAR
 from callgrove.modeling.scaling import falling_parameters, process_parameter
 from callgrove.modeling.stored import stored_models
 from callgrove.viewer.encoding import Texts
-from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.panels import Choice, Detail, Panel, PanelMaker, Unavailable
 
 __all__ = ["ScalingMaker", "far_target", "scaling_maker"]
 
 MOST_MODELS = 2_000
 LEAST_MODELS = 5
+TITLE = "Scaling"
+NO_UNIT = "unknown"  # what some studies call the unit of a metric that has none
 FEWEST_POINTS = 2
 
 
-def scaling_maker(opened: Experiment | Study, choice: Choice) -> ScalingMaker | None:
+def scaling_maker(opened: Experiment | Study, choice: Choice) -> PanelMaker | None:
     """Panels of a study, and of an experiment whose runs have parameters."""
     if isinstance(opened, Experiment):
-        folded = _folded(opened, choice)
-        if folded is None:
+        if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
             return None
-        opened = folded
-    if not len(opened) or not opened.parameters or opened.n_points < FEWEST_POINTS:
-        return None
+        try:
+            opened = completed(opened.study(scope=choice.scope, combination=of_scaling(choice.scaling)))
+        except CallgroveError as error:  # every other view still says what is there
+            return Unavailable(TITLE, f"the runs do not make a study: {error}")
+    if reason := _why_not(opened):
+        return Unavailable(TITLE, reason)
     stored = bool(opened.models)
     return ScalingMaker(stored_models(opened) if stored else model_study(opened), stored, choice.metric)
 
 
-def _folded(experiment: Experiment, choice: Choice) -> Study | None:
-    """The runs over their parameters, as `model` folds them; None where they cannot be."""
-    if len(experiment.runs) < FEWEST_POINTS or not any(run.parameters for run in experiment.runs):
-        return None
-    try:
-        return completed(experiment.study(scope=choice.scope, combination=of_scaling(choice.scaling)))
-    except CallgroveError:
-        return None  # runs that lack a parameter, or a metric: every other panel still says what is there
+def _why_not(study: Study) -> str:
+    """Why a study has no models; empty where it has."""
+    if not len(study):
+        return "nothing was measured"
+    if not study.parameters:
+        return "no parameter is known that costs could grow with"
+    if study.n_points < FEWEST_POINTS:
+        at = ", ".join(f"{name} = {value:g}" for name, value in zip(study.parameters, study.points[0], strict=True))
+        return f"everything was measured at one point ({at}); growth shows with two or more"
+    return ""
 
 
 class ScalingMaker:
@@ -70,7 +76,9 @@ class ScalingMaker:
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         rows = np.sort(self._ranked[: detail.of(len(self._models), MOST_MODELS, LEAST_MODELS)])
-        yield Panel("scaling", "Scaling", self._data(rows), tuple(self._notes(len(rows))))
+        data = self._data(rows)
+        yield Panel("growth", "Overview", data)
+        yield Panel("scaling", TITLE, data, tuple(self._notes(len(rows))))
 
     def _data(self, rows: Ints) -> dict[str, Any]:
         models, study = self._models.take(rows), self._models.study
@@ -88,7 +96,7 @@ class ScalingMaker:
             "far": FAR,
             "measure": models.options.measure,
             "metric_names": [study.metrics[m] for m in used],
-            "units": [study.units.get(study.metrics[m], "") for m in used],
+            "units": [_unit(study, m) for m in used],
             "first_metric": study.metrics[self._metric],
             "callpath": Texts([models.callpath(n) for n in numbers]),
             "metric": np.searchsorted(used, study.series_metric[series]),
@@ -121,6 +129,11 @@ class ScalingMaker:
                 f"Of {len(self._models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
                 "of those shown."
             )
+
+
+def _unit(study: Study, metric: int) -> str:
+    unit = study.units.get(study.metrics[metric], "")
+    return "" if unit == NO_UNIT else unit
 
 
 def _first_metric(study: Study, wanted: str | None) -> int:

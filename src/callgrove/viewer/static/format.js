@@ -81,6 +81,20 @@ export function count(value) {
 }
 
 /**
+ * A number without a unit, in four digits: `0.2345`, `341,400`, `4.1e+9`.
+ * @param {number} value
+ * @returns {string}
+ */
+export function number(value) {
+  if (!Number.isFinite(value)) return "";
+  const four = Number(value.toPrecision(4));
+  const size = Math.abs(four);
+  if (size >= 1e7 || (size > 0 && size < 1e-4)) return String(Number(four.toExponential(3))).includes("e") ? String(four) : four.toExponential(3).replace(/\.?0+e/, "e");
+  const [whole, part] = String(four).split(".");
+  return (size >= 1e4 ? count(Number(whole)) : whole) + (part ? `.${part}` : "");
+}
+
+/**
  * A duration given in nanoseconds.
  * @param {number} time_ns
  * @returns {string}

@@ -69,7 +69,7 @@ function overviewOf(data, view) {
   if (data.n_devices) grid.append(card("Devices", "from the first operation of each to the end of its last", devicePicture(data)));
   for (const [name, title, hint] of [["kernels", "Kernels", "total time"], ["copies", "Copies", "total time and rate"], ["gaps", "Why devices waited", "time between operations"], ["longest-gaps", "Longest gaps", ""], ["api", "Calls", "total time on the host"], ["markers", "Markers", "total time"], ["regions", "Regions", "total time"]]) {
     const section = data.sections.find((one) => one.name === name);
-    if (section) grid.append(card(title, hint, createBars(name, `${title} by time. Up and down go from bar to bar, Enter shows it in the timeline.`, barsOf(section, view))));
+    if (section) grid.append(card(title, hint, createBars(name, `${title} by time. Up and down go from bar to bar, Enter shows it in the timeline.`, () => barsOf(section, view), "click to see it in the timeline")));
   }
   root.append(grid);
   root.style.flex = "1";

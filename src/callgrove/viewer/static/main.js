@@ -4,11 +4,13 @@ import { drawCallTree } from "./calltree.js";
 import { unpack } from "./data.js";
 import { drawFlame } from "./flame.js";
 import { drawGpu } from "./gpu.js";
+import { drawGrowth } from "./growth.js";
 import { drawHotspots } from "./hotspots.js";
 import { drawPage } from "./page.js";
 import { drawScaling } from "./scaling.js";
 import { drawSpread } from "./spread.js";
 import { drawTimeline } from "./timeline.js";
+import { drawUnavailable } from "./unavailable.js";
 
 /** @type {Object<string, import("./page.js").Drawer>} */
 const PANELS = {
@@ -18,7 +20,9 @@ const PANELS = {
   spread: drawSpread,
   timeline: drawTimeline,
   gpu: drawGpu,
+  growth: drawGrowth,
   scaling: drawScaling,
+  unavailable: drawUnavailable,
 };
 
 async function start() {

@@ -54,11 +54,19 @@ function nameOf(section, i) {
   return `${i + 1}: ${section.title || path}`;
 }
 
+/** Names of the metrics to choose from, and the one shown first: those of contexts, or else those of models. */
+function metricsOf(panels) {
+  const ofContexts = panels.find((panel) => panel.data.metrics)?.data.metrics;
+  if (ofContexts) return { names: ofContexts.map((one) => one.name), first: ofContexts[0]?.name ?? "" };
+  const ofModels = panels.find((panel) => panel.data.metric_names)?.data;
+  return { names: ofModels?.metric_names ?? [], first: ofModels?.first_metric ?? "" };
+}
+
 /** One input: its tabs, each drawn when first opened. */
 function createSection(section, drawers) {
   const names = [...new Set([OVERVIEW, ...section.panels.map((panel) => panel.title)])];
-  const metrics = section.panels.find((panel) => panel.data.metrics)?.data.metrics ?? [];
-  const view = createStore({ metric: metrics[0]?.name ?? "", search: "", tab: OVERVIEW });
+  const metrics = metricsOf(section.panels);
+  const view = createStore({ metrics: metrics.names, metric: metrics.first, search: "", tab: OVERVIEW });
   const bar = element("div", { class: "tabs", attributes: { role: "tablist", "aria-label": "Views" } });
   const root = element("div", { class: "section" });
   const tabs = names.map((name, i) => {
@@ -83,7 +91,7 @@ function createSection(section, drawers) {
   });
   root.append(element("div", { class: "tabbar" }, [
     bar, element("span", { class: "gap" }),
-    metrics.length > 1 ? choice("Metric", metrics.map((one) => [one.name, one.name]), metrics[0].name, (value) => view.set("metric", value)).root : metrics.length ? element("span", { class: "only-metric", text: metrics[0].name }) : null,
+    metrics.names.length > 1 ? choice("Metric", metrics.names.map((name) => [name, name || "<default>"]), metrics.first, (value) => view.set("metric", value)).root : element("span", { class: "only-metric", text: metrics.first }),
     section.panels.length ? search : null,
   ]), ...tabs.map((one) => one.panel));
 

@@ -5,7 +5,7 @@ import { element } from "./dom.js";
 import { logTicksOf, ticksOf } from "./ticks.js";
 import { tooltip } from "./tooltip.js";
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [78, 24, 14, 40];
+const [LEFT, RIGHT, TOP, BOTTOM] = [48, 24, 18, 40]; // LEFT at least: labels may need more
 const NEAR = 14; // pixels from a point at which it is meant
 
 /**
@@ -22,6 +22,7 @@ const NEAR = 14; // pixels from a point at which it is meant
  * @property {{x: number, y: number, low: number, high: number, details: import("./tooltip.js").Details}[]} points
  * @property {{x: number, y: number, text: string} | null} target
  * @property {string} empty  what to say where there is nothing to draw
+ * @property {string} said  above the curve
  */
 
 /**
@@ -33,12 +34,13 @@ const NEAR = 14; // pixels from a point at which it is meant
 export function createPlot(name, height, plotOf) {
   const picture = createPicture({ name, label: "Measured values and the function fitted to them. Left and right go from point to point.", height, draw });
   let cursor = -1;
+  let left = LEFT; // where the vertical axis is
 
   function axesOf(plot, width, tall) {
     const xs = [...plot.curve.map(([x]) => x), ...plot.points.map((point) => point.x)];
     const ys = [...plot.curve.map(([, y]) => y), ...plot.points.flatMap((point) => [point.y, point.low, point.high])].filter(Number.isFinite);
     return {
-      x: axis(xs, plot.logX, LEFT, width - RIGHT, false),
+      x: axis(xs, plot.logX, left, width - RIGHT, false),
       y: axis(ys, plot.logY, tall - BOTTOM, TOP, true),
     };
   }
@@ -50,8 +52,11 @@ export function createPlot(name, height, plotOf) {
       surface.text(LEFT, tall / 2, plot.empty, { fill: theme.muted, size: 13 });
       return;
     }
+    const marks = axesOf(plot, width, tall).y.marks(tall / 45);
+    left = Math.max(LEFT, ...marks.map((mark) => surface.measure(plot.yText(mark), { size: 11 }) + 16));
     const { x, y } = axesOf(plot, width, tall);
     drawFrame(surface, plot, x, y, width, tall, theme);
+    if (plot.said) surface.text((left + width - RIGHT) / 2, TOP + 12, plot.said, { fill: theme.muted, size: 12, anchor: "middle" });
     const bottom = tall - BOTTOM;
     for (const beyond of [false, true]) {
       for (const run of runs(plot.curve.filter(([at]) => (beyond ? at >= plot.beyond : at <= plot.beyond)), x, y)) {
@@ -73,7 +78,7 @@ export function createPlot(name, height, plotOf) {
   function drawFrame(surface, plot, x, y, width, tall, theme) {
     const bottom = tall - BOTTOM;
     let right = -Infinity;
-    for (const mark of plot.xMarks.length ? plot.xMarks : x.marks((width - LEFT - RIGHT) / 80)) {
+    for (const mark of plot.xMarks.length ? plot.xMarks : x.marks((width - left - RIGHT) / 80)) {
       const at = x.place(mark);
       if (at - right < 30) continue;
       right = at;
@@ -82,12 +87,12 @@ export function createPlot(name, height, plotOf) {
     }
     for (const mark of y.marks(tall / 45)) {
       const at = y.place(mark);
-      surface.line([[LEFT, at], [width - RIGHT, at]], theme.faint);
-      surface.text(LEFT - 8, at, plot.yText(mark), { fill: theme.muted, size: 11, anchor: "end" });
+      surface.line([[left, at], [width - RIGHT, at]], theme.faint);
+      surface.text(left - 8, at, plot.yText(mark), { fill: theme.muted, size: 11, anchor: "end" });
     }
-    surface.line([[LEFT, TOP], [LEFT, bottom], [width - RIGHT, bottom]], theme.muted);
-    surface.text((LEFT + width - RIGHT) / 2, tall - 10, plot.xTitle, { fill: theme.ink, size: 12, anchor: "middle" });
-    surface.text(LEFT, 6, fitting(surface, plot.yTitle, 400, { size: 12 }), { fill: theme.ink, size: 12 });
+    surface.line([[left, TOP], [left, bottom], [width - RIGHT, bottom]], theme.muted);
+    surface.text((left + width - RIGHT) / 2, tall - 10, plot.xTitle, { fill: theme.ink, size: 12, anchor: "middle" });
+    surface.text(left, 7, fitting(surface, plot.yTitle, 400, { size: 12 }), { fill: theme.ink, size: 12 });
   }
 
   function drawPoint(surface, point, x, y, theme, chosen) {

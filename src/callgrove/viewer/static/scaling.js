@@ -1,15 +1,15 @@
 /** How costs scale: the models of all series as a table, one of them as a plot with what was measured. */
 
 import { button, choice, element } from "./dom.js";
-import { amountOf, count, percent } from "./format.js";
+import { amountOf, count, number, percent } from "./format.js";
 import { valueAt } from "./functions.js";
 import { axisSwitch, createPlot } from "./plot.js";
 import { csv, save } from "./saving.js";
+import { brief, lastOf, notation } from "./scaling_text.js";
 import { matcher } from "./store.js";
 import { createTable } from "./table.js";
 
 const SAMPLES = 160; // of a curve
-const ARROW = "->";
 const MOST_MARKS = 16;
 const WIDE = 8; // the largest value by the smallest, from which on an axis begins logarithmic
 
@@ -36,7 +36,7 @@ class Scaling {
     this.nPoints = data.points.length / data.parameters.length;
     this.every = Array.from(data.callpath, (_, m) => m);
     this.target = Array.from(data.target); // where to predict
-    this.metric = Math.max(0, data.metric_names.indexOf(data.first_metric));
+    this.metric = Math.max(0, data.metric_names.indexOf(data.metric_names.includes(view.get("metric")) ? view.get("metric") : data.first_metric));
     this.along = 0; // the parameter of the plot; the others are fixed
     this.fixed = data.parameters.map((_, p) => Math.max(...this.valuesOf(p)));
     this.logX = isWide(this.valuesOf(0));
@@ -44,8 +44,9 @@ class Scaling {
     this.sortBy = "share";
     this.descending = true;
     this.predict();
-    this.chosen = this.best();
+    this.chosen = view.get("model") ?? this.best();
     this.shown = this.every;
+    this.fix();
     this.build();
     this.listen();
   }
@@ -63,7 +64,7 @@ class Scaling {
     const along = choice("Along", data.parameters.map((name, p) => [String(p), name]), "0", (value) => this.turn(Number(value)));
     this.place.append(
       element("div", { class: "toolbar" }, [
-        data.metric_names.length > 1 ? this.metrics.root : null, data.parameters.length > 1 ? along.root : null,
+        data.metric_names.every((name) => this.view.get("metrics").includes(name)) ? null : this.metrics.root, data.parameters.length > 1 ? along.root : null,
         this.fixers, this.targets, this.said, element("span", { class: "gap" }),
         element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]), this.plot.buttons,
       ]),
@@ -80,8 +81,8 @@ class Scaling {
       label: "Models",
       columns: [
         { key: "callpath", title: "call path", width: "minmax(220px, 1.2fr)", text: (m) => lastOf(data.callpath[m]), hint: (m) => data.callpath[m] },
-        { key: "order", title: "growth", width: "minmax(130px, 0.6fr)", text: (m) => data.order[m] },
-        { key: "short", title: "function", width: "minmax(220px, 1fr)", text: (m) => data.short[m], hint: (m) => data.function[m] },
+        { key: "order", title: "growth", width: "minmax(130px, 0.6fr)", text: (m) => notation(data.order[m]) },
+        { key: "short", title: "function", width: "minmax(220px, 1fr)", text: (m) => notation(data.short[m]), hint: (m) => data.function[m] },
         { key: "smape", title: "SMAPE", width: "84px", numeric: true, text: (m) => errorText(data.smape[m]), hint: () => "mean difference between model and measurement, in percent of both" },
         { key: "share", title: "share at target", width: "150px", numeric: true, text: (m) => percent(this.shares[m]), share: (m) => this.shares[m], hint: (m) => `${this.amount(this.values[m])} at ${this.pointText(this.target)}` },
       ],
@@ -103,6 +104,13 @@ class Scaling {
       if (row && event.target === root) this.draw(numberOf(row));
     });
     this.view.watch("search", () => this.update(false));
+    this.view.watch("model", (m) => {
+      this.metric = this.data.metric[m];
+      this.metrics.set(String(this.metric));
+      this.chosen = m;
+      this.fix();
+      this.update(false);
+    });
     this.view.watch("metric", (name) => {
       if (this.data.metric_names.includes(name)) this.choose(this.data.metric_names.indexOf(name));
     });
@@ -123,7 +131,7 @@ class Scaling {
   amount(value) {
     const unit = this.data.units[this.metric];
     if (unit) return amountOf(unit)(value);
-    return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : "";
+    return number(value);
   }
 
   pointText(at) {
@@ -152,6 +160,7 @@ class Scaling {
     this.metric = metric;
     this.metrics.set(String(metric));
     this.chosen = this.best();
+    this.fix();
     this.update(false);
   }
 
@@ -159,7 +168,26 @@ class Scaling {
   turn(along) {
     this.along = along;
     this.logX = isWide(this.valuesOf(along));
+    this.fix();
     this.update();
+  }
+
+  /** Fix the other parameters where most was measured; where they are, if that is as much, else as large as possible. */
+  fix() {
+    const { data, along, chosen, nPoints } = this;
+    if (chosen < 0) return;
+    const lines = new Map();
+    for (let k = 0; k < nPoints; k++) {
+      if (!Number.isFinite(data.value[chosen * nPoints + k])) continue;
+      const at = this.point(k).map((one, p) => (p === along ? this.fixed[p] : one));
+      const line = lines.get(at.join()) ?? { at, n: 0 };
+      lines.set(at.join(), { at, n: line.n + 1 });
+    }
+    const most = Math.max(...[...lines.values()].map((line) => line.n), 0);
+    if (!most || lines.get(this.fixed.join())?.n === most) return;
+    const best = [...lines.values()].filter((line) => line.n === most).map((line) => line.at);
+    const larger = (a, b) => a.map((one, p) => one - b[p]).find((difference) => difference !== 0) ?? 0;
+    this.fixed = best.reduce((a, b) => (larger(b, a) > 0 ? b : a));
   }
 
   update(stay = true) {
@@ -182,7 +210,7 @@ class Scaling {
     const has = m >= 0;
     this.title.textContent = has ? lastOf(data.callpath[m]) : "";
     this.title.title = has ? data.callpath[m] : "";
-    this.formula.textContent = has ? data.short[m] : "";
+    this.formula.textContent = has ? notation(data.short[m]) : "";
     this.formula.title = has ? data.function[m] : "";
     this.cautions.textContent = data.cautions.filter((one) => Array.from(one.models).includes(m)).map((one) => one.text).join("; ");
     this.table.redraw();
@@ -229,6 +257,7 @@ class Scaling {
     const [low, high] = [ends[0], ends[ends.length - 1]];
     const logX = this.logX && low > 0;
     const steps = Array.from({ length: SAMPLES + 1 }, (_, k) => (logX ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES));
+    const points = has ? this.measuredPoints() : [];
     const value = (x) => valueAt(data.functions, chosen, this.fixed.map((one, p) => (p === along ? x : one)));
     return {
       xTitle: data.parameters[along], yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
@@ -236,7 +265,8 @@ class Scaling {
       empty: has ? "" : "there is no model to show",
       curve: has ? [...steps, last].sort((a, b) => a - b).map((x) => [x, value(x)]) : [],
       beyond: last,
-      points: has ? this.measuredPoints() : [],
+      points,
+      said: has && !points.length ? `nothing was measured at ${data.parameters.map((name, p) => (p === along ? "" : `${name} = ${brief(this.fixed[p])}`)).filter(Boolean).join(", ")}` : "",
       target: has && target > last ? { x: target, y: value(target), text: this.amount(value(target)) } : null,
     };
   }
@@ -270,6 +300,4 @@ class Scaling {
 }
 
 const isWide = (values) => values[0] > 0 && values[values.length - 1] / values[0] > WIDE;
-const lastOf = (path) => path.split(ARROW).slice(-2).join(" › ");
-const brief = (value) => String(Number(value.toPrecision(6)));
 const errorText = (value) => (Number.isFinite(value) ? `${value < 10 ? value.toFixed(1) : value.toFixed(0)}%` : "");
