@@ -249,3 +249,30 @@ def test_profiles_with_equal_tuples_have_places_of_their_own() -> None:
     assert len(grid.column) == 4
     assert set(grid.n_profiles.tolist()) == {1}
     assert grid.lanes == ("thread 0", "thread 1")
+
+
+def spread_over(identifiers: list[list[tuple[int, int, int, int]]], values: list[float]) -> Panel:
+    builder = ExperimentBuilder("made-up")
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    for one, value in zip(identifiers, values, strict=True):
+        profile = builder.add_profile(ProfileKind.THREAD, one)
+        if value:
+            builder.add_values(profile, np.array([0]), 0, np.array([value]))
+    return panels(builder.build())["spread"]
+
+
+def test_lanes_are_in_the_order_of_their_numbers() -> None:
+    threads = [[(2, 0, 0, 3), (3, n, n, 3)] for n in (10, 1, 3, 2)]
+    panel = spread_over(threads, [1.0, 0.0, 3.0, 0.0])
+    assert panel.data["grid"]["lanes"].values == ("thread 1", "thread 2", "thread 3", "thread 10")
+    assert panel.data["rows"][0]["mean"].tolist() == [0.0, 0.0, 3.0, 1.0]
+    assert panel.data["rows"][0]["all_none"] == 2
+
+
+def test_few_profiles_of_many_ranks_and_threads_share_no_cell() -> None:
+    """Each on a rank and a thread of its own: the grid has more cells than there are profiles."""
+    panel = spread_over([[(2, n, n, 3), (3, n, n, 3)] for n in range(3)], [1.0, 2.0, 3.0])
+    assert panel.data["grid"]["n_joined"] == 1
+    assert panel.data["grid"]["n_profiles"].tolist() == [1, 1, 1]
+    assert panel.notes == ()

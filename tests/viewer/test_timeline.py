@@ -343,7 +343,8 @@ def test_rows_that_say_the_same_of_themselves_are_told_apart() -> None:
     columns |= {"profile": np.arange(2), "start_ns": np.array([5, 6]), "end_ns": np.array([7, 8])}
     builder.set_traces(None, ArraySpans(columns))
     panel = panel_of(builder.build())
-    assert panel.data["rows"]["name"].values == ("thread 0 #0", "thread 0 #1")
+    assert panel.data["rows"]["group"].values == ("process 0", "process 1")
+    assert panel.data["rows"]["name"].values == ("thread 0", "thread 0")
     assert {box[2] for box in boxes_of(panel.data)} == {"kernel"}  # without a name, the kind
 
 

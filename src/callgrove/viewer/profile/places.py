@@ -7,7 +7,6 @@ than a picture can show, neighbouring ones are taken together.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +16,11 @@ from callgrove.model.arrays import Array, Floats, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.runs import Run
 from callgrove.viewer.encoding import Texts
+from callgrove.viewer.processes import process_numbers
 
 __all__ = ["Grid", "Places"]
 
+LANE_ORDER = ("gpu_device", "gpu_context", "gpu_stream", "thread")
 MOST_LANES = 64
 SPARSEST = 4  # cells of the grid per profile; emptier grids become one row
 
@@ -59,19 +60,16 @@ class Places:
 
     def __init__(self, experiment: Experiment, profiles: Ints) -> None:
         ranks = experiment.profiles.identity_list("rank")
+        numbers = process_numbers(experiment)
         several_runs = len(experiment.runs) > 1
         runs = [_run(number, run) for number, run in enumerate(experiment.runs)]
-        lanes: dict[str, int] = {}
+        lanes = _lanes(experiment, profiles)
         columns: dict[tuple[int, int, int], str] = {}
-        seen: Counter[tuple[int, int, int]] = Counter()
         lane, keys = [], []
         for profile in profiles.tolist():
             run, rank = int(experiment.profiles.run[profile]), ranks[profile]
-            words = _lane(experiment, profile, rank)
-            lane.append(lanes.setdefault(words, len(lanes)))
-            at = (run, -1 if rank is None else rank, lane[-1])
-            key = (run, at[1], seen[at])
-            seen[at] += 1
+            lane.append(lanes[_lane(experiment, profile, rank)])
+            key = (run, -1 if rank is None else rank, numbers[profile])
             keys.append(key)
             columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
         order = sorted(columns)
@@ -87,9 +85,14 @@ class Places:
     def __len__(self) -> int:
         return len(self._column)
 
+    @property
+    def n_cells(self) -> int:
+        """Of the whole grid, those without a profile too."""
+        return len(self._columns) * len(self._lanes)
+
     def grid(self, n_cells: int) -> Grid:
         """At most about so many cells."""
-        joined = max(1, -(-len(self._columns) * len(self._lanes) // max(n_cells, 1)))
+        joined = max(1, -(-self.n_cells // max(n_cells, 1)))
         column = self._column // joined
         key = column * len(self._lanes) + self._lane
         found, cell = np.unique(key, return_inverse=True)
@@ -103,6 +106,18 @@ class Places:
             tuple(self._lanes),
             joined,
         )
+
+
+def _lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
+    """Numbers of lanes: threads, then streams by their device."""
+    identity = [experiment.profiles.identity_list(name) for name in LANE_ORDER]
+    ranks = experiment.profiles.identity_list("rank")
+    place: dict[str, tuple[int, ...]] = {}
+    for profile in profiles.tolist():
+        numbers = tuple(-1 if (n := values[profile]) is None else n for values in identity)
+        place.setdefault(_lane(experiment, profile, ranks[profile]), numbers)
+    order = sorted(place, key=lambda words: place[words])
+    return {words: number for number, words in enumerate(order)}
 
 
 def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
@@ -134,7 +149,8 @@ def _joined_names(names: list[str], joined: int) -> tuple[str, ...]:
 
 
 def spread_statistics(values: Array) -> dict[str, float]:
-    """Least, mean and most over profiles, their deviation, and how much more the most is than the mean."""
+    """Least, mean and most over profiles, their deviation, how much more the most is than the mean, and how many
+    profiles have no cost."""
     with np.errstate(invalid="ignore", over="ignore"):
         mean = float(values.mean())
         return {
@@ -143,4 +159,5 @@ def spread_statistics(values: Array) -> dict[str, float]:
             "max": float(values.max()),
             "std": float(values.std()),
             "imbalance": float(values.max()) / mean - 1 if mean else 0.0,
+            "none": int(np.count_nonzero(values == 0)),
         }

@@ -49,7 +49,7 @@ class Spread:
 
     def data(self, labels: Labels, detail: Detail) -> tuple[dict[str, Any], tuple[str, ...]]:
         """What is drawn, and what to say about it."""
-        grid = self.places.grid(detail.of(len(self.places), MOST_CELLS, 16))
+        grid = self.places.grid(detail.of(self.places.n_cells, MOST_CELLS, 16))
         rows: list[dict[str, Any]] = []
         for metric in self.metrics:
             names = self.functions.labels_of(metric.groups, labels)

@@ -8,6 +8,11 @@ import { csv, save } from "./saving.js";
 import { descending, laidOut, mapHeight, WIDEST } from "./spread_layout.js";
 import { tooltip } from "./tooltip.js";
 
+const LEFT = 70; // pixels beside the sorted bars
+const ABOVE = 22; // over the highest
+const BROADEST = 90; // the widest bar
+const HINTS = { std: "standard deviation over profiles", imbalance: "how much more than the mean the largest is", "none in": "profiles without any of this cost" };
+
 /**
  * @param {HTMLElement} place
  * @param {any} data
@@ -18,7 +23,8 @@ export function drawSpread(place, data, view) {
   const known = (name) => data.rows.some((row) => row.metric === name);
   let metric = known(view.get("metric")) ? view.get("metric") : data.rows[0].metric;
   let row = 0;
-  let cursor = 0;
+  let cursor = 0; // the cell that the keyboard is at
+  let rung = -1; // the bar
   const statistics = element("div", { class: "statistics", attributes: { role: "status" } });
   const chooser = element("span");
   const layout = laidOut(grid);
@@ -26,7 +32,7 @@ export function drawSpread(place, data, view) {
     name: "spread", label: "Heat map of cost by rank and thread. Arrow keys walk through it.",
     height: (width) => mapHeight(width, layout), draw: drawMap,
   });
-  const sorted = createPicture({ name: "spread-sorted", label: "Cost of each profile in descending order", height: () => 190, draw: drawSorted });
+  const sorted = createPicture({ name: "spread-sorted", label: "Cost of each profile in descending order. Left and right go from bar to bar.", height: () => 190, draw: drawSorted });
   place.append(
     element("div", { class: "toolbar" }, [chooser, statistics, element("span", { class: "gap" }), element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", saveCsv)])]),
     element("div", { class: "scrolling" }, [
@@ -45,7 +51,8 @@ export function drawSpread(place, data, view) {
     const one = current();
     const amount = amountOf(unit());
     const facts = [["min", amount(one.all_min)], ["mean", amount(one.all_mean)], ["max", amount(one.all_max)], ["std", amount(one.all_std)], ["imbalance", percent(one.all_imbalance)]];
-    statistics.replaceChildren(...facts.map(([word, text]) => element("span", { class: "fact", attributes: { title: word === "imbalance" ? "how much more than the mean the largest is" : word } }, [element("b", { text: word }), element("span", { text })])));
+    if (one.all_none) facts.push(["none in", `${count(one.all_none)} of ${count(data.n_profiles)} profiles`]);
+    statistics.replaceChildren(...facts.map(([word, text]) => element("span", { class: "fact", attributes: { title: HINTS[word] ?? word } }, [element("b", { text: word }), element("span", { text })])));
     map.redraw();
     sorted.redraw();
   }
@@ -65,14 +72,14 @@ export function drawSpread(place, data, view) {
     const gap = cell > 5 && tall > 5 ? 1 : 0;
     for (let i = 0; i < one.mean.length; i++) {
       const share = high > low ? (one.mean[i] - low) / (high - low) : 0.5;
-      surface.rect(left + layout.x[i] * cell, layout.y[i] * tall, Math.max(cell - gap, 0.5), Math.max(tall - gap, 0.5), scale(share));
+      surface.rect(left + layout.x[i] * cell, layout.y[i] * tall, Math.max(cell - gap, 0.5), Math.max(tall - gap, 0.5), one.mean[i] === 0 ? theme.faint : scale(share));
     }
     layout.rowNames.forEach((name, i) => {
       if (layout.named && (tall >= 12 || i % Math.ceil(14 / tall) === 0)) surface.text(left - 6, (i + 0.5) * tall, fitting(surface, name, left - 8, { size: 11 }), { size: 11, fill: theme.muted, anchor: "end" });
     });
     const y = layout.nRows * tall;
     drawColumnNames(surface, left, cell, y + 9, width, theme);
-    drawRamp(surface, left, y + 24, low, high, theme);
+    drawRamp(surface, left, y + 24, low, high, one.all_none > 0, theme);
     if (document.activeElement === map.canvas) surface.rect(left + layout.x[cursor] * cell, layout.y[cursor] * tall, Math.max(cell - gap, 2), Math.max(tall - gap, 2), "", theme.accent);
   }
 
@@ -88,14 +95,25 @@ export function drawSpread(place, data, view) {
     });
   }
 
-  function drawRamp(surface, left, y, low, high, theme) {
+  /** What colours mean. Where the ends look the same, their difference is said. */
+  function drawRamp(surface, left, y, low, high, none, theme) {
     const amount = amountOf(unit());
+    const style = { size: 11, fill: theme.muted };
     const from = amount(low);
-    const start = Math.round(left + surface.measure(from, { size: 11 }) + 6);
-    surface.text(left, y + 6, from, { size: 11, fill: theme.muted });
+    const to = amount(high) === from && high > low ? `${from} (+${amount(high - low)})` : amount(high);
+    const start = Math.round(left + surface.measure(from, style) + 6);
+    surface.text(left, y + 6, from, style);
     for (let i = 0; i < 40; i++) surface.rect(start + i * 4, y, 4, 12, scale(i / 39));
-    surface.text(start + 166, y + 6, amount(high), { size: 11, fill: theme.muted });
+    surface.text(start + 166, y + 6, to, style);
+    if (!none) return;
+    const beside = start + 166 + surface.measure(to, style) + 18;
+    surface.rect(beside, y, 12, 12, theme.faint);
+    surface.text(beside + 18, y + 6, "none", style);
   }
+
+  /** How wide a bar of the sorted costs is, with the gap beside it. */
+  const barWidth = (width) => Math.min((width - LEFT - 8) / current().mean.length, BROADEST);
+  const nameOfCell = (i) => `${grid.columns[grid.column[i]]} ${grid.lanes.length > 1 || grid.lanes[0] !== "process" ? grid.lanes[grid.lane[i]] : ""}`.trim();
 
   function drawSorted(surface, width, height) {
     const theme = themeColours();
@@ -103,21 +121,26 @@ export function drawSpread(place, data, view) {
     const amount = amountOf(unit());
     const order = descending(one.mean);
     const most = Math.max(one.all_max, 0) || 1;
-    const [left, bottom] = [70, height - 22];
-    const wide = (width - left - 8) / order.length;
-    const y = (value) => bottom - (Math.max(value, 0) / most) * (bottom - 10);
+    const bottom = height - 22;
+    const wide = barWidth(width);
+    const bar = Math.max(wide - (wide > 40 ? 8 : wide > 3 ? 1 : 0), 0.5);
+    const named = wide > 30 && order.every((i) => surface.measure(nameOfCell(i), { size: 11 }) < wide - 4);
+    const y = (value) => bottom - (Math.max(value, 0) / most) * (bottom - ABOVE);
     for (const part of [0, 0.5, 1]) {
-      surface.line([[left, y(most * part)], [width - 8, y(most * part)]], theme.faint);
-      surface.text(left - 6, y(most * part), amount(most * part), { size: 11, fill: theme.muted, anchor: "end" });
+      surface.line([[LEFT, y(most * part)], [width - 8, y(most * part)]], theme.faint);
+      surface.text(LEFT - 6, y(most * part), amount(most * part), { size: 11, fill: theme.muted, anchor: "end" });
     }
     order.forEach((i, k) => {
-      const bar = Math.min(wide, 90);
-      surface.rect(left + k * wide, y(one.mean[i]), Math.max(bar - (bar > 3 ? 1 : 0), 0.5), bottom - y(one.mean[i]), CATEGORIES[4]);
-      if (one.low) surface.line([[left + k * wide + bar / 2, y(one.low[i])], [left + k * wide + bar / 2, y(one.high[i])]], theme.muted, 0.7);
+      const x = LEFT + k * wide;
+      surface.rect(x, y(one.mean[i]), bar, bottom - y(one.mean[i]), CATEGORIES[4]);
+      if (one.low) surface.line([[x + bar / 2, y(one.low[i])], [x + bar / 2, y(one.high[i])]], theme.muted, 0.7);
+      if (named) surface.text(x + bar / 2, height - 9, nameOfCell(i), { size: 11, fill: theme.muted, anchor: "middle" });
+      if (k === rung && document.activeElement === sorted.canvas) surface.rect(x, ABOVE - 4, bar, bottom - ABOVE + 4, "", theme.accent);
     });
-    surface.line([[left, y(one.all_mean)], [width - 8, y(one.all_mean)]], CATEGORIES[5], 1.5, true);
-    surface.text(width - 10, y(one.all_mean) - 8, `mean ${amount(one.all_mean)}`, { size: 11, fill: theme.ink, anchor: "end" });
-    surface.text(left, height - 9, `${count(data.n_profiles)} profiles`, { size: 11, fill: theme.muted });
+    const mean = y(one.all_mean);
+    surface.line([[LEFT, mean], [width - 8, mean]], CATEGORIES[5], 1.5, true);
+    surface.text(width - 10, mean - 8, `mean ${amount(one.all_mean)}`, { size: 11, fill: theme.ink, anchor: "end" });
+    if (!named) surface.text(LEFT, height - 9, `${count(data.n_profiles)} profiles`, { size: 11, fill: theme.muted });
   }
 
   function details(i) {
@@ -125,7 +148,7 @@ export function drawSpread(place, data, view) {
     const amount = amountOf(unit());
     const far = one.all_mean ? one.mean[i] / one.all_mean - 1 : 0;
     return {
-      title: `${grid.columns[grid.column[i]]} ${grid.lanes.length > 1 || grid.lanes[0] !== "process" ? grid.lanes[grid.lane[i]] : ""}`.trim(),
+      title: nameOfCell(i),
       rows: /** @type {[string, string][]} */ ([
         [one.low ? "mean" : "cost", amount(one.mean[i])], ["against the mean", `${far >= 0 ? "+" : ""}${(100 * far).toFixed(1)}%`],
         ["of", nameOf(one)], ["metric", metric], ["profiles", one.low ? String(grid.n_profiles[i]) : ""],
@@ -142,7 +165,7 @@ export function drawSpread(place, data, view) {
   });
   sorted.canvas.addEventListener("mousemove", (event) => {
     const order = descending(current().mean);
-    const hit = order[Math.floor((event.offsetX - 70) / ((sorted.size().width - 78) / order.length))];
+    const hit = order[Math.floor((event.offsetX - LEFT) / barWidth(sorted.size().width))];
     if (hit !== undefined) tooltip.show(details(hit), event.clientX, event.clientY);
     else tooltip.hide();
   });
@@ -157,6 +180,17 @@ export function drawSpread(place, data, view) {
     const box = map.canvas.getBoundingClientRect();
     tooltip.show(details(cursor), box.left + left + layout.x[cursor] * cell, box.top + layout.y[cursor] * tall);
     map.redraw();
+  });
+  sorted.canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const order = descending(current().mean);
+    rung = Math.min(Math.max(rung + step, 0), order.length - 1);
+    const box = sorted.canvas.getBoundingClientRect();
+    tooltip.show(details(order[rung]), box.left + LEFT + rung * barWidth(sorted.size().width), box.top + 20);
+    sorted.redraw();
   });
   for (const picture of [map, sorted]) {
     picture.canvas.addEventListener("mouseleave", () => tooltip.hide());

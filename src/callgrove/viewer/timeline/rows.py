@@ -10,6 +10,7 @@ import numpy as np
 
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.viewer.processes import process_numbers
 
 __all__ = ["Rows", "rows_of"]
 
@@ -38,6 +39,7 @@ def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints) -> Row
     keys = [(p, sampled) for group, sampled in ((with_samples, True), (with_spans, False)) for p in group.tolist()]
     identity = {name: profiles.identity_list(name) for name in ORDER}
     nodes = sorted({node for node in identity["node"] if node is not None})
+    numbers = process_numbers(experiment)
 
     def place(key: tuple[int, bool]) -> tuple[int, ...]:
         profile, sampled = key
@@ -46,7 +48,11 @@ def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints) -> Row
 
     keys.sort(key=place)
     both = set(with_samples.tolist()) & set(with_spans.tolist())
-    group = [_group(experiment, profile, nodes, identity) for profile, _ in keys]
+    again = {_tuple(experiment, profile) for profile, number in enumerate(numbers) if number}
+    group = [
+        _group(experiment, profile, nodes, identity, numbers[profile] if _tuple(experiment, profile) in again else None)
+        for profile, _ in keys
+    ]
     name = [_name(experiment, profile, identity) for profile, _ in keys]
     twice = Counter(zip(group, name, [sampled for _, sampled in keys], strict=True))
     for row, (profile, sampled) in enumerate(keys):
@@ -63,14 +69,21 @@ def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints) -> Row
     return Rows(found, tuple(sampled for _, sampled in keys), tuple(group), tuple(name), of_samples, of_spans)
 
 
-def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Identity) -> str:
-    """The run, where there are several, and the rank; the node of what has none."""
+def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:
+    return int(experiment.profiles.run[profile]), experiment.profiles.described(profile)
+
+
+def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Identity, process: int | None) -> str:
+    """The run, where there are several, and the rank; the node of what has none; the process where several say the
+    same of themselves."""
     node, rank = identity["node"][profile], identity["rank"][profile]
     words = [f"run {int(experiment.profiles.run[profile])}"] if len(experiment.runs) > 1 else []
     if rank is not None:
         words.append(f"rank {rank}")
     elif len(nodes) > 1 and node is not None:
         words.append(f"node {nodes.index(node)}")
+    if process is not None and (process or rank is None):
+        words.append(f"process {process}")
     return " ".join(words)
 
 
