@@ -14,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, Request, sync_playwright
 
 from callgrove.cli.main import main
+from callgrove.examples import example
+from callgrove.viewer.report import Input, report
 from tests.requirements import ROOT, need
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -22,6 +24,10 @@ WITHIN = ("file:", "data:", "blob:", "about:")
 SIZE = {"width": 1280, "height": 720}
 
 OpenPage = Callable[..., Page]
+Screenshot = Callable[[Page, str], None]
+
+# a browser asks before a page saves more than ten files
+few_tabs = pytest.mark.parametrize("tabs", [("Overview", "Flame graph"), ("Call tree", "Spread")])
 
 
 @pytest.fixture(scope="session")
@@ -96,3 +102,10 @@ def written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
         return target
 
     return made
+
+
+@pytest.fixture(scope="session")
+def stencil(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "stencil.html"
+    path.write_text(report([Input(example(), ["stencil.d"])]), encoding="utf-8")
+    return path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page
 
-__all__ = ["downloaded", "flame", "level_height", "open_tab", "picked", "rows", "shown_panel", "tooltip"]
+__all__ = ["box", "downloaded", "flame", "level_height", "open_tab", "picked", "rows", "shown_panel", "tooltip"]
 
 MAP = 34  # pixels of the flame graph above its first box
 
@@ -61,3 +61,10 @@ def downloaded(page: Page, button: Locator, folder: Path) -> Path:
     target = folder / waiting.value.suggested_filename
     waiting.value.save_as(target)
     return target
+
+
+def box(page: Page, share: float, level: int) -> dict[str, float]:
+    """Where a place of the flame graph is: a share of its width, and a level from the root."""
+    width = flame(page).bounding_box()
+    assert width is not None
+    return {"x": share * width["width"], "y": MAP + (level + 0.5) * level_height(page)}

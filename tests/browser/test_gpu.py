@@ -13,11 +13,11 @@ from playwright.sync_api import Page
 
 from callgrove.render.units import percent, si
 from callgrove.viewer.report import Input, report
+from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page
+from tests.browser.made import EVIL, spans_of
 from tests.browser.reading import downloaded, open_tab, rows, shown_panel
-from tests.browser.test_report import printed
-from tests.browser.test_timeline import EVIL, spans_of
 
 PLACES = {"start_ns", "section", "name"}
 

@@ -14,12 +14,12 @@ from playwright.sync_api import Page
 from callgrove.examples import study_example
 from callgrove.model.study import Study
 from callgrove.viewer.report import Input, report
+from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page
+from tests.browser.made import EVIL
 from tests.browser.reading import downloaded, open_tab, rows, shown_panel, tooltip
-from tests.browser.test_report import printed
-from tests.browser.test_timeline import EVIL
-from tests.viewer.test_scaling import two_runs
+from tests.viewer.pages import two_runs
 
 
 def choose(page: Page, label: str, value: str) -> None:

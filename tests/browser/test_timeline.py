@@ -24,10 +24,10 @@ from callgrove.viewer.report import Input, report
 from callgrove.viewer.timeline import layers
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page
+from tests.browser.made import EVIL, spans_of
 from tests.browser.reading import downloaded, open_tab, shown_panel, tooltip
 
 GUTTER, AXIS = 168, 26  # pixels of the picture beside and above the rows
-EVIL = "<img src=x onerror=alert(1)>"
 
 
 def page_of(tmp_path: Path, experiment: Experiment) -> Path:
@@ -44,26 +44,6 @@ def timeline(page: Page) -> Locator:
 def status(page: Page) -> str:
     page.wait_for_timeout(60)
     return shown_panel(page).locator(".timeline-status").inner_text()
-
-
-def spans_of(
-    n_rows: int, n_spans: int, names: tuple[str, ...] = ("a", "b"), kind: SpanKind = SpanKind.KERNEL
-) -> Experiment:
-    """Rows of spans of 80 ns, one every 100 ns."""
-    builder = ExperimentBuilder("made", title="made")
-    for rank in range(n_rows):
-        builder.add_profile(ProfileKind.THREAD, [(2, rank, rank, 3)])
-    n = n_rows * n_spans
-    number = np.tile(np.arange(n_spans), n_rows)
-    columns = {name: np.full(n, -1) for name in ("category", "correlation", "context")}
-    columns |= {
-        "profile": np.repeat(np.arange(n_rows), n_spans),
-        "kind": np.full(n, int(kind)),
-        "depth": np.zeros(n, int),
-    }
-    columns |= {"name": number % len(names), "start_ns": number * 100, "end_ns": number * 100 + 80}
-    builder.set_traces(None, ArraySpans(columns, names))
-    return builder.build()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 
 from callgrove.model.arrays import Floats
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.runs import Run
 from callgrove.viewer.panels import Choice, Detail, Panel
 from callgrove.viewer.profile.maker import profile_maker
 
-__all__ = ["cells", "inclusive_of", "panels", "tree_rows"]
+__all__ = ["cells", "inclusive_of", "panels", "tree_rows", "two_runs"]
 
 
 def panels(experiment: Experiment, detail: Detail | None = None, choice: Choice | None = None) -> dict[str, Panel]:
@@ -47,3 +52,16 @@ def tree_rows(panel: Panel, metric: int = 0) -> dict[int, tuple[float, float]]:
     kept = tree["context"].tolist()
     exclusive, inclusive = tree["metrics"][metric]["exclusive"].tolist(), inclusive_of(tree, metric).tolist()
     return {context: (exclusive[k], inclusive[k]) for k, context in enumerate(kept)}
+
+
+def two_runs() -> Experiment:
+    """Runs of which one lacks a parameter: no study can be made of them."""
+    builder = ExperimentBuilder("made-up", title="two runs")
+    for run in (Run("a", {"p": 1.0}), Run("b", {})):
+        builder.add_run(run)
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    for number in range(2):
+        profile = builder.add_profile(ProfileKind.THREAD, run=number)
+        builder.add_values(profile, np.array([0]), 0, np.array([2.0]))
+    return builder.build()

@@ -11,14 +11,10 @@ import pytest
 
 import callgrove
 from callgrove.examples import example, gpu_example, study_example
-from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.completing import completed
-from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.folding import of_scaling
-from callgrove.model.metrics import Metric, Scope
-from callgrove.model.profiles import ProfileKind
-from callgrove.model.runs import Run
+from callgrove.model.metrics import Scope
 from callgrove.model.study import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.options import ModelOptions
@@ -28,6 +24,7 @@ from callgrove.modeling.tables import model_tables
 from callgrove.viewer.panels import Choice, Detail, Panel
 from callgrove.viewer.report import Input, report
 from callgrove.viewer.scaling.maker import far_target, scaling_maker
+from tests.viewer.pages import two_runs
 
 
 def panel_of(opened: Experiment | Study, share: float = 1.0, choice: Choice | None = None) -> Panel:
@@ -166,19 +163,6 @@ def reason_of(opened: Experiment | Study) -> str:
 def test_a_study_that_no_growth_shows_in_says_why() -> None:
     one = Study.from_values(["p"], [(4.0,)], [("f", "time", 0, [1.0])])
     assert reason_of(one) == "everything was measured at one point (p = 4); growth shows with two or more"
-
-
-def two_runs() -> Experiment:
-    """Runs of which one lacks a parameter: no study can be made of them."""
-    builder = ExperimentBuilder("made-up", title="two runs")
-    for run in (Run("a", {"p": 1.0}), Run("b", {})):
-        builder.add_run(run)
-    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
-    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
-    for number in range(2):
-        profile = builder.add_profile(ProfileKind.THREAD, run=number)
-        builder.add_values(profile, np.array([0]), 0, np.array([2.0]))
-    return builder.build()
 
 
 def test_runs_that_cannot_be_folded_say_why_and_leave_the_other_views_alone() -> None:

@@ -1,0 +1,71 @@
+"""Tables of calls as a reader meets them: opened, sorted, turned upside down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from callgrove.analysis.costs import costs
+from callgrove.analysis.flat import top
+from callgrove.analysis.trees import top_down
+from callgrove.examples import example
+from callgrove.render.amounts import amount
+from tests.browser.conftest import OpenPage, Screenshot
+from tests.browser.reading import open_tab, picked, rows
+
+
+def test_the_call_tree_opens_and_closes(stencil: Path, open_page: OpenPage) -> None:
+    page = open_page(stencil)
+    open_tab(page, "Call tree")
+    page.get_by_role("button", name="Collapse all").click()
+    assert [cells[0] for cells in rows(page)] == ["main thread", "application thread"]
+    page.get_by_role("button", name="Expand all").click()
+    table = top_down(costs(example()))
+    expected = [name.replace("/home/user/stencil/", "") for name in table.column("name").plain()]
+    assert [cells[0] for cells in rows(page)][: len(expected)] == expected
+    write = amount("sec")
+    assert [cells[1] for cells in rows(page)] == [write(value) for value in table.column("inclusive").values]
+    assert [cells[2] for cells in rows(page)] == [write(value) for value in table.column("exclusive").values]
+    page.get_by_role("button", name="Collapse all").click()
+    page.locator(".table:visible").focus()
+    for key in ("ArrowRight", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert [cells[0] for cells in rows(page)][:3] == ["main thread", "main", "loop at stencil.c:218"]
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert len(rows(page)) == 2
+
+
+def test_sorting(stencil: Path, open_page: OpenPage) -> None:
+    page = open_page(stencil)
+    open_tab(page, "Call tree")
+    page.get_by_role("radio", name="Flat").click()
+    table = top(costs(example()))
+    columns = zip(*(table.column(name).plain() for name in ("name", "exclusive", "inclusive")), strict=True)
+    by_name = {name: (exclusive, inclusive) for name, exclusive, inclusive in columns}
+    assert [cells[0] for cells in rows(page)] == table.column("name").plain()
+    page.get_by_role("columnheader", name="inclusive").click()
+    shown = [by_name[cells[0]][1] for cells in rows(page)]
+    assert shown == sorted(shown, reverse=True)
+    page.get_by_role("columnheader", name="inclusive").click()
+    shown = [by_name[cells[0]][1] for cells in rows(page)]
+    assert shown == sorted(shown)
+    page.get_by_role("columnheader", name="name").click()
+    assert [cells[0] for cells in rows(page)] == sorted(by_name)
+    picked(page, "by", "module")
+    modules = top(costs(example()), "module")
+    expected = [name.split("/")[-1] for name in modules.column("name").plain()]
+    assert [cells[0] for cells in rows(page)] == expected
+
+
+def test_bottom_up(stencil: Path, open_page: OpenPage, screenshot: Screenshot) -> None:
+    page = open_page(stencil)
+    open_tab(page, "Call tree")
+    page.get_by_role("radio", name="Top-down").focus()
+    page.keyboard.press("ArrowRight")
+    functions = top(costs(example())).column("name").plain()[:4]
+    assert [cells[0] for cells in rows(page)][:4] == functions
+    page.locator(".row", has_text="MPI_Waitall").click()
+    cells = [row[0] for row in rows(page)]
+    assert cells[cells.index("MPI_Waitall") + 1] == "exchange", "who calls it"
+    screenshot(page, "stencil-bottom-up")

@@ -1,0 +1,85 @@
+"""Odd numbers, and more than a page can hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from callgrove.analysis.costs import costs
+from callgrove.analysis.trees import top_down
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind, Relation
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.profiles import ProfileKind
+from callgrove.viewer.panels import Choice
+from callgrove.viewer.report import Input, report
+from tests.browser.conftest import OpenPage, Screenshot
+from tests.browser.made import large
+from tests.browser.reading import downloaded, open_tab, picked, rows, shown_panel
+
+
+def test_numbers_of_any_size_draw(tmp_path: Path, open_page: OpenPage, screenshot: Screenshot) -> None:
+    """Damaged input may hold any number."""
+    builder = ExperimentBuilder("made-up", title="odd numbers")
+    values = [1.0, -3.0, np.inf, np.nan, 1e300, 1e-300, -np.inf]
+    root = builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"), Relation.CALL)
+    for number in range(len(values)):
+        region = builder.region(ContextKind.FUNCTION, f"f{number}")
+        builder.add_context(root, ContextKind.FUNCTION, region, Relation.CALL)
+    for name, numbers in (("any", values), ("finite", [1.0, -3.0, 0.0, 2.0, 1e300, 1e-300, 5.0])):
+        builder.add_metric(Metric(name, Scope.EXCLUSIVE, unit="sec"))
+        for _ in range(2):
+            profile = builder.add_profile(ProfileKind.THREAD)
+            builder.add_values(profile, np.arange(1, len(values) + 1), len(name) > 3, np.array(numbers))
+    path = tmp_path / "odd.html"
+    path.write_text(report([Input(builder.build(), ["odd.d"])]), encoding="utf-8")
+    page = open_page(path)
+    for metric in ("any", "finite"):
+        picked(page, "Metric", metric)
+        for tab in page.get_by_role("tab").all_inner_texts():
+            open_tab(page, tab)
+            screenshot(page, f"odd-{metric}-{tab.lower().replace(' ', '-')}")
+    open_tab(page, "Call tree")
+    page.get_by_role("button", name="Expand all").click()
+    assert {cells[0] for cells in rows(page)} == {"main", *(f"f{number}" for number in (0, 1, 3, 4, 5, 6))}
+    assert page.locator(".row").count() == 7, "what costs something in the other metric only is not there"
+
+
+def test_a_folded_page_says_so_and_is_no_larger(tmp_path: Path, open_page: OpenPage, screenshot: Screenshot) -> None:
+    path, inputs = tmp_path / "folded.html", [Input(large(3_000, 16), ["large.d"])]
+    largest = len(report(inputs)) - 50_000
+    text = report(inputs, max_size=largest)
+    assert largest * 0.9 < len(text) <= largest, "as much as there is room for"
+    path.write_text(text, encoding="utf-8")
+    page = open_page(path)
+    open_tab(page, "Flame graph")
+    assert "contexts are folded" in shown_panel(page).locator(".notes").inner_text()
+    open_tab(page, "Call tree")
+    screenshot(page, "folded-call-tree")
+    saved = downloaded(page, page.get_by_role("button", name="CSV"), tmp_path)
+    read = list(csv.DictReader(io.StringIO(saved.read_text("utf-8"))))
+    folded = [row for row in read if row["kind"] == "folded"]
+    n_folded = sum(int(row["name"].removeprefix("… ").removesuffix(" more").replace(",", "")) for row in folded)
+    found = costs(large(3_000, 16))
+    assert len(read) - len(folded) + n_folded == len(top_down(found))
+    assert sum(float(row["exclusive"]) for row in read) == pytest.approx(found.total), "nothing is lost"
+
+
+def test_many_profiles_and_contexts_draw(tmp_path: Path, open_page: OpenPage, screenshot: Screenshot) -> None:
+    """100,000 contexts and 1,024 profiles stay under the bound."""
+    path = tmp_path / "large.html"
+    text = report([Input(large(), ["large.d"])], Choice())
+    assert len(text) < 5_000_000
+    path.write_text(text, encoding="utf-8")
+    page = open_page(path)
+    for tab in page.get_by_role("tab").all_inner_texts():
+        open_tab(page, tab)
+        screenshot(page, f"large-{tab.lower().replace(' ', '-')}")
+    open_tab(page, "Call tree")
+    page.get_by_role("button", name="Expand all").click()
+    assert "rows" in page.locator(".panel-call-tree .match").inner_text()
+    assert len(rows(page)) < 80, "only what is in sight exists"
