@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Page
@@ -122,3 +123,15 @@ def test_colours_have_a_legend(stencil: Path, open_page: OpenPage, screenshot: S
         picked(page, "Colour by", by)
         assert page.locator(".legend .swatch").count() >= 3
         screenshot(page, f"stencil-flame-by-{by.replace(' ', '-')}")
+
+
+def test_a_metric_without_parts_is_not_passed_off_as_another(
+    shared: Path, written: Callable[..., Path], open_page: OpenPage
+) -> None:
+    page = open_page(written(shared / "data" / "own" / "cube" / "mpi4" / "profile.cubex"))
+    assert page.locator("h1").inner_text() == "mpi4/profile.cubex"
+    open_tab(page, "Flame graph")
+    picked(page, "Metric", "min_time")
+    assert page.locator(".match").first.inner_text() == "min_time has no parts that add up: this is time"
+    picked(page, "Metric", "time")
+    assert page.locator(".match").first.inner_text() == ""

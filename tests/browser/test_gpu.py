@@ -54,6 +54,19 @@ def test_numbers_are_those_of_the_summary(
             assert row.get("start_ns", "") == str(wanted.get("start_ns") or "")
 
 
+def test_the_overview_says_what_devices_did(
+    shared: Path, tmp_path: Path, open_page: OpenPage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = shared / "data" / "own" / "rocpd" / "small"
+    page = open_page(genuine_page(path, tmp_path))
+    shares = {row["name"]: row["percent"] for row in printed(capsys, "summary", path) if row["section"] == "overlap"}
+    legend = shown_panel(page).locator(".legend .key").all_inner_texts()
+    assert set(legend) <= {f"{name} {percent(share / 100)}" for name, share in shares.items()}
+    assert len(legend) >= 5
+    shown_panel(page).get_by_role("button", name="More").click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "GPU"
+
+
 def test_tables_sort_and_search(
     shared: Path, tmp_path: Path, open_page: OpenPage, capsys: pytest.CaptureFixture[str]
 ) -> None:

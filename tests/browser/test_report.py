@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page
 
 from callgrove.analysis.costs import costs
+from callgrove.analysis.flat import top
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.model.metrics import Scope
 from callgrove.render.amounts import amount
@@ -33,6 +34,30 @@ def test_every_view_is_drawn(stencil: Path, open_page: OpenPage, screenshot: Scr
         sizes = page.evaluate("() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
         assert sizes == [1280, 720], "nothing may stick out"
         assert shown_panel(page).locator("canvas, .table").count() >= 1
+
+
+def test_the_overview_says_what_it_is_and_where_the_time_goes(stencil: Path, open_page: OpenPage) -> None:
+    page = open_page(stencil)
+    found = costs(example())
+    per_profile = example().matrix("CPUTIME (sec)", Scope.EXCLUSIVE).sum(axis=0)
+    hottest = top(found)
+    share = hottest.column("exclusive").plain()[0] / found.total
+    tiles = page.locator(".tile").all_inner_texts()
+    assert [tile.split("\n")[0] for tile in tiles] == [
+        amount("sec")(found.total),
+        percent(share),
+        f"+{percent(per_profile.max() / per_profile.mean() - 1)}",
+    ]
+    assert f"in {hottest.column('name').plain()[0]}" in tiles[1]
+    hot = page.get_by_label("Hot path")
+    hot.focus()
+    page.keyboard.press("ArrowDown")
+    assert tooltip(page)["title"] == "main thread"
+    page.keyboard.press("Enter")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Flame graph"
+    page.get_by_role("tab", name="Overview").click()
+    page.get_by_role("button", name="imbalance of profiles").click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "Spread"
 
 
 def assert_like_top(page: Page, path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:

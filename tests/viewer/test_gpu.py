@@ -19,7 +19,9 @@ from callgrove.viewer.panels import Choice, Detail, Panel
 def panel_of(share: float = 1.0, choice: Choice | None = None) -> Panel:
     maker = gpu_maker(gpu_example(), choice or Choice())
     assert maker is not None
-    (panel,) = maker.panels(Detail(share))
+    devices, panel = maker.panels(Detail(share))
+    assert (devices.kind, devices.title) == ("devices", "Overview")
+    assert devices.data is panel.data  # so that a page holds it once
     return panel
 
 
@@ -65,7 +67,7 @@ def test_what_is_too_much_is_left_out_and_said() -> None:
     builder.set_traces(None, ArraySpans(columns, tuple(f"kernel {k}" for k in range(n))))
     maker = gpu_maker(builder.build(), Choice())
     assert maker is not None
-    (panel,) = maker.panels(Detail(1e-6))
+    *_, panel = maker.panels(Detail(1e-6))
     kernels = next(section for section in panel.data["sections"] if section["name"] == "kernels")
     assert list(kernels["rows"].values)[:2] == ["kernel 39", "kernel 38"]
     assert (len(kernels["rows"].values), kernels["left"]) == (10, 30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from callgrove.analysis.overview import overview
@@ -46,4 +47,11 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
         opened_from.append(("and", f"{len(paths) - 1:,} more files"))
     warnings = tuple((word, text) for word, text in lines if word in _WARNINGS)
     others = tuple(command for command in commands if not command.startswith("callgrove report "))
-    return Summary(opened.title, (*opened_from, *facts), warnings, others)
+    return Summary(_title(opened.title, paths), (*opened_from, *facts), warnings, others)
+
+
+def _title(title: str, paths: Sequence[str]) -> str:
+    """What is called like its file has its folder's name too: every run of Score-P is a `profile.cubex`."""
+    path = PurePath(paths[0]) if len(paths) == 1 else PurePath()
+    named = path.name == title and path.parent.name not in ("", "..")
+    return f"{path.parent.name}/{title}" if named else title

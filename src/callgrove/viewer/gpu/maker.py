@@ -45,6 +45,8 @@ class GpuMaker:
         sections = [_section(table) for table in tables(self._found, limit=most)]
         n_devices = detail.of(len(self._found.devices), MOST_DEVICES, LEAST_DEVICES)
         data = {"sections": sections, "devices": self._devices(n_devices), "n_devices": len(self._found.devices)}
+        if self._found.devices:
+            yield Panel("devices", "Overview", data)
         title = "GPU" if self._found.devices else "Calls"
         yield Panel("gpu", title, data, tuple(self._notes(sections, n_devices)))
 

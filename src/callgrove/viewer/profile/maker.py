@@ -48,7 +48,8 @@ class ProfileMaker:
         spread = self._spread.data(labels, detail) if self._spread is not None else None
         shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}
         notes = self._notes(tree)
-        yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0]}, notes)
+        glance = {"imbalance": self._spread.imbalance() if self._spread is not None else {}}
+        yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
         if any(is_additive(costs) for costs in metrics):
             yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
         yield Panel("calltree", "Call tree", {**shared, "tree": tree.data, "flat": flat, "callers": bottom_up}, notes)

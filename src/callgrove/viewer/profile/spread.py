@@ -69,6 +69,11 @@ class Spread:
                 rows.append(row)
         return {"grid": grid.data, "rows": rows, "n_profiles": len(self.places)}, self._notes(grid)
 
+    def imbalance(self) -> dict[str, float]:
+        """By metric, how much more than the mean the largest profile has, where every profile has some."""
+        found = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in self.metrics}
+        return {name: one["imbalance"] for name, one in found.items() if not one["none"]}
+
     def _notes(self, grid: Grid) -> tuple[str, ...]:
         notes = []
         if grid.n_joined > 1:

@@ -134,9 +134,11 @@ class FlameGraph {
     this.picture.redraw();
   }
 
+  /** What is drawn where the metric cannot be, or what the search found. */
   foundText() {
-    if (!this.found) return "";
     const { name, unit } = this.data.metrics[this.metric];
+    const wanted = this.view.get("metric");
+    if (!this.found) return wanted === name ? "" : `${wanted} has no parts that add up: this is ${name}`;
     const { n, cost, share } = this.found;
     const calls = `${count(n)} ${n === 1 ? "call" : "calls"}`;
     return `“${this.view.get("search").trim()}”: ${percent(share)} of ${name} (${amountOf(unit)(cost)}) in ${calls}`;

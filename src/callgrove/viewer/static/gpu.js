@@ -55,6 +55,26 @@ export function drawGpu(place, data, view) {
 }
 
 /**
+ * What all devices did, in one bar.
+ * @param {HTMLElement} place
+ * @param {any} data
+ * @param {import("./store.js").Store} view
+ */
+export function drawDevices(place, data, view) {
+  const picture = devicePicture({ ...data, devices: { ...data.devices, rank: [] } });
+  const more = button("More", "Kernels, copies, calls, and why devices waited", () => view.set("tab", "GPU"));
+  more.className = "more";
+  place.append(card("Devices", `${data.n_devices > 1 ? `all ${count(data.n_devices)} together, ` : ""}from the first operation of each to the end of its last`, picture, more));
+}
+
+/** A picture with its title. */
+function card(title, hint, picture, more = null) {
+  return element("section", { class: "card" }, [
+    element("div", { class: "card-head" }, [element("h2", { text: title }), element("span", { class: "hint", text: hint }), more, picture.buttons ?? null]), picture.root,
+  ]);
+}
+
+/**
  * Cards side by side.
  * @param {any} data
  * @param {import("./store.js").Store} view
@@ -63,9 +83,6 @@ function overviewOf(data, view) {
   const root = element("div", { class: "scrolling" });
   const grid = element("div", {});
   Object.assign(grid.style, { display: "grid", gridTemplateColumns: "repeat(auto-fit, minmax(480px, 1fr))", gap: "12px", alignItems: "start" });
-  const card = (title, hint, picture) => element("section", { class: "card" }, [
-    element("div", { class: "card-head" }, [element("h2", { text: title }), element("span", { class: "hint", text: hint }), picture.buttons ?? null]), picture.root,
-  ]);
   if (data.n_devices) grid.append(card("Devices", "from the first operation of each to the end of its last", devicePicture(data)));
   for (const [name, title, hint] of [["kernels", "Kernels", "total time"], ["copies", "Copies", "total time and rate"], ["gaps", "Why devices waited", "time between operations"], ["longest-gaps", "Longest gaps", ""], ["api", "Calls", "total time on the host"], ["markers", "Markers", "total time"], ["regions", "Regions", "total time"]]) {
     const section = data.sections.find((one) => one.name === name);

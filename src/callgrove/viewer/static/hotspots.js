@@ -54,15 +54,40 @@ export function drawHotspots(place, data, view) {
     };
   }
 
+  const tiles = element("div", { class: "tiles" });
   const functionTitle = element("h2", { text: "Hottest functions" });
   const pathTitle = element("h2", { text: "Hot path" });
   place.append(
+    tiles,
     element("section", { class: "card" }, [element("div", { class: "card-head" }, [functionTitle, element("span", { class: "hint", text: "exclusive cost" }), functions.buttons]), functions.root]),
     element("section", { class: "card" }, [element("div", { class: "card-head" }, [pathTitle, element("span", { class: "hint", text: "inclusive cost, from the root along the costliest calls" }), path.buttons]), path.root]),
   );
+  refreshTiles();
   view.watch("metric", (name) => {
     metric = Math.max(0, metrics.findIndex((one) => one.name === name));
     functions.refresh();
     path.refresh();
+    refreshTiles();
   });
+
+  /** The whole in a few numbers. */
+  function refreshTiles() {
+    const { name, unit, total, additive } = metrics[metric];
+    const costs = top.exclusive[metric];
+    const hottest = costs.reduce((best, cost, i) => (cost > (costs[best] ?? 0) ? i : best), -1);
+    const imbalance = data.imbalance[name];
+    tiles.replaceChildren(
+      additive ? tile(amountOf(unit)(total), `${name}, of all profiles together`) : "",
+      additive && total > 0 && hottest >= 0 ? tile(percent(costs[hottest] / total), `in ${nameOf(top.label[hottest])}`, () => find(labels.name[top.label[hottest]])) : "",
+      imbalance === undefined ? "" : tile(`+${percent(imbalance)}`, "imbalance of profiles", () => view.set("tab", "Spread"), "how much more than the mean the busiest profile has"),
+    );
+  }
+}
+
+/** A number and what it is; some lead to where more is said of it. */
+function tile(number, text, go, title = text) {
+  const parts = [element("strong", { text: number }), element("span", { text })];
+  return go
+    ? element("button", { class: "tile", attributes: { type: "button", title }, on: { click: go } }, parts)
+    : element("div", { class: "tile", attributes: { title } }, parts);
 }

@@ -3,7 +3,7 @@
 import { drawCallTree } from "./calltree.js";
 import { unpack } from "./data.js";
 import { drawFlame } from "./flame.js";
-import { drawGpu } from "./gpu.js";
+import { drawDevices, drawGpu } from "./gpu.js";
 import { drawGrowth } from "./growth.js";
 import { drawHotspots } from "./hotspots.js";
 import { drawPage } from "./page.js";
@@ -19,6 +19,7 @@ const PANELS = {
   calltree: drawCallTree,
   spread: drawSpread,
   timeline: drawTimeline,
+  devices: drawDevices,
   gpu: drawGpu,
   growth: drawGrowth,
   scaling: drawScaling,
