@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from tests.requirements import SHARED, need
 settings.register_profile("callgrove", deadline=None)
 settings.register_profile("callgrove-ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("callgrove-ci" if os.environ.get("CI") else "callgrove")
+
+# A shell starts what runs in its background deaf to Ctrl-C; tests of interruptions, and what they start, must hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
