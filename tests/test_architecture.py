@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,6 +238,24 @@ def test_public_names_are_sorted_and_complete() -> None:
     assert public - set(callgrove.__all__) == set(), "public, but not in __all__"
     missing = [name for name in callgrove.__all__ if not hasattr(callgrove, name)]
     assert missing == [], "in __all__, but not there"
+
+
+def missing_extras() -> set[str]:
+    """The extras that errors name: the first argument of `MissingExtra(...)`."""
+    calls = (
+        node
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "MissingExtra"
+    )
+    return {str(ast.literal_eval(call.args[0])) for call in calls}
+
+
+def test_every_extra_that_an_error_names_can_be_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for_users = project["optional-dependencies"].keys() - {"all", "test"}
+    assert missing_extras() == for_users - {"fast"}, "what `fast` brings is never missed"
+    assert project["optional-dependencies"]["all"] == [f"callgrove[{','.join(sorted(for_users))}]"]
 
 
 def run_python(program: str) -> subprocess.CompletedProcess[str]:
