@@ -24,9 +24,10 @@ from callgrove.model.arrays import Floats, Offsets
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope
 from callgrove.model.scopes import recipe
+from callgrove.model.traces import Window
 from callgrove.model.values import SparseBlock
 
-__all__ = ["problems"]
+__all__ = ["problems", "problems_of_samples"]
 
 
 def problems(experiment: Experiment, source: Source, progress: Progress = silent) -> Iterator[Problem]:
@@ -184,10 +185,18 @@ def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
             yield Problem(Severity.DAMAGE, experiment.path, f"trace of profile {profile}", "time runs backwards")
         first.append(int(line.time_ns.min()))
         last.append(int(line.time_ns.max()))
-    if samples.unknown:
-        text = f"{samples.unknown} samples are on contexts that nothing names; they count as idle"
+    found = (min(first), max(last)) if first else None
+    yield from problems_of_samples(experiment, samples.unknown, found, Severity.DAMAGE)
+
+
+def problems_of_samples(
+    experiment: Experiment, n_unknown: int, found: Window | None, severity: Severity
+) -> Iterator[Problem]:
+    """Samples on contexts that are not there, and before or after the times that the database announces."""
+    if n_unknown:
+        text = f"{n_unknown} samples are on contexts that nothing names; they count as idle"
         yield Problem(Severity.NOTE, experiment.path, "traces", text)
-    announced = experiment.traces.time_range
-    if first and announced is not None and not (announced[0] <= min(first) and max(last) <= announced[1]):
-        text = f"samples run from {min(first)} to {max(last)}, announced is {announced[0]} to {announced[1]}"
-        yield Problem(Severity.DAMAGE, experiment.path, "traces", text)
+    said = experiment.traces.time_range
+    if found is not None and said is not None and not (said[0] <= found[0] and found[1] <= said[1]):
+        text = f"samples run from {found[0]} to {found[1]}, announced is {said[0]} to {said[1]}"
+        yield Problem(severity, experiment.path, "traces", text)

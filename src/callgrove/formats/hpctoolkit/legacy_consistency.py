@@ -13,6 +13,7 @@ import numpy as np
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
+from callgrove.formats.hpctoolkit.consistency import problems_of_samples
 from callgrove.formats.hpctoolkit.legacy_traces import LegacySamples
 from callgrove.formats.hpctoolkit.legacy_values import LegacyValues
 from callgrove.formats.interface import Problem, Progress, silent
@@ -102,10 +103,5 @@ def _traces(experiment: Experiment) -> Iterator[Problem]:
         profile = int(samples.profile[line_number])
         text = "time runs backwards; the samples were sorted"
         yield Problem(Severity.NOTE, experiment.path, f"trace of profile {profile}", text)
-    if samples.unknown:
-        text = f"{samples.unknown} samples are on nodes that nothing names; they count as idle"
-        yield Problem(Severity.NOTE, experiment.path, "traces", text)
-    said = experiment.traces.time_range
-    if bounds and said is not None and not (said[0] <= min(bounds) and max(bounds) <= said[1]):
-        text = f"samples run from {min(bounds)} to {max(bounds)}, announced is {said[0]} to {said[1]}"
-        yield Problem(Severity.NOTE, experiment.path, "traces", text)
+    found = (min(bounds), max(bounds)) if bounds else None
+    yield from problems_of_samples(experiment, samples.unknown, found, Severity.NOTE)

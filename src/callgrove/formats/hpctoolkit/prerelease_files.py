@@ -82,12 +82,15 @@ def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array]:
     """The blocks of profile.db and where the identifier tuple of each profile stands."""
     head = header(file, rec.PROFILE_MAGICS, 2)
     infos = _items(file, rec.PROFILE_INFO, head.n_items, head.sections[0], "ProfileInfo")
-    n_values = infos["num_vals"].astype(np.uint64)
-    at = infos["prof_off"].astype(np.uint64)
-    index_at = at + np.uint64(rec.PROFILE_VALUE.itemsize) * n_values
-    n_index = infos["num_nzctxs"].astype(np.uint64)
-    blocks = SparseBlocks(file, PROFILE_LAYOUT, "profile", n_values, at, n_index, index_at)
+    blocks = _blocks(file, PROFILE_LAYOUT, "profile", infos, "prof_off", "num_nzctxs")
     return blocks, infos["tuplePtr"].astype(np.uint64)
+
+
+def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, at: str, n_index: str) -> SparseBlocks:
+    """Blocks in which the index follows the values; `at` and `n_index` are the names of fields."""
+    n_values, values_at = infos["num_vals"].astype(np.uint64), infos[at].astype(np.uint64)
+    index_at = values_at + np.uint64(layout.value.itemsize) * n_values
+    return SparseBlocks(file, layout, name, n_values, values_at, infos[n_index].astype(np.uint64), index_at)
 
 
 def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
@@ -102,11 +105,7 @@ def read_cct(file: FileBytes) -> tuple[SparseBlocks, Array]:
     """The blocks of cct.db by context id, and the ids as stored (they should count from 0)."""
     head = header(file, rec.CCT_MAGICS, 1)
     infos = _items(file, rec.CONTEXT_INFO, head.n_items, head.sections[0], "ContextInfo")
-    n_values = infos["num_vals"].astype(np.uint64)
-    at = infos["ctx_off"].astype(np.uint64)
-    index_at = at + np.uint64(rec.CONTEXT_VALUE.itemsize) * n_values
-    n_index = infos["num_nzmids"].astype(np.uint64)
-    blocks = SparseBlocks(file, CONTEXT_LAYOUT, "context", n_values, at, n_index, index_at)
+    blocks = _blocks(file, CONTEXT_LAYOUT, "context", infos, "ctx_off", "num_nzmids")
     return blocks, infos["ctx_id"].astype(np.int64)
 
 

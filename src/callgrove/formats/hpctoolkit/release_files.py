@@ -62,17 +62,15 @@ def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array, Bools]:
     section = file.record(rec.PROFILE_INFOS, sections["ProfileInfos"][0], "ProfileInfos")
     n, stride = int(section["nProfiles"]), int(section["szProfile"])
     infos = file.strided(rec.PROFILE_INFO, stride, n, int(section["pProfiles"]), "ProfileInfos")
-    blocks = SparseBlocks(
-        file,
-        PROFILE_LAYOUT,
-        "profile",
-        infos["nValues"].astype(np.uint64),
-        infos["pValues"].astype(np.uint64),
-        infos["nCtxs"].astype(np.uint64),
-        infos["pCtxIndices"].astype(np.uint64),
-    )
+    blocks = _blocks(file, PROFILE_LAYOUT, "profile", infos, "nCtxs", "pCtxIndices")
     is_summary: Bools = (infos["flags"] & SUMMARY_FLAG) != 0
     return blocks, infos["pIdTuple"].astype(np.uint64), is_summary
+
+
+def _blocks(file: FileBytes, layout: BlockLayout, name: str, infos: Array, n_index: str, index_at: str) -> SparseBlocks:
+    """`n_index` and `index_at` are the names of fields."""
+    columns = (infos[field].astype(np.uint64) for field in ("nValues", "pValues", n_index, index_at))
+    return SparseBlocks(file, layout, name, *columns)
 
 
 def identifier_tuple(file: FileBytes, pointer: int) -> list[Identifier]:
@@ -92,15 +90,7 @@ def read_cct(file: FileBytes) -> SparseBlocks:
     section = file.record(rec.CTX_INFOS, sections["CtxInfos"][0], "CtxInfos")
     n, stride = int(section["nCtxs"]), int(section["szCtx"])
     infos = file.strided(rec.CTX_INFO, stride, n, int(section["pCtxs"]), "CtxInfos")
-    return SparseBlocks(
-        file,
-        CONTEXT_LAYOUT,
-        "context",
-        infos["nValues"].astype(np.uint64),
-        infos["pValues"].astype(np.uint64),
-        infos["nMetrics"].astype(np.uint64),
-        infos["pMetricIndices"].astype(np.uint64),
-    )
+    return _blocks(file, CONTEXT_LAYOUT, "context", infos, "nMetrics", "pMetricIndices")
 
 
 def read_traces(file: FileBytes) -> tuple[TraceLines, tuple[int, int]]:
