@@ -212,10 +212,17 @@ class _Tables:
 
 def _fill(tables: _Tables, shape: GpuShape, was: Happened) -> None:
     pid, nid = 1000 + shape.rank % 3, 77 + shape.rank // 8  # process ids repeat on purpose
-    place = {"nid": nid, "pid": pid}
     _fill_small(tables, shape, was, pid, nid)
-    n, n_markers = len(was.start), len(was.marker_start)
     tables.add("string", ("string",), [(text,) for text in STRINGS])
+    place = {"nid": nid, "pid": pid}
+    _fill_host(tables, was, place)
+    _fill_kernels(tables, was, place)
+    _fill_copies(tables, was, place)
+
+
+def _fill_host(tables: _Tables, was: Happened, place: Mapping[str, int]) -> None:
+    """Events: those of calls, then those of what they launched, then those of markers; and the calls and markers."""
+    n, n_markers = len(was.start), len(was.marker_start)
     stack = np.arange(1, n + 1)
     category = np.where(was.is_copy, STRING["MEMORY_COPY"], STRING["KERNEL_DISPATCH"])
     event = {"parent_stack_id": 0, "correlation_id": 0, "call_stack": "{}", "line_info": "{}"}
@@ -225,13 +232,13 @@ def _fill(tables: _Tables, shape: GpuShape, was: Happened) -> None:
     marker = {"category_id": np.full(n_markers, STRING["MARKER_CORE_API"]), "stack_id": n + np.arange(n_markers) + 1}
     tables.add_columns("event", {**marker, **event, "extdata": '{"message":"step"}'})
     name = np.where(was.is_copy, STRING["hipMemcpyAsync"], STRING["hipLaunchKernel"])
-    tid = pid + was.thread
-    tables.add_columns(
-        "region",
-        {**place, "tid": tid, "start": was.call_start, "end": was.call_end, "name_id": name, "event_id": stack},
-    )
+    tid, calls = place["pid"] + was.thread, {"start": was.call_start, "end": was.call_end, "name_id": name}
+    tables.add_columns("region", {**place, "tid": tid, **calls, "event_id": stack})
     times = {"start": was.marker_start, "end": was.marker_end, "name_id": STRING["roctxThreadRangeA"]}
-    tables.add_columns("region", {**place, "tid": pid, **times, "event_id": 2 * n + np.arange(n_markers) + 1})
+    tables.add_columns("region", {**place, "tid": place["pid"], **times, "event_id": 2 * n + np.arange(n_markers) + 1})
+
+
+def _fill_kernels(tables: _Tables, was: Happened, place: Mapping[str, int]) -> None:
     rows = np.flatnonzero(~was.is_copy)
     sizes = {f"workgroup_size_{axis}": size for axis, size in zip("xyz", (256, 1, 1), strict=True)}
     grid = {"grid_size_x": 256 * (1 + rows % 999), "grid_size_y": 1, "grid_size_z": 1}
@@ -239,7 +246,7 @@ def _fill(tables: _Tables, shape: GpuShape, was: Happened) -> None:
         "kernel_dispatch",
         {
             **place,
-            "tid": tid[rows],
+            "tid": place["pid"] + was.thread[rows],
             "agent_id": was.agent[rows],
             "kernel_id": 1 + was.kernel[rows],
             "dispatch_id": 1 + np.arange(len(rows)),
@@ -252,9 +259,12 @@ def _fill(tables: _Tables, shape: GpuShape, was: Happened) -> None:
             **sizes,
             **grid,
             "region_name_id": 1,
-            "event_id": n + 1 + rows,
+            "event_id": len(was.start) + 1 + rows,
         },
     )
+
+
+def _fill_copies(tables: _Tables, was: Happened, place: Mapping[str, int]) -> None:
     rows = np.flatnonzero(was.is_copy)
     if not len(rows):
         return
@@ -263,7 +273,7 @@ def _fill(tables: _Tables, shape: GpuShape, was: Happened) -> None:
         "memory_copy",
         {
             **place,
-            "tid": tid[rows],
+            "tid": place["pid"] + was.thread[rows],
             "start": was.start[rows],
             "end": was.end[rows],
             "name_id": np.where(to_device, STRING[COPIES[0]], STRING[COPIES[1]]),
@@ -272,7 +282,7 @@ def _fill(tables: _Tables, shape: GpuShape, was: Happened) -> None:
             "size": was.size[rows],
             "queue_id": 1,
             "stream_id": was.stream[rows],
-            "event_id": n + 1 + rows,
+            "event_id": len(was.start) + 1 + rows,
         },
     )
 
