@@ -42,7 +42,7 @@ from typing import Any, Generic, TypeVar
 from callgrove._version import __version__
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 
-__all__ = ["IN_PROCESS", "Engine", "Workers", "executor", "usable_cores"]
+__all__ = ["IN_PROCESS", "Engine", "Progress", "Workers", "executor", "silent", "usable_cores"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -55,7 +55,7 @@ DASK_TIMEOUT = "30s"
 DASK_ADDRESS = re.compile(r"([a-z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:/\s]+):\d+")
 
 
-def _silent(label: str, done: int, total: int) -> None:
+def silent(label: str, done: int, total: int) -> None:
     """Progress that nobody watches."""
 
 
@@ -118,7 +118,7 @@ class Workers:
         items: Sequence[Item],
         *,
         label: str = "working",
-        progress: Progress = _silent,
+        progress: Progress = silent,
     ) -> Iterator[Result]:
         """`function` of every item, in their order. The first error, in that order, ends it; what was handed out by
         then may still be worked on."""
@@ -145,7 +145,7 @@ class Workers:
         items: Sequence[Item],
         *,
         label: str = "working",
-        progress: Progress = _silent,
+        progress: Progress = silent,
     ) -> Result | None:
         """`function` of every item, combined pair by pair, the left one always before the right one; None of none."""
         if not items:

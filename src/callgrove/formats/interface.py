@@ -6,7 +6,7 @@ A format looks at content only (`match`), reads into the model (`read`) and, whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 
 from callgrove.binary.filepart import FilePart
 from callgrove.binary.sources import Source
-from callgrove.execute import IN_PROCESS, Workers
+from callgrove.execute import IN_PROCESS, Progress, Workers, silent
 from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
@@ -50,12 +50,6 @@ __all__ = [
     "WritesTraces",
     "silent",
 ]
-
-Progress = Callable[[str, int, int], None]  # label, done, total
-
-
-def silent(label: str, done: int, total: int) -> None:
-    """Progress that nobody watches."""
 
 
 class Grade(IntEnum):

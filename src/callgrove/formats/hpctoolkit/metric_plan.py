@@ -67,7 +67,7 @@ class MetricPlan:
     """Every array has one entry per metric row of the model: an id of the file, or ABSENT.
 
     `stored` is the id of rows that are written as they are. Of exclusive rows `function` and `execution` are the ids of
-    the scopes that are computed from them, where these are not stored themselves. `scope_words` names the scopes.
+    the scopes that are computed from them, where these are not stored themselves.
     """
 
     metrics: tuple[StoredMetric, ...]
