@@ -156,12 +156,26 @@ def odd_experiment() -> Experiment:
     """What files may have, all at once."""
     builder = ExperimentBuilder("made", "7", "odd \udc80 title", "nowhere")
     builder.attributes = {"empty": "", "with \N{WHITE SMILING FACE}": "x", "bytes": "\udcff\U0010ffff"}
+    contexts = _add_program(builder)
+    _add_places(builder)
+    _add_measured(builder, contexts)
+    _set_traces(builder)
+    builder.attachments = {"a/b.txt": Blob(b"text"), "empty": Blob(b""), "large": Blob(bytes(range(256)) * 1000)}
+    builder.warn(Severity.MISSING, "something \udc80 is missing")
+    return builder.build()
+
+
+def _add_program(builder: ExperimentBuilder) -> list[int]:
     names = ["not \udce9 UTF-8", "\U0010ffff", "\U0010ffff\U0010dc80", "NUL \0 inside", "line\nbreak"]
     regions = [builder.region(ContextKind.FUNCTION, name, file=builder.file(f"{name}.c", "src/x.c")) for name in names]
     contexts = [
         builder.add_context(-1, ContextKind.FUNCTION, region, source_id=2**62 + r) for r, region in enumerate(regions)
     ]
     builder.describe_context(contexts[0], [("n", 1), ("x", 1.5), ("text", "")], {"a": ""})
+    return contexts
+
+
+def _add_places(builder: ExperimentBuilder) -> None:
     builder.add_run(Run("one", {"p": 4.0, "n": float("inf")}, 3, "there", {"k": "v"}))
     for number in range(3):
         builder.add_profile(
@@ -182,6 +196,9 @@ def odd_experiment() -> Experiment:
         np.array([7, 8]),
     )
     builder.set_system(system, np.array([1, -1, 1], np.int32))
+
+
+def _add_measured(builder: ExperimentBuilder, contexts: list[int]) -> None:
     bins = histogram(3)
     for metric in (
         Metric("time", Scope.EXCLUSIVE, "sec", number_format="%4.1f", url="u", description="d", source_id=2**70),
@@ -201,6 +218,9 @@ def odd_experiment() -> Experiment:
     builder.add_values(every, contexts[:3], 3, np.array([np.inf, 1.0, -np.inf]))
     builder.add_values(0, contexts[:1], 4, np.array([(3, 1.0, 2.0, 3.0, np.nan)], TAU_ATOMIC.dtype))
     builder.add_values([0, 2], contexts[:2], 5, np.array([(0, 1, (1, 2, 3)), (0, 1, (4, 5, 6))], bins.dtype))
+
+
+def _set_traces(builder: ExperimentBuilder) -> None:
     final = builder.order()
     line = Samples(np.array([1, 1, 2**62]), np.array([final[0], -1, final[4]], np.int32))
     none = Samples(np.empty(0, np.int64), np.empty(0, np.int32))
@@ -209,9 +229,6 @@ def odd_experiment() -> Experiment:
         np.array([0, 2], np.int32), np.array([1, 1], np.int32), np.array([5, 4]), np.array([2**60 + 1, -1]), ("a", "b")
     )
     builder.set_traces(lines, odd_spans(final), counters, (-5, 2**62))
-    builder.attachments = {"a/b.txt": Blob(b"text"), "empty": Blob(b""), "large": Blob(bytes(range(256)) * 1000)}
-    builder.warn(Severity.MISSING, "something \udc80 is missing")
-    return builder.build()
 
 
 def odd_spans(final: Ids) -> ArraySpans:
