@@ -14,7 +14,7 @@ comparison.py what differs between experiments: `diff`
 overview.py   what is in an experiment: `info`
 by_profile.py what groups of contexts cost in each profile
 rows.py       the columns that tables of contexts share
-tables.py     an experiment's own tables, streamed: `export`
+tables.py     an experiment's own tables, streamed: `export`; value_tables.py, trace_tables.py the large ones
 summary.py    what a traced run did: `summary`; summary_table.py its rows
 summaries.py  what it is made of: sections, divisions, sums; summary_parts.py those of one part of a trace
 durations.py  exact statistics of durations, gathered in parts

@@ -4,36 +4,28 @@
     series parameters                                                      of a study
 
 Ids are the model's; `source_id` is the file's own id where it has one. Absent is an empty cell. Metrics end with the
-rows that can be computed (exclusive, inclusive), which have no source_id. Where a file names a metric by one id in
-every scope, as Cube does, computed values carry the row of that metric, and there is no other.
+rows that can be computed (exclusive, inclusive), which have no source_id.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from callgrove.analysis.trace_tables import counter_tables, sample_tables, span_tables
+from callgrove.analysis.value_tables import metric_rows, value_tables
 from callgrove.errors import UsageError
-from callgrove.model.arrays import ABSENT, NO_OFFSET, Array, Ints
+from callgrove.model.arrays import ABSENT, NO_OFFSET, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment
-from callgrove.model.matrices import matrices
-from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import IDENTITY, ProfileKind
-from callgrove.model.scopes import SOURCES, Recipe, recipe
 from callgrove.model.study import Study
-from callgrove.model.table import Column, Table
-from callgrove.model.traces import Samples, SpanKind
-from callgrove.model.values import SparseBlock, is_set
+from callgrove.model.table import CHUNK, Column, Table
 
 __all__ = ["TABLES", "Selection", "export", "metric_rows", "n_rows"]
 
-CHUNK = 1 << 16  # rows
-MOST_CELLS = 1 << 24  # of the matrices that scopes are computed in
 MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may take 50 kB
 
 
@@ -86,26 +78,6 @@ def _points(study: Study) -> Table:
 
 
 _STUDY: dict[str, Callable[[Study], Table]] = {"series": Study.table, "parameters": _points}
-
-
-def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:
-    """All metric rows, the stored ones first, and where each computed (quantity, scope) stands."""
-    metrics = experiment.metrics
-    rows, computed = list(metrics), {}
-    for quantity in metrics.quantities:
-        for scope in SOURCES:
-            if metrics.find(quantity, scope) is None and (way := _possible(experiment, quantity, scope)) is not None:
-                computed[quantity, scope] = way.stored if way.metric.id_of_quantity else len(rows)
-                rows += [] if way.metric.id_of_quantity else [way.row]
-    return rows, computed
-
-
-def _possible(experiment: Experiment, quantity: str, scope: Scope) -> Recipe | None:
-    try:
-        way = recipe(experiment.metrics, quantity, scope)
-    except UsageError:
-        return None
-    return way if way.is_possible else None
 
 
 def _metrics(experiment: Experiment, selection: Selection) -> Iterator[Table]:
@@ -222,157 +194,6 @@ def _paths(tree: ContextTree) -> Iterator[str]:
         yield path
 
 
-def _values(experiment: Experiment, selection: Selection) -> Iterator[Table]:
-    composite = any(m.composite is not None for m in experiment.metrics)
-    blocks = _stored(experiment, selection) if selection.scope == "stored" else _computed(experiment, selection)
-    empty = True
-    for block in blocks:
-        for first in range(0, len(block), CHUNK):
-            yield _value_table(experiment, block.take(slice(first, first + CHUNK)), composite)
-            empty = False
-    if empty:
-        yield _value_table(experiment, SparseBlock.empty(), composite)
-
-
-def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) -> Table:
-    value: Array = block.value
-    fields: list[str | None] = [None] * len(block)
-    if value.dtype.names is not None:
-        metric = int(block.metric[0])
-        composite_type = metric_rows(experiment)[0][metric].composite  # the row may be a computed one
-        describe = None if composite_type is None else composite_type.describe
-        fields = [json.dumps(_plain(row if describe is None else describe(row))) for row in value]
-        value = value if composite_type is None else composite_type.scalar(value)
-    columns = (
-        Column("profile", block.profile),
-        Column("context", block.context),
-        Column("metric", block.metric),
-        Column("value", value),
-    )
-    return Table((*columns, Column("fields", fields)) if composite else columns)
-
-
-def _stored(experiment: Experiment, selection: Selection) -> Iterator[SparseBlock]:
-    """Everything as stored, summaries included unless profiles were chosen."""
-    profiles = np.arange(len(experiment.profiles)) if selection.profiles is None else selection.profiles
-    wanted = None
-    if selection.quantity is not None:
-        wanted = np.array([k for k, m in enumerate(experiment.metrics) if m.name == selection.quantity])
-    for block in experiment.values.blocks(profiles, wanted):
-        yield block.triples()
-
-
-def _computed(experiment: Experiment, selection: Selection) -> Iterator[SparseBlock]:
-    """Every quantity in one scope, profile by profile: stored where it is, else computed over the tree."""
-    scope = _scope(selection.scope)
-    names = experiment.metrics.quantities if selection.quantity is None else (selection.quantity,)
-    ways = [way for name in names if (way := _possible(experiment, name, scope)) is not None]
-    if not ways:
-        raise UsageError(f"{experiment.path}: no metric is stored or can be computed in scope {scope.word!r}")
-    computed = metric_rows(experiment)[1]
-    rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
-    profiles = experiment.profiles.measured if selection.profiles is None else selection.profiles
-    room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
-    for first in range(0, len(profiles), room):
-        band = profiles[first : first + room]
-        found = matrices(experiment.values, experiment.contexts, ways, band)
-        for column, profile in enumerate(band.tolist()):
-            for way, row in zip(ways, rows, strict=True):
-                if (matrix := found.get(way.stored)) is not None:
-                    yield _one(matrix[:, column], way, profile, row)
-
-
-def _one(found: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
-    neutral = way.metric.aggregation.neutral
-    there = found != neutral if found.dtype.names is None else is_set(found)
-    contexts = np.flatnonzero(there).astype(np.int32)
-    n = len(contexts)
-    return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), found[contexts])
-
-
-def _plain(value: Any) -> Any:
-    """Fields of a composite value as JSON has them: no arrays, and null for what is not finite."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, np.void):
-        return {name: _plain(value[name]) for name in value.dtype.names or ()}
-    if isinstance(value, list | np.ndarray):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _scope(word: str) -> Scope:
-    try:
-        return Scope(word)
-    except ValueError:
-        known = ", ".join(["stored", *(s.word for s in Scope if s.word)])
-        raise UsageError(f"there is no scope {word!r}; there are {known}") from None
-
-
-def _samples(experiment: Experiment, selection: Selection) -> Iterator[Table]:
-    empty = True
-    for profile, metric, line in experiment.traces.lines(selection.profiles):
-        for first in range(0, len(line), CHUNK):
-            part = Samples(line.time_ns[first : first + CHUNK], line.context[first : first + CHUNK])
-            yield _sample_table(profile, metric, part)
-            empty = False
-    if empty:
-        yield _sample_table(0, ABSENT, Samples(np.empty(0, np.int64), np.empty(0, np.int32)))
-
-
-def _sample_table(profile: int, metric: int, samples: Samples) -> Table:
-    n = len(samples)
-    return Table(
-        (
-            Column("profile", np.full(n, profile)),
-            Column("time_ns", samples.time_ns),
-            Column("context", samples.context, ABSENT),
-            Column("metric", np.full(n, metric), ABSENT),
-        )
-    )
-
-
-def _spans(experiment: Experiment, selection: Selection) -> Iterator[Table]:
-    backend = experiment.traces.spans_backend
-    names = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation")
-    empty = True
-    for chunk in experiment.traces.spans(names, profiles=selection.profiles):
-        assert backend is not None
-        yield Table(tuple(_span_column(name, chunk[name], backend.strings) for name in names))
-        empty = False
-    if empty:
-        yield Table(tuple(Column(name, []) for name in names))
-
-
-def _span_column(name: str, values: Array, strings: object) -> Column:
-    if name == "kind":
-        return Column(name, [SpanKind(k).word for k in values.tolist()])
-    if name in ("category", "name"):
-        assert hasattr(strings, "__getitem__")
-        return Column(name, [strings[k] if k >= 0 else None for k in values.tolist()])
-    return Column(name, values, None if name.endswith("_ns") else ABSENT)
-
-
-def _counters(experiment: Experiment, selection: Selection) -> Iterator[Table]:
-    counters = experiment.traces.counters
-    if counters is None:
-        yield Table(tuple(Column(name, []) for name in ("profile", "name", "time_ns", "value")))
-        return
-    kept = np.ones(len(counters), np.bool_)
-    if selection.profiles is not None:
-        kept = np.isin(counters.profile, selection.profiles)
-    yield Table(
-        (
-            Column("profile", counters.profile[kept]),
-            Column("name", [counters.names[k] for k in counters.name[kept].tolist()]),
-            Column("time_ns", counters.time_ns[kept]),
-            Column("value", counters.value[kept]),
-        )
-    )
-
-
 def _parameters(experiment: Experiment, selection: Selection) -> Iterator[Table]:
     rows = [(k, name, value) for k, run in enumerate(experiment.runs) for name, value in run.parameters.items()]
     yield Table.from_rows(("run", "name", "value"), rows)
@@ -382,10 +203,10 @@ _EXPERIMENT: dict[str, Callable[[Experiment, Selection], Iterator[Table]]] = {
     "profiles": _profiles,
     "metrics": _metrics,
     "contexts": _contexts,
-    "values": _values,
-    "samples": _samples,
-    "spans": _spans,
-    "counters": _counters,
+    "values": lambda experiment, chosen: value_tables(experiment, chosen.profiles, chosen.quantity, chosen.scope),
+    "samples": lambda experiment, chosen: sample_tables(experiment.traces, chosen.profiles),
+    "spans": lambda experiment, chosen: span_tables(experiment.traces, chosen.profiles),
+    "counters": lambda experiment, chosen: counter_tables(experiment.traces, chosen.profiles),
     "parameters": _parameters,
 }
 TABLES = (*_EXPERIMENT, "series")

@@ -15,8 +15,9 @@ from callgrove.errors import MissingExtra
 if TYPE_CHECKING:
     from callgrove.model.arrays import Array
 
-__all__ = ["UNCOUNTED", "Column", "Table"]
+__all__ = ["CHUNK", "UNCOUNTED", "Column", "Table"]
 
+CHUNK = 1 << 16  # rows of one table, where a result comes in several
 UNCOUNTED = -1  # Table.left when rows were cut from a stream that was not read to its end
 
 _PLAIN_TYPES = frozenset({int, float, str, bool, type(None)})

@@ -1,0 +1,142 @@
+"""Values as a table, stored or computed in a scope, and the metric rows that they carry.
+
+Where a file names a metric by one id in every scope, as Cube does, computed values carry the row of that metric, and
+there is no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from callgrove.errors import UsageError
+from callgrove.model.arrays import Array, Ints
+from callgrove.model.experiment import Experiment
+from callgrove.model.matrices import matrices
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.scopes import SOURCES, Recipe, recipe
+from callgrove.model.table import CHUNK, Column, Table
+from callgrove.model.values import SparseBlock, is_set
+
+__all__ = ["metric_rows", "value_tables"]
+
+MOST_CELLS = 1 << 24  # of the matrices that scopes are computed in
+
+
+def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:
+    """All metric rows, the stored ones first, and where each computed (quantity, scope) stands."""
+    metrics = experiment.metrics
+    rows, computed = list(metrics), {}
+    for quantity in metrics.quantities:
+        for scope in SOURCES:
+            if metrics.find(quantity, scope) is None and (way := _possible(experiment, quantity, scope)) is not None:
+                computed[quantity, scope] = way.stored if way.metric.id_of_quantity else len(rows)
+                rows += [] if way.metric.id_of_quantity else [way.row]
+    return rows, computed
+
+
+def _possible(experiment: Experiment, quantity: str, scope: Scope) -> Recipe | None:
+    try:
+        way = recipe(experiment.metrics, quantity, scope)
+    except UsageError:
+        return None
+    return way if way.is_possible else None
+
+
+def value_tables(
+    experiment: Experiment, profiles: Ints | None = None, quantity: str | None = None, scope: str = "stored"
+) -> Iterator[Table]:
+    """Values of some profiles, of one quantity or all, as they are stored or in one scope."""
+    composite = any(m.composite is not None for m in experiment.metrics)
+    if scope == "stored":
+        blocks = _stored(experiment, profiles, quantity)
+    else:
+        blocks = _computed(experiment, profiles, quantity, _scope(scope))
+    empty = True
+    for block in blocks:
+        for first in range(0, len(block), CHUNK):
+            yield _value_table(experiment, block.take(slice(first, first + CHUNK)), composite)
+            empty = False
+    if empty:
+        yield _value_table(experiment, SparseBlock.empty(), composite)
+
+
+def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) -> Table:
+    value: Array = block.value
+    fields: list[str | None] = [None] * len(block)
+    if value.dtype.names is not None:
+        metric = int(block.metric[0])
+        composite_type = metric_rows(experiment)[0][metric].composite  # the row may be a computed one
+        describe = None if composite_type is None else composite_type.describe
+        fields = [json.dumps(_plain(row if describe is None else describe(row))) for row in value]
+        value = value if composite_type is None else composite_type.scalar(value)
+    columns = (
+        Column("profile", block.profile),
+        Column("context", block.context),
+        Column("metric", block.metric),
+        Column("value", value),
+    )
+    return Table((*columns, Column("fields", fields)) if composite else columns)
+
+
+def _stored(experiment: Experiment, profiles: Ints | None, quantity: str | None) -> Iterator[SparseBlock]:
+    """Everything as stored, summaries included unless profiles were chosen."""
+    chosen = np.arange(len(experiment.profiles)) if profiles is None else profiles
+    wanted = None
+    if quantity is not None:
+        wanted = np.array([k for k, m in enumerate(experiment.metrics) if m.name == quantity])
+    for block in experiment.values.blocks(chosen, wanted):
+        yield block.triples()
+
+
+def _computed(
+    experiment: Experiment, profiles: Ints | None, quantity: str | None, scope: Scope
+) -> Iterator[SparseBlock]:
+    """Every quantity in one scope, profile by profile: stored where it is, else computed over the tree."""
+    names = experiment.metrics.quantities if quantity is None else (quantity,)
+    ways = [way for name in names if (way := _possible(experiment, name, scope)) is not None]
+    if not ways:
+        raise UsageError(f"{experiment.path}: no metric is stored or can be computed in scope {scope.word!r}")
+    computed = metric_rows(experiment)[1]
+    rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
+    chosen = experiment.profiles.measured if profiles is None else profiles
+    room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
+    for first in range(0, len(chosen), room):
+        band = chosen[first : first + room]
+        found = matrices(experiment.values, experiment.contexts, ways, band)
+        for column, profile in enumerate(band.tolist()):
+            for way, row in zip(ways, rows, strict=True):
+                if (matrix := found.get(way.stored)) is not None:
+                    yield _one(matrix[:, column], way, profile, row)
+
+
+def _one(found: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
+    neutral = way.metric.aggregation.neutral
+    there = found != neutral if found.dtype.names is None else is_set(found)
+    contexts = np.flatnonzero(there).astype(np.int32)
+    n = len(contexts)
+    return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), found[contexts])
+
+
+def _plain(value: Any) -> Any:
+    """Fields of a composite value as JSON has them: no arrays, and null for what is not finite."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.void):
+        return {name: _plain(value[name]) for name in value.dtype.names or ()}
+    if isinstance(value, list | np.ndarray):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _scope(word: str) -> Scope:
+    try:
+        return Scope(word)
+    except ValueError:
+        known = ", ".join(["stored", *(s.word for s in Scope if s.word)])
+        raise UsageError(f"there is no scope {word!r}; there are {known}") from None
