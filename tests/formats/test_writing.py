@@ -49,8 +49,10 @@ def test_define_comes_once_and_nothing_after_close(name: str, tmp_path: Path) ->
     writer = opened(name, tmp_path)
     writer.define(experiment)
     writer.close()
+    there = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="nothing after close"):
         writer.flush()
+    assert there == sorted(tmp_path.rglob("*")) != []
 
 
 class OnFullDisk(TargetWriter[PendingFile, str]):
