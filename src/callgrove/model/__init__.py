@@ -19,6 +19,7 @@
     devices.py     what is known of devices
     experiment.py  all of it together
     builder.py     the only way to make an experiment; context_builder.py its contexts and regions
+    region_table.py  regions in the making, each kept once
     invariants.py  what every experiment must satisfy
     selection.py   a part of an experiment, itself one; renumbering.py its ids
     joining.py     several executions as one experiment; run_names.py what their names say

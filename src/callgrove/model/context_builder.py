@@ -17,6 +17,7 @@ from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints, frozen
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation, SourceFiles
 from callgrove.model.invariants import problems_of_contexts
 from callgrove.model.orders import preorder, subtree_ends
+from callgrove.model.region_table import RegionTable
 from callgrove.model.renumbering import absent_stays
 
 __all__ = ["NO_WITHIN", "ContextBuilder"]
@@ -47,7 +48,7 @@ class ContextBuilder:
         self.string, self.module = Interner(), Interner()
         self._files = Interner()
         self._copied: dict[int, str] = {}
-        self._regions: dict[tuple[int, ...], int] = {}
+        self._regions = RegionTable()
         self._region_details: dict[int, Mapping[str, str]] = {}
         self._contexts = {name: array("q") for name in CONTEXT_COLUMNS}
         self._unfit: list[str] = []
@@ -84,17 +85,14 @@ class ContextBuilder:
         """A region; equal ones are the same, and what is said first about their details stays."""
         at = int(NO_OFFSET) if offset is None else offset
         key = (int(kind), self.string(name), file, line, end_line, module, at, self.string(role), self.string(paradigm))
-        number = self._regions.setdefault(key, len(self._regions))
+        number = self._regions.number(key)
         if details:
             self._region_details.setdefault(number, dict(details))
         return number
 
     def addresses(self, kind: ContextKind, module: ArrayLike, offset: ArrayLike) -> Ids:
         """Many regions at once that are known by module and offset alone: what `region` gives for each."""
-        modules, offsets = (np.asarray(column).tolist() for column in (module, offset))
-        known, before = self._regions, (int(kind), ABSENT, ABSENT, ABSENT, ABSENT)
-        keys = ((*before, m, at, ABSENT, ABSENT) for m, at in zip(modules, offsets, strict=True))
-        return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int32, len(modules))
+        return self._regions.addresses(int(kind), np.asarray(module, np.int32), np.asarray(offset, np.uint64))
 
     def add_context(
         self,
@@ -183,10 +181,8 @@ class ContextBuilder:
         return order
 
     def _regions_table(self) -> Regions:
-        columns = list(zip(*self._regions, strict=True)) if self._regions else [()] * 9
-        kind, name, file, line, end_line, module, offset, role, paradigm = (
-            frozen(np.array(c, np.uint64 if k == 6 else np.int32)) for k, c in enumerate(columns)
-        )
+        columns = (frozen(column) for column in self._regions.columns())
+        kind, name, file, line, end_line, module, offset, role, paradigm = columns
         files = SourceFiles(self._files.all, dict(self._copied))
         strings, modules = self.string.all, self.module.all
         details = dict(self._region_details)

@@ -101,7 +101,7 @@ class ScopeTable:
         """Instructions of a module, which must not have been asked for before."""
         first = len(self._kind)
         regions = self.builder.addresses(ContextKind.INSTRUCTION, np.full(len(offset), module), offset)
-        self._kind.extend([ContextKind.INSTRUCTION] * len(offset))
+        self._kind.frombytes(np.full(len(offset), ContextKind.INSTRUCTION, np.int32).tobytes())
         self._region.frombytes(np.asarray(regions, np.int32).tobytes())
         return np.arange(first, first + len(offset), dtype=np.int32)
 
