@@ -22,7 +22,7 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.formats.hpcrun.files import read_tables
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement
-from callgrove.model.arrays import Array, Floats, Ids, Ints
+from callgrove.model.arrays import Array, Floats, Ids, Ints, distinct
 from callgrove.model.metrics import Scope
 from callgrove.model.values import SparseBlock
 from callgrove.prof.metric_rows import SCOPES
@@ -196,7 +196,7 @@ def propagated(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
     rising = np.empty(0, np.int64), np.empty((0, width)), np.empty((0, width))
     for here in range(int(depth.max(initial=0)), 0, -1):
         at = np.flatnonzero(depth == here) if len(out) == 0 or (depth == here).any() else np.empty(0, np.int64)
-        keys = np.union1d(rows[at], rising[0])
+        keys = distinct(rows[at], rising[0])
         point, inclusive, function = (np.zeros((len(keys), width)) for _ in range(3))
         point[np.searchsorted(keys, rows[at])] = own[at]
         inclusive[:] = function[:] = point

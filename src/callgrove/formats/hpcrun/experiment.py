@@ -27,7 +27,7 @@ from callgrove.formats.hpcrun.regions import OUTLINED, Regions, add_regions, pla
 from callgrove.formats.hpcrun.samples import MeasurementSamples, TraceLine, open_line
 from callgrove.formats.hpcrun.values import MeasurementValues, MetricRows, ValuePart
 from callgrove.formats.interface import Progress
-from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.arrays import ABSENT, Ids, Ints, distinct
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, ProfileKind
@@ -167,7 +167,7 @@ class _Assembly:
             found.append([])
             for epoch, n_values in zip(file.measurement.epochs, file.n_values, strict=True):
                 own = contexts[part]
-                is_merged = not self.is_lone and len(np.unique(own)) < len(own)
+                is_merged = not self.is_lone and len(distinct(own)) < len(own)
                 found[-1].append(ValuePart(epoch.place, rows[part], epoch.nodes.id, own, n_values, is_merged))
                 part += 1
         return found

@@ -11,7 +11,7 @@ from callgrove.formats.hpcrun import placeholders
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement, Stored
 from callgrove.formats.hpcrun.primitives import quoted
 from callgrove.formats.hpcrun.regions import readable
-from callgrove.model.arrays import Array, Ids
+from callgrove.model.arrays import Array, Ids, distinct
 from callgrove.model.orders import depths, preorder
 
 __all__ = ["summary", "tree"]
@@ -38,7 +38,7 @@ def _epoch_summary(epoch: Epoch, limit: int | None) -> Iterator[str]:
     nodes, stored = epoch.nodes, epoch.values.stored(epoch.nodes.positions)
     n_leaves = len(nodes) - int(nodes.has_children.sum())
     yield f"nodes {len(nodes)} roots={int((nodes.above < 0).sum())} leaves={n_leaves}\n"
-    yield f"values {len(stored.raw)} nodes={len(np.unique(stored.node))}\n"
+    yield f"values {len(stored.raw)} nodes={len(distinct(stored.node))}\n"
     yield f"totals {len(epoch.metrics)}\n"
     for number, metric in enumerate(epoch.metrics):
         own = stored.raw[stored.metric == number]

@@ -17,7 +17,7 @@ from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.formats.hpcrun.measurement import DensePlace, SparsePlace, SparseValues, Stored
 from callgrove.formats.hpcrun.nodes import Positions
-from callgrove.model.arrays import Array, Bools, Ids, Ints, Offsets
+from callgrove.model.arrays import Array, Bools, Ids, Ints, Offsets, distinct
 from callgrove.model.values import Block, SparseBlock
 
 __all__ = ["MeasurementValues", "MetricRows", "ValuePart"]
@@ -132,7 +132,7 @@ class MeasurementValues:
     def _repeated(self, stored: Stored, part: ValuePart, path: Path) -> bool:
         """Does a node have two values of one metric? They are added, and said."""
         keys = stored.node.astype(np.int64) * len(part.metrics.row) + stored.metric
-        again = len(keys) - len(np.unique(keys))
+        again = len(keys) - len(distinct(keys))
         if again:
             found = f"{again} more, which are added"
             self._met(CorruptFile(path, "values", expected="one value for each node and metric", found=found))

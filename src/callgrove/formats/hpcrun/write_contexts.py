@@ -18,7 +18,7 @@ from callgrove.formats.hpcrun import placeholders
 from callgrove.formats.hpcrun import records as rec
 from callgrove.formats.hpcrun.nodes import Nodes, Positions
 from callgrove.formats.hpcrun.primitives import Module
-from callgrove.model.arrays import ABSENT, NO_OFFSET, Array, Bools, Ids, Ints, Offsets
+from callgrove.model.arrays import ABSENT, NO_OFFSET, Array, Bools, Ids, Ints, Offsets, distinct
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.orders import depths, levels
 
@@ -91,7 +91,7 @@ class NodePlan:
         """Can nodes keep the ids that contexts have?"""
         ids = self.tree.source_id[: self.tree.n_listed][self.is_node[: self.tree.n_listed]]
         fits = len(ids) > 0 and int(ids.min()) > 0 and int(ids.max()) <= LARGEST_OLD_ID - 2
-        return fits and self.root < len(self.tree) and len(np.unique(ids)) == len(ids)
+        return fits and self.root < len(self.tree) and len(distinct(ids)) == len(ids)
 
     def nodes(self, rows: Bools, sampled: Bools, is_old: bool) -> tuple[Nodes, Ids]:
         """The nodes of one file, and the position of each row in it (-1: not there). Odd ids are those of traces."""

@@ -26,7 +26,7 @@ from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment, Not
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable
-from callgrove.model.arrays import ABSENT, Array, Bools, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ints, distinct
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity, Sources
@@ -242,9 +242,9 @@ class Database:
         """
         if self.by_context is not None:
             listed = np.flatnonzero(self.dense_ids | (self.by_context.n_values > 0))
-            return listed if self._files_agree() else np.union1d(listed, self._indexed_ids())
+            return listed if self._files_agree() else distinct(listed, self._indexed_ids())
         traced = self._traced_ids() if not self.builder.n_contexts else np.empty(0, np.int64)
-        return np.union1d(self._indexed_ids(), traced)
+        return distinct(self._indexed_ids(), traced)
 
     def _files_agree(self) -> bool:
         """Do profile.db and cct.db announce as many values of threads? If not, a damaged one must not hide contexts."""
@@ -266,7 +266,7 @@ class Database:
             else:
                 if self.is_summary[profile]:
                     break
-        return np.unique(np.concatenate(found))
+        return distinct(*found)
 
     def _traced_ids(self) -> Ints:
         """Ids that a trace names, where no tree does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from callgrove.formats.hpctoolkit.release_words import UNKNOWN_ENTRY, UNKNOWN_FUNCTION
-from callgrove.model.arrays import Bools, Ints
+from callgrove.model.arrays import Bools, Ints, distinct
 from callgrove.model.contexts import NO_ACTIVITY, ContextTree, Regions
 
 __all__ = [
@@ -60,7 +60,7 @@ def kept_ids(source_ids: Ints, per_context: int, spare: int) -> tuple[Ints, bool
     if not n:
         return np.zeros(0, np.int64), True
     usable = int(source_ids.min()) > 0 and int(source_ids.max()) < min(per_context * n + spare, LARGEST_ID)
-    if usable and len(np.unique(source_ids)) == n:
+    if usable and len(distinct(source_ids)) == n:
         return source_ids.astype(np.int64), True
     return np.arange(1, n + 1, dtype=np.int64), False
 

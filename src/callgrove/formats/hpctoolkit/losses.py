@@ -9,7 +9,7 @@ import numpy as np
 from callgrove.formats.hpctoolkit.database import GPU_KINDS, unit_of
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.release_words import storable
-from callgrove.model.arrays import Bools, Ids
+from callgrove.model.arrays import Bools, Ids, distinct
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics
@@ -61,7 +61,7 @@ def _contexts(contexts: ContextTree, kind_as_read: Ids, around: Ids, keeps_ids: 
 
 def _regions(contexts: ContextTree) -> Iterator[str]:
     regions = contexts.regions
-    used = np.unique(contexts.region[contexts.region >= 0])
+    used = distinct(contexts.region[contexts.region >= 0])
     for column in ("role", "paradigm", "end_line"):
         if (getattr(regions, column)[used] >= 0).any():
             yield f"{column.replace('_', ' ')}s of regions"

@@ -34,7 +34,7 @@ from callgrove.formats.hpctoolkit.release_words import (
     SUMMARIES,
     storable,
 )
-from callgrove.model.arrays import NO_OFFSET, Array, Ints, Offsets
+from callgrove.model.arrays import NO_OFFSET, Array, Ints, Offsets, distinct
 from callgrove.model.contexts import Regions, Relation
 
 __all__ = ["write_meta_db"]
@@ -198,7 +198,7 @@ class _Strings:
         self.entries = [out.string(tree.label(row)) for row in tree.entries.tolist()]
         self.modules = [out.string(path) for path in regions.modules]
         self.files = [out.string(copies.get(file, path)) for file, path in enumerate(regions.files.paths)]
-        self.functions = np.unique(tree.function[tree.function >= 0])
+        self.functions = distinct(tree.function[tree.function >= 0])
         names = regions.name[self.functions].tolist()
         given = [regions.strings[name] if name >= 0 else "" for name in names]
         self.names = [

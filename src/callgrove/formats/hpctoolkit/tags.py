@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 
 from callgrove.formats.hpctoolkit.prerelease_plan import Shape, TagTree
-from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
+from callgrove.model.arrays import ABSENT, Bools, Ids, Ints, distinct
 from callgrove.model.contexts import Relation
 from callgrove.model.orders import depths, preorder
 
@@ -55,7 +55,7 @@ class Tags:
         placed = nested & ((tree.relation == Relation.LEXICAL) | _has_call_place(tree))
         around = np.flatnonzero(placed)
         in_body = called & (tree.shape[tree.parent] != Shape.SITE) & ~placed[tree.parent]  # -X is used but once
-        bodies = np.unique(tree.parent[in_body])
+        bodies = distinct(tree.parent[in_body])
         ends = np.setdiff1d(np.flatnonzero(tree.artificial & ~placed), bodies)
 
         row = np.concatenate([rows, bodies, ends, around])
