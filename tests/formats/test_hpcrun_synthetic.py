@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from callgrove.binary.sources import Source
 from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
 from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.hpcrun.measurement import Measurement
+from callgrove.formats.hpcrun.regions import Regions
 from callgrove.formats.hpcrun.version_02 import more_sensible
 from callgrove.formats.interface import DumpView
 from callgrove.model.metrics import Scope
@@ -278,3 +281,21 @@ def test_real_metrics_of_old_files(tmp_path: Path) -> None:
         (RawMetric("T (usec)", REAL, period=2),), (RawNode(2, 0, 0, 0, (0.0,)), RawNode(-4, 2, 1, 9, (1.5,)))
     )
     assert values_by_label(opened(written(tmp_path, file_02(epoch)))) == {("/bin/app+0x9", "T (usec)"): 3.0}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3) | st.just(70_000), st.sampled_from([0, 1, 7, 2**48 - 1, 2**48, 2**64 - 1]))),
+    st.integers(0, 5),
+)
+def test_regions_are_sorted_and_kept_once(pairs: list[tuple[int, int]], split: int) -> None:
+    """Also where places and addresses do not fit into one number."""
+    regions = Regions()
+    owns = [
+        regions.add(np.array([p for p, _ in part], np.int64), np.array([o for _, o in part], np.uint64))
+        for part in (pairs[:split], pairs[split:])
+    ]
+    known, maps = regions.all()
+    found = list(zip(known.place.tolist(), known.offset.tolist(), strict=True))
+    assert found == sorted(set(pairs))
+    numbers = [number for own, numbered in zip(owns, maps, strict=True) for number in numbered[own].tolist()]
+    assert [found[number] for number in numbers] == pairs

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.formats.hpcrun.merging import merge
-from callgrove.formats.hpcrun.regions import Regions
+from callgrove.formats.hpcrun.regions import Region, Regions
 from callgrove.model.arrays import ABSENT, Ids, Ints, Offsets
 from callgrove.model.orders import depths, levels
 
@@ -69,11 +69,12 @@ class RawTree:
     def merged(self, other: RawTree) -> RawTree:
         """One tree of two."""
         modules = tuple(sorted({*self.modules, *other.modules}))
-        trees = []
+        regions = Regions()
         for tree in (self, other):
-            place = translated(tree.place, place_table(tree.modules, modules))
-            trees.append((tree.parent, place[tree.region], tree.offset[tree.region]))
-        return RawTree.of(modules, trees)
+            regions.add_known(Region(translated(tree.place, place_table(tree.modules, modules)), tree.offset))
+        known, maps = regions.all()
+        merged = merge([(tree.parent, own[tree.region]) for tree, own in zip((self, other), maps, strict=True)])
+        return RawTree(modules, known.place, known.offset, merged.parent, merged.region)
 
     @cached_property
     def keys(self) -> Ints:
