@@ -20,7 +20,7 @@ from callgrove.cli.main import main
 from callgrove.errors import CallgroveError
 from callgrove.execute import Engine, Workers, executor
 from callgrove.formats.hpcrun.hpctrace_records import write_trace
-from callgrove.formats.interface import Progress, WriteOptions, Writes
+from callgrove.formats.interface import Progress, WriteOptions, Writes, silent
 from callgrove.formats.registry import writer_of
 from callgrove.prof import conversion, inputs, spool, survey
 from callgrove.prof.conversion import Request, Task, converted, prepare
@@ -95,6 +95,23 @@ def test_a_pool_of_processes(measurements: Path, alone: Path, tmp_path: Path, mo
     nothing_beside(tmp_path / "made.d")
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_progress_is_in_files_and_ends(
+    jobs: int, measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "BATCH_FILES", 3)
+    seen: dict[str, list[tuple[int, int | None]]] = {}
+
+    def watch(label: str, done: int, total: int | None) -> None:
+        seen.setdefault(label, []).append((done, total))
+
+    made(measurements, tmp_path / "made.d", Engine(jobs), watch)
+    n_files = len(list(measurements.glob("*.hpcrun")))
+    for label in ("reading files", "attributing costs"):
+        assert {total for _, total in seen[label]} == {n_files}
+    assert all(steps == sorted(steps) and steps[-1][0] == steps[-1][1] for steps in seen.values())
+
+
 @pytest.mark.parametrize("to", ["hpctoolkit-prerelease", "hpcrun", "cube"])
 def test_other_targets(to: str, measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that have no layout of their own for samples, or do not take any."""
@@ -154,13 +171,13 @@ def never_seen(batch: Batch) -> Survey:
     return survey.surveyed(batch)
 
 
-def made(folder: Path, target: Path, engine: Engine) -> None:
+def made(folder: Path, target: Path, engine: Engine, progress: Progress = silent) -> None:
     """Both passes."""
     writes = writer_of("hpctoolkit-release")
     assert isinstance(writes, Writes)
     with executor(engine) as workers:
         writer = writes.open_writer(target, WriteOptions())
-        converted(Request(Inputs((folder,), is_foreign=True)), writer, workers, target)
+        converted(Request(Inputs((folder,), is_foreign=True)), writer, workers, target, progress)
 
 
 @pytest.mark.parametrize(("stage", "how"), [("surveyed", die), ("work_off", die), ("work_off", work_off_and_die)])

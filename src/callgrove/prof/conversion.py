@@ -66,7 +66,8 @@ def survey_of(request: Request, workers: Workers, progress: Progress = silent, p
     """The first pass. A directory without any file that can be read is an error."""
     keeps = 0 if workers.are_elsewhere else KEPT_BYTES
     batches = request.inputs.batches(request.flavour, request.only_exe, request.wants_traces, keeps, place)
-    survey = workers.reduce(surveyed, combined, batches, label="reading profiles", progress=progress)
+    watched = _in_files(progress, [len(batch.files) for batch in batches])
+    survey = workers.reduce(surveyed, combined, batches, label="reading files", progress=watched)
     if survey is None or not survey.files:
         raise _nothing(request, survey)
     found = {file.folder for file in survey.files}
@@ -75,6 +76,12 @@ def survey_of(request: Request, workers: Workers, progress: Progress = silent, p
             reasons = [text for path, text in survey.skipped if Path(path).parent == folder]
             raise InputError(f"{folder}: none of its measurement files can be read: {reasons[0]}")
     return survey
+
+
+def _in_files(progress: Progress, sizes: Sequence[int]) -> Progress:
+    """Progress in files, of work that goes on in batches of them."""
+    before = [0, *np.cumsum(sizes).tolist()]
+    return lambda label, done, total: progress(label, before[done], before[-1])
 
 
 def _nothing(request: Request, survey: Survey | None) -> InputError:
@@ -125,7 +132,8 @@ def convert(
         plan.save(place.plan)
     tasks = _tasks(plan if place is None else place, ready.files, places)
     work = sent if place is None and workers.are_elsewhere else work_off
-    for done in workers.map(work, tasks, label="attributing costs", progress=progress):
+    watched = _in_files(progress, [len(task.files) for task in tasks])
+    for done in workers.map(work, tasks, label="attributing costs", progress=watched):
         n_samples += _write(done, writer)
         n_values += done.n_left_out
     return Converted(n_samples, n_values, writer.close())

@@ -111,4 +111,5 @@ def resolved(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> 
             parts.append(chains)
             last[rows] = scopes.instructions(module, offsets)
             relation[rows] = np.where(np.diff(chains.bounds) > 0, Relation.LEXICAL, Relation.CALL)
+    progress("looking up names", len(places), len(places))
     return concatenated(parts, last, relation), entry
