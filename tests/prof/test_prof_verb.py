@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from callgrove.cli.main import main
+from callgrove.cli.parser import Parser
+from callgrove.cli.prof import add_arguments
 from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
 from callgrove.formats.hpcrun.hpctrace_records import write_trace
 from callgrove.model.metrics import Scope
@@ -303,3 +306,12 @@ def test_a_structure_file_that_cannot_be_used_is_damage(folder: Path, tmp_path: 
     words = ["-S", tmp_path / "a.hpcstruct", "-j", "1", "--foreign", "--strict"]
     err = messages(capsys, "prof", folder, tmp_path / "made.d", *words, code=4)
     assert f"damaged: {tmp_path / 'a.hpcstruct'}" in err
+
+
+def test_every_option_is_documented() -> None:
+    parser = Parser("callgrove prof", "")
+    add_arguments(parser)
+    text = (ROOT / "docs" / "cli.md").read_text().partition("\n## prof\n")[2].partition("\n## ")[0]
+    options = {option for action in parser._actions for option in action.option_strings} - {"-h", "--help", "--debug"}
+    assert "--only-exe" in options
+    assert [option for option in sorted(options) if not re.search(rf"`{option}[ `]", text)] == []
