@@ -126,6 +126,24 @@ def test_tables_say_what_they_need(method: str, module: str, monkeypatch: pytest
         getattr(Table((Column("a", [1]),)), method)()
 
 
+LARGE = (2**53 + 1, 2**64 - 1, -(2**63))
+
+
+@pytest.mark.parametrize("large", LARGE)
+def test_integers_stay_exact(large: int) -> None:
+    """Beside absent cells, pandas would make doubles of them; beyond 63 bits, Arrow would give up."""
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    table = Table((Column("a", [large, None]), Column("b", [large, large]), Column("c", [None, None])))
+    arrow, frame = table.to_arrow(), table.to_pandas()
+    assert arrow.column("a").to_pylist() == [large, None]
+    assert (int(frame["a"][0]), bool(frame["a"].isna()[1])) == (large, True)
+    assert frame["b"].tolist() == [large, large]
+    assert frame["c"].isna().all()
+    mixed = Table((Column("x", [1, 2.5, None]), Column("y", ["s", None, "t"]))).to_pandas()
+    assert mixed["x"].tolist()[:2] == [1, 2.5]
+    assert mixed["y"].tolist()[0] == "s"
+
+
 def test_tables_for_arrow() -> None:
     found = Table((Column("a", [1, -1], -1), Column("b", ["x", None]))).to_arrow()
     assert found.to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": None}]

@@ -95,15 +95,23 @@ class Table:
             import pyarrow
         except ImportError as error:
             raise MissingExtra("arrow", "a table for Arrow") from error
-        return pyarrow.table({column.name: pyarrow.array(column.plain()) for column in self.columns})
+        types = {"int64": pyarrow.int64(), "uint64": pyarrow.uint64()}
+        cells = [(column.name, column.plain()) for column in self.columns]
+        return pyarrow.table({name: pyarrow.array(plain, types.get(_integers(plain))) for name, plain in cells})
 
     def to_pandas(self) -> Any:
-        """The same as a pandas.DataFrame."""
+        """The same as a pandas.DataFrame; integers stay integers where some are absent."""
         try:
             import pandas
         except ImportError as error:
             raise MissingExtra("pandas", "a table for pandas") from error
-        return pandas.DataFrame({column.name: column.plain() for column in self.columns})
+        types = {"int64": "Int64", "uint64": "UInt64"}
+        out = {}
+        for column in self.columns:
+            plain = column.plain()
+            kept = types.get(_integers(plain)) if None in plain else None
+            out[column.name] = pandas.Series(plain, dtype=kept)
+        return pandas.DataFrame(out)
 
     def head(self, limit: int | None) -> Table:
         """The first `limit` rows (None: all); what is cut is added to `left`."""
@@ -126,6 +134,16 @@ class Table:
         from callgrove.model.notebook import table_html
 
         return table_html(self)
+
+
+def _integers(cells: list[Any]) -> str:
+    """The type of integers that holds all cells, where all are integers or absent; else empty."""
+    known = [cell for cell in cells if cell is not None]
+    if not known or any(type(cell) is not int for cell in known) or min(known) < -(2**63) or max(known) >= 2**64:
+        return ""
+    if max(known) < 2**63:
+        return "int64"
+    return "uint64" if min(known) >= 0 else ""
 
 
 def _plain_array(array: Any, absent: Any) -> list[Any]:
