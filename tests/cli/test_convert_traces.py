@@ -210,6 +210,18 @@ def test_databases_without_events_are_said_to_be_empty(name: str, tmp_path: Path
     assert f"{name}: shows no events: {tmp_path / 'in'} has none" in capsys.readouterr().err
 
 
+def test_clocks_that_differ_are_said(tmp_path: Path, capsys: Capture) -> None:
+    """Processes that a viewer shows years apart."""
+    (tmp_path / "in").mkdir()
+    for k, start in enumerate((1000, 10**15)):
+        one = Run((Event("api", "f", start + 10, start + 20),), k + 1, f"n{k}", f"m{k}", f"018f-{k}", start=start)
+        write_rocpd(tmp_path / "in" / f"r{k}.db", [one])
+    for words, times in (((), 1), (("--align", "start"), 0)):
+        capsys.readouterr()
+        assert main(["convert", str(tmp_path / "in"), str(tmp_path / "o.pftrace"), "--force", "-j", "1", *words]) == 0
+        assert capsys.readouterr().err.count("their clocks differ; --align start lets all begin at 0") == times
+
+
 def test_a_kind_that_does_not_exist(tmp_path: Path, capsys: Capture) -> None:
     text = said(capsys, "convert", tmp_path, tmp_path / "x.pftrace", "--kind", "kernels", code=2)
     assert "'kernels' is no kind of span; there are kernel, copy, " in text

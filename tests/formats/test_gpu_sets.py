@@ -176,6 +176,9 @@ def test_clocks_are_brought_together_as_the_user_says(tmp_path: Path) -> None:
     moved = aligned(data, str(table))
     assert first_times(moved) == {**stored, "node0000": stored["node0000"] + 1000, "node0001": stored["node0001"] - 5}
     assert any("says nothing about node0002" in warning.text for warning in moved.warnings)
+    table.write_text("nodeX, 1000\n")
+    with pytest.raises(UsageError, match="names none of the hosts, which are node0000, node0001, node0002"):
+        aligned(data, str(table))
     assert ranks(aligned(data, "start")) == ranks(opened(data))
     assert gpu_time(aligned(data, "start")) == expected_gpu_time(*runs)
 

@@ -40,6 +40,9 @@ def aligned(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], list[
         return [Shifted(dataset, _to_zero(dataset)) for dataset in datasets], []
     offsets = _table(Path(how))
     hosts = {process.host for dataset in datasets for process in dataset.processes}
+    if hosts and hosts.isdisjoint(offsets):
+        there = f"{', '.join(sorted(hosts)[:5])}{', ...' * (len(hosts) > 5)}"
+        raise UsageError(f"--align {how}: names none of the hosts, which are {there}")
     known = [Shifted(d, [offsets.get(process.host, 0) for process in d.processes]) for d in datasets]
     missing = sorted(hosts - offsets.keys())
     text = f"{how}: says nothing about {', '.join(missing[:5])}{', ...' * (len(missing) > 5)}; their times stay"

@@ -15,7 +15,9 @@ their values are known at other times than the events beside them. Arrows from c
 
 from __future__ import annotations
 
+import hashlib
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -47,6 +49,7 @@ CHUNK_BYTES = 1 << 18  # of events: what the library keeps of each location
 CHUNK_NUMBERS = 2  # where a chunk says which events it has
 END = b"\x02\x01"  # of files
 ATTRIBUTES = ("corr", "bytes")
+ID_BYTES = 8
 
 
 class Archive(Output):
@@ -59,6 +62,7 @@ class Archive(Output):
         except ImportError as error:
             raise MissingExtra("otf2", f"{target}: writing OTF2") from error
         self.library: Any = otf2
+        self._calls: Any = _otf2
         self._errors: tuple[type[Exception], ...] = (otf2.error.Error, _otf2.Error)
         refuse_stdout(target, "otf2")
         self.target = target
@@ -98,7 +102,20 @@ class Archive(Output):
         self.trace = None
         if incomplete := _incomplete(self._folder.place, self.n_events):
             raise OSError(0, f"{incomplete} is incomplete; is the disk full?")
+        self._settle_id(self._folder.place / f"{ARCHIVE}.otf2", self._folder.place / f"{ARCHIVE}.def")
         self._folder.complete()
+
+    def _settle_id(self, anchor: Path, definitions: Path) -> None:
+        """The library draws the archive's id at random. The same input should give the same bytes: it is made of the
+        definitions, which also count the events."""
+        reader = self._calls.Reader_Open(str(anchor))
+        drawn: int = self._calls.Reader_GetTraceId(reader)
+        self._calls.Reader_Close(reader)
+        content, old = anchor.read_bytes(), drawn.to_bytes(ID_BYTES, sys.byteorder)
+        if content.count(old) == 1:
+            with definitions.open("rb") as file:
+                made = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=ID_BYTES)).digest()
+            anchor.write_bytes(content.replace(old, made))
 
     def _give_up(self) -> None:
         """Close what may be half written; the library would try that again when it is collected, and complain."""
