@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.selection import select
 from callgrove.model.traces import Samples
+from tests.formats.samples import CORPUS
 from tests.outside import perfetto_trace
 from tests.outside.perfetto_trace import Slice, Trace
 from tests.outside.trace_processor import processed
@@ -120,6 +123,24 @@ def test_measurements_show_addresses_and_no_idle_time(shared: Path, tmp_path: Pa
     names = {(one.depth, one.name) for one in perfetto_trace.read((tmp_path / "t.pftrace").read_bytes()).slices}
     assert {(0, "<root>"), (1, "<program root>"), (2, "mpiomp+0x11e5"), (3, "libgomp.so.1.0.0+0x1e2fc")} <= names
     assert "<no activity>" not in {name for _, name in names}
+
+
+def test_a_window_between_two_samples_shows_what_went_on(tmp_path: Path) -> None:
+    """The sample before the window holds all through it, and not beyond."""
+    experiment = open_path(CORPUS / "hpctoolkit" / "release" / "pth4.d")
+    assert isinstance(experiment, Experiment)
+    profile, context, first, last = next(
+        (profile, context, first, last)
+        for profile, _, line in experiment.traces.lines()
+        for context, (first, last) in zip(line.context.tolist(), pairwise(line.time_ns.tolist()), strict=False)
+        if stack_of(experiment, context) and last - first > 20
+    )
+    window = (first + 10, last - 10)
+    part = select(experiment, profiles=np.array([profile]), window=window)
+    write(part, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
+    slices = perfetto_trace.read((tmp_path / "t.pftrace").read_bytes()).slices
+    assert [one.name for one in slices] == stack_of(experiment, context)
+    assert {(one.start, one.end) for one in slices} == {window}
 
 
 def tree() -> Experiment:

@@ -116,7 +116,7 @@ class ChainedSamples:
     def line(self, line: int, window: Window | None = None) -> Samples:
         part = int(self._part[line])
         own = self._backends[part].line(int(self._line[line]), window)
-        return Samples(own.time_ns, self._contexts[part][own.context])
+        return Samples(own.time_ns, self._contexts[part][own.context], own.until_ns)
 
 
 class ChainedSpans:

@@ -53,7 +53,7 @@ class SelectedSamples:
     def line(self, line: int, window: Window | None = None) -> Samples:
         found = self._backend.line(int(self._lines[line]), narrowed(self._window, window))
         time_ns = found.time_ns if self._window is None else np.maximum(found.time_ns, self._window[0])
-        return Samples(time_ns, self._contexts[found.context])
+        return Samples(time_ns, self._contexts[found.context], found.until_ns)
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,12 @@ class SpanKind(IntEnum):
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of one line, in time order."""
+    """Samples of one line, in time order. A sample holds until the next one; `until_ns` is how long the last one does
+    where a window has cut off what comes next."""
 
     time_ns: Ints
     context: Ids
+    until_ns: int | None = None
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -89,7 +91,8 @@ class Samples:
         first, after = (int(np.searchsorted(self.time_ns, window[0], side=s)) for s in ("left", "right"))
         first = max(0, first - 1) if first == after else first
         last = int(np.searchsorted(self.time_ns, window[1], side="left"))
-        return Samples(self.time_ns[first:last], self.context[first:last])
+        until = window[1] if last < len(self) else self.until_ns
+        return Samples(self.time_ns[first:last], self.context[first:last], until and min(until, window[1]))
 
 
 class SampleBackend(Protocol):

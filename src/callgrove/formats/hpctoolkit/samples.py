@@ -71,7 +71,7 @@ class DatabaseSamples:
         records = self._records(line)
         if window is not None:  # a search looks at a few records; the rest is not even read
             first, last = (bisect_left(range(len(records)), at, key=lambda k: int(records["time"][k])) for at in window)
-            records = records[max(0, first - 1) : last]
+            records = records[max(0, first - 1) : last + 1]
         ids = records["ctx"].astype(np.int64)
         context = self._contexts[ids]
         self.unknown += int(((context < 0) & (ids != 0)).sum())

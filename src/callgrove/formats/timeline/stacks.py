@@ -5,7 +5,8 @@
                |a -----------------|c ---------|
                          |b -------|
 
-A sample holds until the next one; idle time is no slice; the last sample of a line lasts no time. Lines, call sites and
+A sample holds until the next one; idle time is no slice; the last sample of a line lasts no time, unless a window has
+cut off what comes next. Lines, call sites and
 instructions belong to the function or loop that they are in, as in call trees; where no function is known, as in
 measurements, what was called is shown by its address.
 
@@ -60,7 +61,9 @@ class StackSlices:
         if len(time) and int(time.min()) < 0:
             self._losses.add(NO_SAMPLE_TIMES, int(np.count_nonzero(time < 0)))
             time, context = time[time >= 0], context[time >= 0]
-        firsts = list(range(0, len(time), piece))
+        if len(time):  # one more: when the last sample ends
+            time = np.append(time, max(int(time[-1]), samples.until_ns or 0))
+        firsts = list(range(0, len(context), piece))
         after = self._reached(context, firsts, piece)
         before = np.empty(0, np.int32)
         for number, first in enumerate(firsts):
@@ -133,7 +136,7 @@ class StackSlices:
             tracks,
             np.full(n, track, np.int64),
             time[begin],
-            time[np.minimum(end, len(time) - 1)],
+            time[end],
             Texts(number, self._texts(own)),
             Texts(np.argsort(by_use)[kind.reshape(-1)][number], [ContextKind(k).word for k in codes[by_use].tolist()]),
             absent,
