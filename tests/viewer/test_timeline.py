@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.examples import example, gpu_example, study_example
+from callgrove.formats.registry import open_path
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
@@ -24,6 +25,7 @@ from callgrove.viewer.timeline.boxes import WHOLE, dominant
 from callgrove.viewer.timeline.cells import Cells, Tally
 from callgrove.viewer.timeline.events import Events
 from callgrove.viewer.timeline.maker import timeline_maker
+from tests.formats.samples import CORPUS
 
 Span = tuple[int, int, int, int, int]  # profile, name, start, end, depth
 RANK, THREAD = 2, 3
@@ -225,9 +227,17 @@ def test_every_span_of_a_trace_is_there() -> None:
     assert Counter((name, start, end) for _, _, name, start, end, _ in boxes_of(data)) == expected
 
 
-def test_samples_are_stacks_of_functions() -> None:
+def measured() -> Experiment:
+    """Of which no function is known, and which has idle time."""
+    found = open_path(CORPUS / "hpcrun" / "04.00" / "pth4.m")
+    assert isinstance(found, Experiment)
+    return found
+
+
+@pytest.mark.parametrize("made", [example, measured])
+def test_samples_are_stacks_of_functions(made: Callable[[], Experiment]) -> None:
     """Every moment between two samples, compared with the tree itself."""
-    experiment = example()
+    experiment = made()
     data = panel_of(experiment).data
     tree, origin = experiment.contexts, int(data["origin"])
     boxes = boxes_of(data)
@@ -237,7 +247,7 @@ def test_samples_are_stacks_of_functions() -> None:
         for at in range(0, len(line) - 1, 7):
             middle = (int(line.time_ns[at]) + int(line.time_ns[at + 1])) / 2 - origin
             context, stack = int(line.context[at]), []
-            if context >= 0:
+            if context >= 0 and tree.name(context) != "<no activity>":
                 outwards = [c for c in tree.ancestors(context)[::-1] if tree.kind[c] != ContextKind.LOOP]
                 inside = [tree.kind[c] in INSIDE and tree.relation[c] == Relation.LEXICAL for c in outwards]
                 stack = [tree.name(c) for c, nested in zip(outwards, inside, strict=True) if not nested]

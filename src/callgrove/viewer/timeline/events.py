@@ -93,13 +93,15 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
 
 def sample_events(experiment: Experiment, rows: Rows, origin: int, window: Window) -> Iterator[Events]:
     """Samples that last into the window, line by line; the name is the context."""
+    idle = np.append(experiment.contexts.idle, True)  # the last entry is for what is no context
     for profile, metric, line in experiment.traces.lines():
         row = int(rows.of_samples[profile])
         if metric >= 0 or row < 0 or not len(line):
             continue
         time = np.maximum.accumulate(line.time_ns.astype(np.int64))
         end = np.append(time[1:], time[-1])
-        kept = (line.context >= 0) & (line.context < len(experiment.contexts)) & (time < window[1]) & (end >= window[0])
+        known = (line.context >= 0) & (line.context < len(experiment.contexts))
+        kept = known & ~idle[np.where(known, line.context, ABSENT)] & (time < window[1]) & (end >= window[0])
         same = np.full(len(time), row, np.int64)
         yield Events(same, same * 0, line.context.astype(np.int64), time - origin, end - origin).take(kept)
 
