@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UnsupportedVersion
+from callgrove.formats.gpu import private_copy
+from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.registry import open_path
+from callgrove.model.experiment import Experiment, InputWarning, Severity
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, gpu_time, opened, spans, totals
@@ -105,6 +109,36 @@ def test_a_column_that_nothing_works_without_is_named(base: str, column: str, pa
     execute(path, f"ALTER TABLE rocpd_{base}{TAIL} DROP COLUMN {column}")
     with pytest.raises(CorruptFile, match=f"rocpd_{base}.*no {column}"):
         open_path(path)
+
+
+def test_a_newer_schema_is_read_with_a_note(tmp_path: Path) -> None:
+    for version, notes in (("3", 0), ("3.0.5", 0), ("3.0.6", 1), ("3.1", 1)):
+        experiment = opened(write_rocpd(tmp_path / f"{version}.db", [RUN], version=version))
+        assert len([w for w in experiment.warnings if f"schema {version} is newer than 3.0.5" in w.text]) == notes
+        assert gpu_time(experiment) == expected_gpu_time(RUN)
+
+
+def test_a_view_in_the_place_of_a_table_is_not_run(path: Path) -> None:
+    execute(path, f"DROP TABLE rocpd_region{TAIL}", f"CREATE VIEW rocpd_region{TAIL} AS {ENDLESS}")
+    [damage] = opened(path).damage
+    assert f"rocpd_region{TAIL}: is a view" in damage.text
+    assert gpu_time(opened(path)) == expected_gpu_time(RUN)
+
+
+def test_categories_that_lead_nowhere_are_counted(path: Path) -> None:
+    execute(path, f"UPDATE rocpd_event{TAIL} SET category_id = 777 WHERE id <= 5")
+    assert [w.text.split(": ", 1)[1] for w in export_damage(path)] == [
+        f"rocpd_event{TAIL}.category_id: 5 ids lead to no row"
+    ]
+
+
+def export_damage(path: Path) -> list[InputWarning]:
+    """What shows when all columns are read."""
+    backend = opened(path).traces.spans_backend
+    assert isinstance(backend, DataSetSpans)
+    for _ in backend.chunks(("category",), None, None):
+        pass
+    return [warning for warning in backend.warnings if warning.severity == Severity.DAMAGE]
 
 
 # -- strange cells ---------------------------------------------------------------------------------------------------
@@ -283,6 +317,67 @@ def test_rows_in_a_write_ahead_log_are_read_and_the_database_stays_as_it_is(path
             assert any("live database" in w.text for w in experiment.warnings)
     finally:
         writer.close()
+
+
+def left_behind(path: Path, folder: Path, *suffixes: str) -> Path:
+    """What a writer that was killed leaves: a copy of what lies there, without an index of the log."""
+    folder.mkdir()
+    for suffix in ("", *suffixes):
+        (folder / f"r.db{suffix}").write_bytes(path.with_name(path.name + suffix).read_bytes())
+    return folder / "r.db"
+
+
+def read_without_a_trace(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Experiment:
+    """Nothing changes and nothing is made beside the file, nor is left in the folder for temporary files."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    experiment = opened(path)
+    n = experiment.traces.n_spans
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
+    assert n == opened(path).traces.n_spans
+    assert len(list(temporary.iterdir())) == 1, "it was copied more than once"
+    private_copy._latest.clear()
+    return experiment
+
+
+def test_a_log_without_a_writer_is_read_and_nothing_is_left_beside(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("PRAGMA journal_mode=WAL")
+    writer.execute("PRAGMA wal_autocheckpoint=0")
+    writer.execute(f"DELETE FROM rocpd_region{TAIL}")
+    copy = left_behind(path, tmp_path / "copy", "-wal")
+    writer.close()
+    experiment = read_without_a_trace(copy, monkeypatch, tmp_path)
+    assert experiment.traces.n_spans == len([e for e in RUN.events if e.kind not in ("api", "marker")])
+    assert any("did not finish" in w.text for w in experiment.warnings)
+
+
+def test_a_journal_without_a_writer_is_rolled_back_elsewhere(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not committed is not read, and the input keeps both."""
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("PRAGMA cache_size=1")
+    writer.execute("BEGIN")
+    writer.execute(f"UPDATE rocpd_event{TAIL} SET extdata = randomblob(3000)")
+    writer.execute(f"DELETE FROM rocpd_region{TAIL}")
+    copy = left_behind(path, tmp_path / "copy", "-journal")
+    writer.execute("ROLLBACK")
+    writer.close()
+    experiment = read_without_a_trace(copy, monkeypatch, tmp_path)
+    assert experiment.traces.n_spans == len(RUN.events)
+    assert gpu_time(experiment) == expected_gpu_time(RUN)
+
+
+def test_what_cannot_be_copied_says_where_to(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.with_name("r.db-wal").write_bytes(b"")
+    monkeypatch.setattr(tempfile, "tempdir", str(path.parent / "nowhere"))
+    with pytest.raises(InputError, match=r"did not finish.*nowhere.*TMPDIR"):
+        open_path(path, "rocpd")
 
 
 # -- any byte --------------------------------------------------------------------------------------------------------

@@ -62,7 +62,9 @@ def experiment_of(
         builder.warnings += dataset.warnings
         if dataset.live:
             builder.warn(
-                Severity.NOTE, f"{dataset.path}: a live database: what was committed when it was opened is read"
+                Severity.NOTE,
+                f"{dataset.path}: a live database, or one whose writer did not finish: "
+                "what was committed when it was opened is read",
             )
     return builder.build()
 

@@ -43,6 +43,7 @@ __all__ = ["RocpdData", "UsedPlaces", "datasets", "suffixes"]
 
 METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
+NEWEST = "3.0.5"  # of the schemas that are known
 LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
 MOST_KEPT = 256 << 20  # bytes of the event table: some 4 million rows, of which a column takes 4 bytes as a rule
@@ -74,6 +75,8 @@ def datasets(file: SqliteFile, used: UsedPlaces | None = None) -> list[RocpdData
             file.path, "rocpd_metadata", expected="a table that says whose these are", found=f"only {', '.join(stray)}"
         )
     out = [RocpdData(file, suffix, used if len(known) == 1 else None) for suffix in known]
+    for view in sorted(owned & file.schema.views):
+        out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
     return out
@@ -147,13 +150,18 @@ class RocpdData(TableData):
     def _refuse_unknown(self) -> None:
         if not re.fullmatch(r"3(\.\d+)*", self.version):
             known = {f"rocpd_{base}{self.suffix}" for base in COLUMNS}
-            others = ", ".join(name for name in self._file.tables if name not in known) or "none"
+            others = ", ".join(name for name in self._file.tables if name not in known)
             raise UnsupportedVersion(
-                f"{self.path}: a rocpd database of schema {self.version}, and schema 3 can be read; "
-                f"unknown tables: {others}"
+                f"{self.path}: a rocpd database of schema {self.version}; schema 3, up to {NEWEST}, can be read: "
+                f"write it as that, or use a newer callgrove{f'; unknown tables: {others}' * bool(others)}"
             )
         if compression := self.metadata.get("compression"):
-            raise UnsupportedVersion(f"{self.path}: its columns are compressed ({compression}), which cannot be read")
+            raise UnsupportedVersion(
+                f"{self.path}: its columns are compressed ({compression}), which cannot be read; write it uncompressed"
+            )
+        if [int(number) for number in self.version.split(".")] > [int(number) for number in NEWEST.split(".")]:
+            text = f"schema {self.version} is newer than {NEWEST}: what it has beyond that is not known"
+            self.warn(Severity.NOTE, text)
 
     # -- the small tables --------------------------------------------------------------------------------------------
 
@@ -292,7 +300,7 @@ class RocpdData(TableData):
             "end_ns": lambda: cells[table.needs["end_ns"][0]],
             "name": lambda: self._name(table, cells),
             "label": lambda: self._label(table, cells),
-            "category": lambda: self._string_names[event["category_id"]],
+            "category": lambda: self._category(event["category_id"]),
             "correlation": lambda: or_absent(event["stack_id"]),
             "parent_correlation": lambda: or_absent(event["parent_stack_id"]),
             "kind": lambda: self._kind(table, cells),
@@ -321,6 +329,12 @@ class RocpdData(TableData):
             kept = EventRows(cells, raw)
             self._kept_events = kept if is_small else None
         return kept.of(ids, columns, nowhere)
+
+    def _category(self, ids: Ints) -> Ids:
+        """Categories that are no strings are none; they are counted."""
+        found = self._string_names[ids]
+        self.leads_nowhere(f"{self.table_name('event')}.category_id", int(((found < 0) & (ids != MISSING)).sum()))
+        return found
 
     def _name(self, table: EventTable, cells: Cells) -> Ids:
         if "kernel_id" in cells:

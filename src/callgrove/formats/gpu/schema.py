@@ -63,6 +63,7 @@ class Schema:
         self._declared: dict[str, Declared] = {}
         self._found: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
         texts: dict[str, str] = {}
+        self.views = frozenset(str(name) for type_, name, *_ in rows if type_ == "view")
         for type_, name, _, root, sql in rows:
             if type_ != "table" or not isinstance(name, str) or name.lower().startswith("sqlite_"):
                 continue

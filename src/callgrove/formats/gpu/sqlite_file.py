@@ -27,6 +27,7 @@ from callgrove.formats.gpu.pages import Pages, Unusual
 from callgrove.formats.gpu.pages_few import few_rows, n_few, schema_rows
 from callgrove.formats.gpu.pages_found import FoundTable
 from callgrove.formats.gpu.pages_tables import PageTables
+from callgrove.formats.gpu.private_copy import PrivateCopy, is_left_behind, private_copy
 from callgrove.formats.gpu.schema import Schema, quoted
 from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, header_problem, is_unfinished
 from callgrove.model.arrays import Array
@@ -38,6 +39,10 @@ CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
 SMALL_FILE = 8 << 20  # bytes that are read at once, and kept until another file is read
 SECONDS_TO_WAIT = 0.2  # for the lock of a writer
+NEEDS_WRITING = (  # SQLite's names for what a reader that may not write cannot do
+    *("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT", "SQLITE_READONLY_CANTLOCK"),
+    *("SQLITE_READONLY_DIRECTORY", "SQLITE_READONLY", "SQLITE_CANTOPEN"),
+)
 SCHEMA = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master"
 
 Range = tuple[int, int] | None
@@ -69,6 +74,7 @@ class SqliteFile:
     _found: dict[int, FoundTable] | None = field(default=None, repr=False)  # where rows stand, of the latest file
     _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
+    _copy: PrivateCopy | None = field(default=None, repr=False)  # what is read instead, where its writer has gone
 
     @classmethod
     def open(cls, path: Path) -> SqliteFile:
@@ -143,27 +149,53 @@ class SqliteFile:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        uri = f"file:{quote(str(self.path.resolve()))}?mode=ro{'' if self.live else '&immutable=1'}"
         with self.errors("opening"):
-            connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
+            if not self.live:
+                return self._connected(self.path, "ro&immutable=1")
+            if not is_left_behind(self.path):
+                try:
+                    return self._connected(self.path, "ro")
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorname not in NEEDS_WRITING:
+                        raise
+            self._copy = private_copy(self.path)
+            return self._connected(self._copy.path, "rw")
+
+    @staticmethod
+    def _connected(path: Path, mode: str) -> sqlite3.Connection:
+        """All that is read is one snapshot."""
+        uri = f"file:{quote(str(path.resolve()))}?mode={mode}"
+        connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
+        try:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON"):
                 connection.execute(f"PRAGMA {pragma}")
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._pages = self._found = self._given = None
+        self._connection = self._pages = self._found = self._given = self._copy = None
         if _latest.file is self:
             _latest.file = None
 
     def __getstate__(self) -> dict[str, object]:
         """A worker opens the file itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "schema"}
-        return {**state, "_connection": None, "_readers": 0, "_pages": None, "_found": None, "_given": None}
+        return {
+            **state,
+            "_connection": None,
+            "_readers": 0,
+            "_pages": None,
+            "_found": None,
+            "_given": None,
+            "_copy": None,
+        }
 
     def errors(self, section: str) -> _Errors:
         return _Errors(self.path, section)
@@ -366,5 +398,9 @@ class _Errors:
             ) from error
         if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the second: of SQLite's own message
             raise CorruptFile(
-                self._path, self._section, expected="a readable database", found=f"SQLite says: {error}"
+                self._path,
+                self._section,
+                expected="a readable database",
+                found=f"SQLite says: {error}",
+                remedy=f"'sqlite3 {self._path.name} .recover' may save a part of it",
             ) from error

@@ -23,7 +23,12 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
         return NotRecognised(f"{path}: a Git LFS pointer, not the data; fetch the real file with `git lfs pull`")
     if head and not any(head):
         return CorruptFile(
-            path, "SQLite header", offset=0, expected="a database", found="zeros: the export was interrupted"
+            path,
+            "SQLite header",
+            offset=0,
+            expected="a database",
+            found="zeros: the export was interrupted",
+            remedy="export it again",
         )
     if not head.startswith(MAGIC):
         return NotRecognised(f"{path}: not a SQLite database: it begins with {head[:16]!r}")
@@ -39,6 +44,7 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
             offset=size,
             expected=f"{pages} pages of {page} bytes",
             found=f"a file of {size} bytes: it is truncated",
+            remedy="copy it again",
         )
     return None
 
