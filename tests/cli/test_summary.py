@@ -11,6 +11,7 @@ import pytest
 from bench.gpu_databases import GpuShape, make_gpu_database
 from callgrove.cli.main import main
 from tests.cli.commands import Capture, rows, run, said
+from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,25 @@ def test_windows(capsys: Capture, folder: Path) -> None:
     assert "no marker 'x'" in said(capsys, "summary", folder, "--end-marker", "x", code=2)
     assert "times are like" in said(capsys, "summary", folder, "--start", "soon", code=2)
     assert "is empty" in said(capsys, "summary", folder, "--start", "9s", code=2)
+    assert "end at 100%" in said(capsys, "summary", folder, "--end", "101%", code=2)
+
+
+def test_percentages_are_of_what_happened(capsys: Capture, tmp_path: Path) -> None:
+    """Processes may begin long before the first span and end long after the last one; spans without a time are none."""
+    data = Run.random(2, 40).without("memset")
+    path, tail = write_rocpd(tmp_path / "r.db", [data]), suffix_of(data)
+    execute(
+        path,
+        f"UPDATE rocpd_info_process{tail} SET init = 1, fini = 10000000",
+        f"UPDATE rocpd_memory_copy{tail} SET start = NULL WHERE rowid = 1",
+    )
+    first = next(event for event in data.events if event.kind == "copy")
+    events = [event for event in data.events if event is not first]
+    begin, end = min(event.start for event in events), max(event.end for event in events)
+    middle = begin + (end - begin) // 2
+    found = rows(capsys, "summary", path, "--end", "50%")
+    expected = [event for event in events if event.start >= begin and event.end <= middle and event.kind == "kernel"]
+    assert n_kernels(found) == len(expected) > 0
 
 
 def test_ranks_and_processes(capsys: Capture, folder: Path) -> None:

@@ -58,6 +58,8 @@ def _moment(text: str, span: Window) -> int:
         return int(found["absolute"])
     number, unit = Fraction(found["number"]), found["unit"] or ""
     if unit == "%":
+        if number > 100:
+            raise UsageError(f"{text}: traces end at 100%; a percentage of a window lies between 0% and 100%")
         return span[0] + int((span[1] - span[0]) * number / 100) + (number >= 100)
     return span[0] + int(number * _NS[unit])
 

@@ -26,6 +26,7 @@ from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, Sources
 from callgrove.model.formulas import FormulaError, parse
+from callgrove.model.intervals import usable
 from callgrove.model.metrics import Column as MetricColumn
 from callgrove.model.metrics import Metrics
 from callgrove.model.orders import combine_upwards
@@ -63,8 +64,9 @@ def select(
 
 
 def time_span(traces: Traces) -> Window | None:
-    """From the first to the last moment of all traces: what the file says, or else what is in it."""
-    if traces.time_range is not None:
+    """From the first to the last moment of all traces. Of samples, what the file says, or else what is in it; of spans
+    what is in them: a file says when processes began and ended, which may be long before and after."""
+    if traces.time_range is not None and traces.spans_backend is None:
         return traces.time_range
     first: list[int] = []
     last: list[int] = []
@@ -73,12 +75,14 @@ def time_span(traces: Traces) -> Window | None:
             first.append(int(line.time_ns[0]))
             last.append(int(line.time_ns[-1]))
     for chunk in traces.spans(("start_ns", "end_ns")):
-        first.append(int(chunk["start_ns"].min()))
-        last.append(int(chunk["end_ns"].max()))
+        valid = usable(chunk["start_ns"], chunk["end_ns"])
+        if valid.any():
+            first.append(int(chunk["start_ns"][valid].min()))
+            last.append(int(chunk["end_ns"][valid].max()))
     if traces.counters is not None and len(traces.counters):
         first.append(int(traces.counters.time_ns.min()))
         last.append(int(traces.counters.time_ns.max()))
-    return (min(first), max(last)) if first else None
+    return (min(first), max(last)) if first else traces.time_range
 
 
 def _range(traces: Traces, window: Window | None) -> Window | None:
