@@ -51,6 +51,10 @@ def test_windows(capsys: Capture, folder: Path) -> None:
     assert "no marker 'x'" in said(capsys, "summary", folder, "--end-marker", "x", code=2)
     assert "times are like" in said(capsys, "summary", folder, "--start", "soon", code=2)
     assert "is empty" in said(capsys, "summary", folder, "--start", "9s", code=2)
+    touching = ("--start", "50%", "--section", "kernels")
+    for word, expected in (("False", halves[1]), ("true", inside)):
+        assert n_kernels(rows(capsys, "summary", folder, *touching, "--inclusive", word)) == n_kernels(expected)
+    assert "neither true nor false" in said(capsys, "summary", folder, "--inclusive", "no", code=2)
     assert "end at 100%" in said(capsys, "summary", folder, "--end", "101%", code=2)
 
 

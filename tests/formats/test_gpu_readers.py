@@ -463,11 +463,16 @@ def test_json_of_events_and_instances_of_counters_are_kept(tmp_path: Path) -> No
     execute(
         path,
         f"UPDATE rocpd_event{tail} SET line_info = '{{\"line\": 7}}' WHERE id = 1",
+        f"UPDATE rocpd_kernel_dispatch{tail} SET region_name_id = 2 WHERE event_id = 1",
         f"ALTER TABLE rocpd_pmc_event{tail} ADD COLUMN xcc",
         f"UPDATE rocpd_pmc_event{tail} SET xcc = id",
     )
     experiment = opened(tmp_path)
-    assert [(name, value) for (_, name), value in extras(experiment).items()] == [("event.line_info", '{"line": 7}')]
+    category = "KERNEL_DISPATCH"  # the second string: the first one is empty, and says nothing
+    assert sorted((name, value) for (_, name), value in extras(experiment).items()) == [
+        ("event.line_info", '{"line": 7}'),
+        ("region_name", category),
+    ]
     counters = experiment.traces.side("counter")
     assert counters is not None
     xcc, value = (np.asarray(counters.columns[name]).tolist() for name in ("xcc", "value"))

@@ -248,6 +248,13 @@ def test_ranks_may_stand_in_file_names(tmp_path: Path) -> None:
     assert ranks(found) == {"node0000": 9, "node0001": 19}
 
 
+def test_ranks_may_stand_in_names_of_folders(tmp_path: Path) -> None:
+    for k in range(2):
+        (tmp_path / "rank7" / f"rank{k}9").mkdir(parents=True)
+    found = environments(tmp_path / "rank7", {}, {}, names="rank{}9/results.db")
+    assert ranks(found) == {"node0000": 9, "node0001": 19}
+
+
 def test_the_user_names_the_variable(tmp_path: Path, capsys: Capture) -> None:
     environments(tmp_path, {"PMI_RANK": "0", "MY": "5"}, {"PMI_RANK": "1", "MY": "4"})
     found = open_path(tmp_path, options=ReadOptions(rank_env="MY"))

@@ -43,9 +43,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=MODES[0],
         help="spans that lie inside (default), that touch it, or what of them lies inside (clip)",
     )
+    window.add_argument(
+        "--inclusive",
+        dest="window_mode",
+        type=_inclusive,
+        metavar="true|false",
+        help="as rocprofv3's users write it: true is inside, false is touch",
+    )
     add_execution(parser)
     add_table_output(parser, per_section=FOR_PEOPLE)
     parser.set_defaults(fold=False)
+
+
+def _inclusive(text: str) -> str:
+    words = {"true": MODES[0], "false": MODES[1]}
+    if text.lower() not in words:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return words[text.lower()]
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ Specification: gpu-traces.md 2.4. The first rule that answers for all processes 
     1. the user names an environment variable (`--rank-env`)
     2. the data says so (MPI_RANKS, metadata)
     3. a launcher's variable in the environment that was recorded
-    4. a number in the file name, if all have one and all differ
+    4. a number in the path (rank3, .r3., _3.db), the last one if there are several, if all have one and all differ
     5. the order of (host, start, pid, uid)
 
 Two processes that claim one rank make the claim worthless for all.
@@ -92,8 +92,8 @@ def _many_tasks(process: Process) -> bool:
 
 def _from_names(paths: Sequence[Path]) -> Claims:
     for pattern in FILE_NUMBERS:
-        found = [pattern.search(path.name) for path in paths]
-        claims = [int(match[1]) for match in found if match]
+        found = [pattern.findall(path.as_posix()) for path in paths]
+        claims = [int(numbers[-1]) for numbers in found if numbers]
         if len(claims) == len(paths) and len(set(claims)) == len(claims):
             return claims
     return []

@@ -28,7 +28,14 @@ from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_agents import AGENT_NUMBERS, AgentWords
 from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, columns_of
-from callgrove.formats.gpu.rocpd_sides import OF_EVENTS, counter_rows, event_extras, side_pieces, side_table
+from callgrove.formats.gpu.rocpd_sides import (
+    OF_EVENTS,
+    counter_rows,
+    event_extras,
+    region_names,
+    side_pieces,
+    side_table,
+)
 from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY, ON_DEVICE, ON_THREADS, PLACE_COLUMNS, tables_of
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
@@ -401,8 +408,9 @@ class RocpdData(TableData):
         return columns_of(table.name.removeprefix("rocpd_").removesuffix(self.suffix))
 
     def extras(self) -> Iterator[Extra]:
-        """Also of the event table."""
+        """Also the ranges that operations are said to belong to, and what the event table has."""
         yield from super().extras()
+        yield from region_names(self)
         yield from event_extras(self)
 
     def side(self, name: str) -> SideTable | None:

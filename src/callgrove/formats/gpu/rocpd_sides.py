@@ -20,7 +20,7 @@ from callgrove.model.traces import SideTable
 if TYPE_CHECKING:
     from callgrove.formats.gpu.rocpd import RocpdData
 
-__all__ = ["OF_EVENTS", "counter_rows", "event_extras", "side_pieces", "side_table"]
+__all__ = ["OF_EVENTS", "counter_rows", "event_extras", "region_names", "side_pieces", "side_table"]
 
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
 KERNEL_COLUMNS = {
@@ -170,6 +170,15 @@ def _above(stacks: Sequence[tuple[str, ...]], names: Sequence[str]) -> Iterator[
         if stack and name == stack[0] and name != stack[-1]:
             stack = stack[::-1]
         yield stack[:-1] if stack and stack[-1] == name else stack
+
+
+def region_names(data: RocpdData) -> Iterator[Extra]:
+    """What rocprofv3 shows instead of the kernel's name when it is told to rename; an empty text as a rule."""
+    strings = data.small("string", id=INTEGER, string=TEXT)
+    known, texts = Lookup(strings["id"], np.arange(len(strings["id"]))), np.append(strings["string"], "")
+    for base in ("kernel_dispatch", "memory_copy"):
+        for piece in data.side_pieces(data.table_name(base), {"region_name": "region_name_id"}):
+            yield Extra("region_name", piece.span, texts[known[np.asarray(piece.columns["region_name"])]])
 
 
 def event_extras(data: RocpdData) -> Iterator[Extra]:
