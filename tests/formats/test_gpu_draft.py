@@ -215,9 +215,11 @@ def test_regions_that_never_ended_end_with_the_process(verbatim: Path) -> None:
         "INSERT INTO strings (id, value) VALUES (1, 'main')",
         "INSERT INTO process (id, pid, start_time, end_time) VALUES (1, 1, 0, 900)",
         "INSERT INTO instrumentation_regions (process_id, region_name_id, start_time) VALUES (1, 1, 100), (1, 1, 50)",
+        "INSERT INTO gpu_kernel_launches (process_id, kernel_id, launch_time, start_time, end_time) "
+        "VALUES (1, 1, 120, 130, 140)",  # whoever looks for its region meets them once more
     )
     experiment = opened(verbatim)
-    assert spans(experiment, "start_ns", "end_ns") == [(100, 900), (50, 900)]
+    assert spans(experiment, "start_ns", "end_ns") == [(100, 900), (50, 900), (130, 140)]
     assert "2 have no end" in experiment.warnings[0].text
 
 

@@ -145,10 +145,12 @@ class DraftData(DraftLanes):
     @cached_property
     def _open_regions(self) -> tuple[Ints, Ints, Ints, Ints]:
         columns = ("start_ns", "end_ns", "correlation")
-        parts = [
-            (*(self.made(REGIONS, column, cells) for column in columns), cells["thread_id"])
-            for cells in self._file.chunks(REGIONS.name, REGIONS.raw((*columns, "lane")))
-        ]
+        parts: list[tuple[Array, ...]] = []
+        here, self._chunk = self._chunk, self.first(REGIONS.name) if REGIONS.name in self.counts else 0
+        for cells in self._file.chunks(REGIONS.name, REGIONS.raw((*columns, "lane"))):
+            parts.append((*(self.made(REGIONS, column, cells) for column in columns), cells["thread_id"]))
+            self._chunk += len(cells["rowid"])
+        self._chunk = here  # what is counted there is counted as when these regions themselves are read
         if not parts:
             none = np.empty(0, np.int64)
             return none, none, none, none
