@@ -48,6 +48,7 @@ COLUMNS = {
     "EXPORT_META_DATA": "name value",
     "META_DATA_EXPORT": "name value",
     "ENUM_CUDA_MEMCPY_OPER": "id name label",
+    "ENUM_CUPTI_SYNC_TYPE": "id name label",
 }
 MISSING = {  # columns that a generation does not have yet
     "N0a": {f"{CUPTI}RUNTIME": {"callchainId"}, f"{CUPTI}KERNEL": {"mangledName"}},

@@ -13,6 +13,7 @@ from callgrove.formats.gpu.nsight import NsightData, datasets
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.experiment import Experiment
+from tests.cli.commands import Capture, rows
 from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export, global_id, small
 
 PATHS = {
@@ -227,6 +228,51 @@ def test_ranges_that_were_open_end_with_the_trace_and_marks_last_no_time(tmp_pat
     made.call("cudaFree_v3020", 30, 90, 1)
     found = column(opened(made.write(tmp_path / "run.sqlite")), "spans", "name", "start_ns", "end_ns")
     assert sorted(found) == [("apart", 15, 70), ("cudaFree_v3020", 30, 90), ("mark", 20, 20), ("open", 10, 90)]
+
+
+OLD = {1: "Context", 2: "Event", 3: "Stream", 4: "StreamWaitEvent", 9: "Unknown"}
+NEW = {1: "Event", 2: "StreamWaitEvent", 3: "Stream", 4: "Context", 9: "Unknown"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({}, OLD),  # no table: as schema 2.9 counts
+        ({1: "Event sync", 2: "Stream wait event sync", 3: "Stream sync", 4: "Context sync"}, NEW),
+        ({0: "Unknown"}, NEW),  # a table that lacks some
+        ({1: "Stream", 9: "context synchronization"}, NEW | {1: "Stream", 9: "Context"}),  # what it says counts
+    ],
+)
+def test_waits_are_called_as_the_export_counts_them(
+    labels: dict[int, str], words: dict[int, str], tmp_path: Path
+) -> None:
+    made = Export("N2" if labels else "N1")
+    for id_, label in labels.items():
+        made.add("ENUM_CUPTI_SYNC_TYPE", id=id_, name="", label=label)
+    for kind in words:
+        made.call("cudaDeviceSynchronize_v3020", 100 * kind, 100 * kind + 50, kind)
+        made.sync(kind, 100 * kind, 100 * kind + 40, kind)
+    found = column(opened(made.write(tmp_path / "run.sqlite")), "spans", "kind", "name", "correlation")
+    assert {number: name for kind, name, number in found if kind == "sync"} == {
+        number: f"sync {word}" for number, word in words.items()
+    }
+
+
+def test_waits_of_a_real_export_are_those_of_their_calls(shared: Path) -> None:
+    path = shared / "data" / "public" / "extrap" / "nsight" / "concurrent_example" / "concurrent.s1" / "profile1.sqlite"
+    spans = column(opened(path), "spans", "kind", "name", "correlation")
+    calls = {number: name for kind, name, number in spans if kind == "api"}
+    waits = {(calls[number], name) for kind, name, number in spans if kind == "sync"}
+    assert waits == {
+        ("cuCtxSynchronize", "sync Context"),
+        ("cudaEventSynchronize_v3020", "sync Event"),
+        ("cudaStreamSynchronize_v3020", "sync Stream"),
+    }
+
+
+def test_versions_of_calls_are_not_shown(tmp_path: Path, capsys: Capture) -> None:
+    shown = rows(capsys, "summary", small("N1").write(tmp_path / "run.sqlite"), "--section", "api")
+    assert {row["name"] for row in shown} == {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize"}
 
 
 # -- folders -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ import numpy as np
 
 from callgrove.formats.gpu.dataset import Device, Process, Stacks
 from callgrove.formats.gpu.lookup import Lookup
-from callgrove.formats.gpu.nsight_chains import CallChains, Frames
+from callgrove.formats.gpu.nsight_chains import CallChains, Frames, unversioned
 from callgrove.formats.gpu.nsight_devices import Gpus, null_streams
 from callgrove.formats.gpu.nsight_lookups import CallsByCorrelation, Domains
 from callgrove.formats.gpu.nsight_symbols import ARROW, EXTRA_PROF, decoded, symbols
@@ -39,12 +39,15 @@ from callgrove.formats.gpu.nsight_tables import (
     KERNEL_COLUMNS,
     KNOWN,
     MARK,
+    OLD_SYNC_KINDS,
     PUSH_POP,
     START_END,
     STREAM,
     SYNC_KINDS,
+    SYNC_TYPES,
     TABLES,
     TID_BITS,
+    sync_word,
 )
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
@@ -201,7 +204,7 @@ class NsightData(TableData):
             "kind": lambda: self.kinds(table, cells),
             "category": lambda: self._category(table, cells),
             "name": lambda: self._name(table, cells),
-            "label": lambda: self._name(table, cells),
+            "label": lambda: self._label(table, cells),
             "lane": lambda: self._lane(table, cells),
             "correlation": lambda: self._correlation(cells),
             "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
@@ -259,10 +262,30 @@ class NsightData(TableData):
         if "copyKind" in cells:
             return self._enumerated(cells["copyKind"], COPY_KINDS, "copy ", "ENUM_CUDA_MEMCPY_OPER")
         if "syncType" in cells:
-            return self._enumerated(cells["syncType"], SYNC_KINDS, "sync ", "ENUM_CUPTI_SYNC_TYPE")
+            return self._sync_names(cells["syncType"])
         if "memoryOperationType" in cells:
             return self._enumerated(cells["memoryOperationType"], {0: "ALLOC", 1: "FREE"}, "")
         return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
+
+    def _label(self, table: EventTable, cells: Cells) -> Ids:
+        """The name; of calls without the version of the interface."""
+        names = self._name(table, cells)
+        if table.name != f"{CUPTI}RUNTIME":
+            return names
+        different, number = np.unique(names, return_inverse=True)
+        texts = [None if name < 0 else unversioned(self._names.all[name]) for name in different.tolist()]
+        return self._names.numbers(texts)[number.reshape(-1)]
+
+    def _sync_names(self, values: Ints) -> Ids:
+        """What was waited for. Exports that list the types count as CUPTI does, and say so; older ones do not."""
+        rows = self._file.table(SYNC_TYPES, {"id": INTEGER, "label": TEXT})
+        told = dict(zip(rows["id"].tolist(), rows["label"].tolist(), strict=True))
+        usual = (
+            SYNC_KINDS if told or self._file.has(f"{CUPTI}SYNCHRONIZATION", "deprecatedSyncType") else OLD_SYNC_KINDS
+        )
+        different, number = np.unique(values, return_inverse=True)
+        words = [sync_word(told.get(value)) or usual.get(value, "Unknown") for value in different.tolist()]
+        return self._names.numbers([f"sync {word}" for word in words])[number.reshape(-1)]
 
     def _last_names(self, names: Ids, cells: Cells) -> Ids:
         """The texts of Extra-Prof's ranges are whole call paths: what the range itself is comes last."""

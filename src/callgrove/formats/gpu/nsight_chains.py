@@ -19,7 +19,7 @@ import numpy as np
 from callgrove.formats.gpu.sqlite_file import MISSING, SqliteFile, Type
 from callgrove.model.arrays import ABSENT, Ids, Ints
 
-__all__ = ["CallChains", "Frames"]
+__all__ = ["CallChains", "Frames", "unversioned"]
 
 Frames = tuple[str, ...]  # the outermost first
 INTEGER = Type.INTEGER
@@ -83,7 +83,7 @@ class CallChains:
         pairs = np.unique(np.stack([given[known], names[known]]), axis=1).T.tolist() if known.any() else []
         direct, next_ = (
             sum(
-                _called(texts[name]) in self.frames(chain + more)[-LOOKED_AT:]
+                unversioned(texts[name]) in self.frames(chain + more)[-LOOKED_AT:]
                 for chain, name in pairs
                 if name != ABSENT
             )
@@ -104,9 +104,10 @@ class CallChains:
         return rows[kept], tuple(frames for frames in found if frames)
 
 
-def _called(name: str) -> str:
+def unversioned(name: str) -> str:
+    """The name of a call without the version of the interface: cudaMalloc_v3020."""
     return VERSIONED.sub("", name)
 
 
 def _without(frames: Frames, name: str) -> Frames:
-    return frames[:-1] if frames and frames[-1] == _called(name) else frames
+    return frames[:-1] if frames and frames[-1] == unversioned(name) else frames

@@ -18,12 +18,15 @@ __all__ = [
     "KERNEL_COLUMNS",
     "KNOWN",
     "MARK",
+    "OLD_SYNC_KINDS",
     "PUSH_POP",
     "START_END",
     "STREAM",
     "SYNC_KINDS",
+    "SYNC_TYPES",
     "TABLES",
     "TID_BITS",
+    "sync_word",
 ]
 
 CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -48,10 +51,20 @@ COPY_KINDS = {  # CUpti_ActivityMemcpyKind, where the file has no table of it
     13: "UVM_DtoD",
 }
 SYNC_KINDS = {0: "Unknown", 1: "Event", 2: "StreamWaitEvent", 3: "Stream", 4: "Context"}
+# as exports of schema 2.9 count, where cuCtxSynchronize has 1, cudaEventSynchronize 2 and cudaStreamSynchronize 3
+OLD_SYNC_KINDS = {0: "Unknown", 1: "Context", 2: "Event", 3: "Stream", 4: "StreamWaitEvent"}
+SYNC_TYPES = "ENUM_CUPTI_SYNC_TYPE"
+SYNC_WORDS = {"wait": "StreamWaitEvent", "context": "Context", "stream": "Stream", "event": "Event"}
 
 Needs = dict[str, tuple[str, ...]]
 TIMES: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
 STREAM: Needs = {"lane": ("globalPid", "deviceId", "streamId"), "correlation": ("correlationId",)}
+
+
+def sync_word(label: str | None) -> str:
+    """Our word for what an export calls a type of synchronization; none where that says nothing."""
+    text = (label or "").lower()
+    return next((word for key, word in SYNC_WORDS.items() if key in text), "")
 
 
 def _named(*columns: str) -> Needs:
