@@ -75,6 +75,17 @@ def test_whoever_names_a_file_twice_is_told(tmp_path: Path, capsys: Capture) -> 
     assert "named 2 times" in notes(capsys, "convert", data, target, "--to", "chrome-json")
 
 
+def test_a_process_that_is_in_two_databases_is_told(tmp_path: Path, capsys: Capture) -> None:
+    """A copy, or what was merged of the databases beside it."""
+    folder_of(tmp_path, 2)
+    assert "several databases" not in notes(capsys, "summary", tmp_path)
+    assert main(["convert", str(tmp_path), str(tmp_path.with_name("all.db")), "--to", "rocpd", "--force"]) == 0
+    tmp_path.with_name("all.db").rename(tmp_path / "all.db")
+    told = notes(capsys, "summary", tmp_path)
+    assert "note: 2 processes are in several databases, such as " in told
+    assert f"{tmp_path / 'all.db'} and {tmp_path / 'out_'}" in told
+
+
 def notes(capsys: Capture, *words: object) -> str:
     """What a command says beside what it prints."""
     capsys.readouterr()

@@ -42,7 +42,7 @@ def experiment_of(
     datasets, notes = aligned(datasets, options.align)
     processes = [process for dataset in datasets for process in dataset.processes]
     builder.title = _title(processes) or path.name
-    builder.warnings += [*skipped, *notes]
+    builder.warnings += [*skipped, *notes, *_again(datasets)]
     spans = DataSetSpans(datasets, profiles)
     if options.fold:
         SpanFolding(builder, spans, *process_and_device(datasets)).fold()
@@ -67,6 +67,22 @@ def experiment_of(
                 "what was committed when it was opened is read",
             )
     return builder.build()
+
+
+def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:
+    """A note where one process is in two files: a copy, or one that was merged of others beside it."""
+    files: dict[tuple[str, str, int, int], list[Path]] = {}
+    for dataset in datasets:
+        for process in dataset.processes:
+            if process.start_ns != MISSING:
+                key = (process.uid, process.machine, process.pid, process.start_ns)
+                files.setdefault(key, []).append(dataset.path)
+    twice = [paths for paths in files.values() if len(paths) > 1]
+    if not twice:
+        return []
+    many = "1 process is" if len(twice) == 1 else f"{len(twice)} processes are"
+    text = f"{many} in several databases, such as {twice[0][0]} and {twice[0][1]}: what they did counts more than once"
+    return [InputWarning(Severity.NOTE, f"{text}; name only one of these")]
 
 
 def _title(processes: Sequence[Process]) -> str:
