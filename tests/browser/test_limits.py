@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import Page
 
 from callgrove.analysis.costs import costs
 from callgrove.analysis.trees import top_down
@@ -47,6 +49,58 @@ def test_numbers_of_any_size_draw(tmp_path: Path, open_page: OpenPage, screensho
     page.get_by_role("button", name="Expand all").click()
     assert {cells[0] for cells in rows(page)} == {"main", *(f"f{number}" for number in (0, 1, 3, 4, 5, 6))}
     assert page.locator(".row").count() == 7, "what costs something in the other metric only is not there"
+    picked(page, "Metric", "any")
+    open_tab(page, "Overview")
+    assert page.locator(".tile").count() == 0, "what adds up to no number has no total"
+    open_tab(page, "Spread")
+    assert page.locator(".statistics b").all_inner_texts() == ["none in"], "each metric is of two of the profiles"
+    saved = downloaded(page, shown_panel(page).get_by_role("button", name="SVG").last, tmp_path)
+    assert "some values are not numbers" in saved.read_text("utf-8")
+
+
+def pictured(page: Page, tab: str, folder: Path) -> str:
+    """The last picture of a view, as SVG."""
+    open_tab(page, tab)
+    return downloaded(page, shown_panel(page).get_by_role("button", name="SVG").last, folder).read_text("utf-8")
+
+
+def test_costs_below_zero_are_drawn_below_it(tmp_path: Path, open_page: OpenPage) -> None:
+    """As differences of runs have them."""
+    builder = ExperimentBuilder("made-up", title="less")
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"), Relation.CALL)
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    for value in (-2.0, -4.0):
+        builder.add_values(builder.add_profile(ProfileKind.THREAD), np.array([0]), 0, np.array([value]))
+    path = tmp_path / "less.html"
+    path.write_text(report([Input(builder.build(), ["less.d"])]), encoding="utf-8")
+    page = open_page(path)
+    assert page.locator(".tile strong").all_inner_texts() == ["-6 s"]
+    assert "nothing has a cost above 0 here" in pictured(page, "Flame graph", tmp_path)
+    bars = [e for e in ET.fromstring(pictured(page, "Spread", tmp_path)).iter() if e.get("fill") == "#56b4e9"]
+    (first, second) = [(float(bar.attrib["y"]), float(bar.attrib["height"])) for bar in bars]
+    assert first[0] == second[0], "from zero down"
+    assert second[1] == pytest.approx(2 * first[1], abs=0.02)
+
+
+def test_nothing_to_draw_is_said(tmp_path: Path, open_page: OpenPage) -> None:
+    path = tmp_path / "nothing.html"
+    path.write_text(report([Input(ExperimentBuilder("made-up", title="none").build(), ["n.d"])]), encoding="utf-8")
+    page = open_page(path)
+    assert "There is nothing to draw" in page.locator(".reason").inner_text()
+
+
+def test_long_names_keep_their_ends(tmp_path: Path, open_page: OpenPage) -> None:
+    """Instances of one template often differ at their ends only."""
+    builder = ExperimentBuilder("made-up", title="long")
+    for number in range(3):
+        name = f"void kernel<{'std::pair<int, long>, ' * 40}{number}>()"
+        builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name), Relation.CALL)
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    builder.add_values(builder.add_profile(ProfileKind.THREAD), np.arange(3), 0, np.ones(3))
+    path = tmp_path / "long.html"
+    path.write_text(report([Input(builder.build(), ["long.d"])]), encoding="utf-8")
+    texts = [e.text or "" for e in ET.fromstring(pictured(open_page(path), "Flame graph", tmp_path)) if e.text]
+    assert [(text[:11], text[-4:]) for text in texts] == [("void kernel", f"{n}>()") for n in range(3)]
 
 
 def test_a_folded_page_says_so_and_is_no_larger(tmp_path: Path, open_page: OpenPage, screenshot: Screenshot) -> None:

@@ -22,6 +22,8 @@ import { save } from "./saving.js";
 const SANS = 'system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
 const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const SVG = "http://www.w3.org/2000/svg";
+const LONG = 30; // letters of a name from which on its end stays in sight too
+const LONGEST = 400; // letters; no picture has room for more
 
 /** @param {TextStyle} style */
 function fontOf(style) {
@@ -128,7 +130,7 @@ export function svgSurface(width, height) {
 }
 
 /**
- * The text, cut at its end until it fits.
+ * The text, cut until it fits: at its end, or in the middle of long names, which often differ at their ends only.
  * @param {Surface} surface
  * @param {string} text
  * @param {number} width
@@ -137,16 +139,22 @@ export function svgSurface(width, height) {
  */
 export function fitting(surface, text, width, style) {
   if (width < 14) return "";
-  if (text.length > 400) text = text.slice(0, 400);
+  if (text.length > LONGEST) text = cut(text, LONGEST);
   if (surface.measure(text, style) <= width) return text;
   let low = 0;
-  let high = text.length;
+  let high = text.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (surface.measure(text.slice(0, middle) + "…", style) <= width) low = middle;
+    if (surface.measure(cut(text, middle), style) <= width) low = middle;
     else high = middle - 1;
   }
-  return low >= 2 ? text.slice(0, low) + "…" : "";
+  return low >= 2 ? cut(text, low) : "";
+}
+
+/** So many letters of a text. */
+function cut(text, n) {
+  const tail = n >= LONG ? Math.floor(n / 3) : 0;
+  return `${text.slice(0, n - tail)}…${tail ? text.slice(-tail) : ""}`;
 }
 
 /**

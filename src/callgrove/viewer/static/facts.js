@@ -7,7 +7,7 @@ import { button, element } from "./dom.js";
  * @param {{facts: [string, string][], warnings: [string, string][], commands: string[]}} section
  */
 export function drawFacts(place, section) {
-  const rows = section.facts.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text })]);
+  const rows = section.facts.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text, attributes: { title: text } })]);
   place.append(element("section", { class: "card facts" }, [
     element("h2", { text: "What was opened" }),
     element("dl", {}, rows),

@@ -176,7 +176,9 @@ class FlameGraph {
 
   draw(surface, width, height) {
     const theme = themeColours();
+    let n = 0;
     visit(this.tree, this.metric, this.layout, this.from, this.to, NARROWEST / width, (i) => {
+      n++;
       const { x, right, y } = this.boxOf(i, width, height);
       if (y <= height && y + this.row >= MAP) this.drawBox(surface, i, x, right - x, y, theme);
     });
@@ -185,6 +187,7 @@ class FlameGraph {
       if (right > x) surface.rect(x, y, Math.max(right - x, 2), this.row - 1, "", theme.ink);
     }
     this.drawMap(surface, width, theme);
+    if (!n) surface.text(width / 2, TOP + 40, "nothing has a cost above 0 here", { fill: theme.muted, size: 13, anchor: "middle" });
   }
 
   drawBox(surface, i, x, width, y, theme) {

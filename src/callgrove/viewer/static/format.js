@@ -57,7 +57,7 @@ function fixed(value, digits) {
  */
 export function amountOf(unit) {
   const seconds = TIME_UNITS[unit.trim().toLowerCase()];
-  return seconds === undefined ? (value) => si(value, unit) : (value) => si(value * seconds, "s");
+  return seconds === undefined ? (value) => si(value, unit) : (value) => si(value === null ? null : value * seconds, "s");
 }
 
 /**

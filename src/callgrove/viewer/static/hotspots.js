@@ -26,7 +26,7 @@ export function drawHotspots(place, data, view) {
   }, picking);
   const path = createBars("hot-path", "Hot path: inclusive cost from the root down. Up and down go from bar to bar, Enter shows it in the flame graph.", () => {
     const found = paths[metric];
-    const all = Array.from(found.label, (label, i) => row(label, found.inclusive[i], found.inclusive[i], found.exclusive[i]));
+    const all = Array.from(found.label, (label, i) => row(label, found.inclusive[i], found.inclusive[i], found.exclusive[i])).filter((one) => Number.isFinite(one.value));
     const gap = { ...all[0], gap: `… ${all.length - FIRST - LAST} more levels`, text: "" };
     const shown = all.length > LONGEST ? [...all.slice(0, FIRST), gap, ...all.slice(-LAST)] : all;
     return { rows: shown.map((one, depth) => ({ ...one, depth })), more: 0 }; // steps of a stair: real depths leave no room to read
@@ -77,9 +77,9 @@ export function drawHotspots(place, data, view) {
     const hottest = costs.reduce((best, cost, i) => (cost > (costs[best] ?? 0) ? i : best), -1);
     const imbalance = data.imbalance[name];
     tiles.replaceChildren(
-      additive ? tile(amountOf(unit)(total), `${name}, of all profiles together`) : "",
+      additive && Number.isFinite(total) ? tile(amountOf(unit)(total), `${name} in total`, undefined, "of all profiles together") : "",
       additive && total > 0 && hottest >= 0 ? tile(percent(costs[hottest] / total), `in ${nameOf(top.label[hottest])}`, () => find(labels.name[top.label[hottest]])) : "",
-      imbalance === undefined ? "" : tile(`+${percent(imbalance)}`, "imbalance of profiles", () => view.set("tab", "Spread"), "how much more than the mean the busiest profile has"),
+      !(Number.isFinite(imbalance) && imbalance >= 0) ? "" : tile(`+${percent(imbalance)}`, "imbalance of profiles", () => view.set("tab", "Spread"), "how much more than the mean the busiest profile has"),
     );
   }
 }

@@ -116,6 +116,7 @@ function createSection(section, drawers) {
       tab.panel.append(element("div", { class: "overview" }, [element("div", { class: "overview-facts" }), side]));
       drawFacts(/** @type {HTMLElement} */ (tab.panel.querySelector(".overview-facts")), section);
       for (const panel of panels) drawers[panel.kind](side, panel.data, view);
+      if (!section.panels.length) side.append(element("section", { class: "card" }, [element("p", { class: "reason", text: "There is nothing to draw: no context has a cost, and nothing was traced." })]));
     } else {
       for (const panel of panels) drawers[panel.kind](tab.panel, panel.data, view);
     }

@@ -52,7 +52,7 @@ export function drawSpread(place, data, view) {
     const amount = amountOf(unit());
     const facts = [["min", amount(one.all_min)], ["mean", amount(one.all_mean)], ["max", amount(one.all_max)], ["std", amount(one.all_std)], ["imbalance", percent(one.all_imbalance)]];
     if (one.all_none) facts.push(["none in", `${count(one.all_none)} of ${count(data.n_profiles)} profiles`]);
-    statistics.replaceChildren(...facts.map(([word, text]) => element("span", { class: "fact", attributes: { title: HINTS[word] ?? word } }, [element("b", { text: word }), element("span", { text })])));
+    statistics.replaceChildren(...facts.filter(([, text]) => text).map(([word, text]) => element("span", { class: "fact", attributes: { title: HINTS[word] ?? word } }, [element("b", { text: word }), element("span", { text })])));
     map.redraw();
     sorted.redraw();
   }
@@ -72,7 +72,7 @@ export function drawSpread(place, data, view) {
     const gap = cell > 5 && tall > 5 ? 1 : 0;
     for (let i = 0; i < one.mean.length; i++) {
       const share = high > low ? (one.mean[i] - low) / (high - low) : 0.5;
-      surface.rect(left + layout.x[i] * cell, layout.y[i] * tall, Math.max(cell - gap, 0.5), Math.max(tall - gap, 0.5), one.mean[i] === 0 ? theme.faint : scale(share));
+      surface.rect(left + layout.x[i] * cell, layout.y[i] * tall, Math.max(cell - gap, 0.5), Math.max(tall - gap, 0.5), one.mean[i] && Number.isFinite(one.mean[i]) ? scale(share) : theme.faint);
     }
     layout.rowNames.forEach((name, i) => {
       if (layout.named && (tall >= 12 || i % Math.ceil(14 / tall) === 0)) surface.text(left - 6, (i + 0.5) * tall, fitting(surface, name, left - 8, { size: 11 }), { size: 11, fill: theme.muted, anchor: "end" });
@@ -120,26 +120,29 @@ export function drawSpread(place, data, view) {
     const one = current();
     const amount = amountOf(unit());
     const order = descending(one.mean);
-    const most = Math.max(one.all_max, 0) || 1;
+    const least = Math.min(one.all_min, 0); // null, which is no number, counts as 0
+    const most = Math.max(one.all_max, 0) || (least < 0 ? 0 : 1);
     const bottom = height - 22;
     const wide = barWidth(width);
     const bar = Math.max(wide - (wide > 40 ? 8 : wide > 3 ? 1 : 0), 0.5);
     const named = wide > 30 && order.every((i) => surface.measure(nameOfCell(i), { size: 11 }) < wide - 4);
-    const y = (value) => bottom - (Math.max(value, 0) / most) * (bottom - ABOVE);
-    for (const part of [0, 0.5, 1]) {
-      surface.line([[LEFT, y(most * part)], [width - 8, y(most * part)]], theme.faint);
-      surface.text(LEFT - 6, y(most * part), amount(most * part), { size: 11, fill: theme.muted, anchor: "end" });
+    const y = (value) => bottom - (((Number.isFinite(value) ? value : 0) - least) / (most - least)) * (bottom - ABOVE);
+    for (const mark of new Set([least, least < 0 ? 0 : most / 2, most])) {
+      surface.line([[LEFT, y(mark)], [width - 8, y(mark)]], theme.faint);
+      surface.text(LEFT - 6, y(mark), amount(mark), { size: 11, fill: theme.muted, anchor: "end" });
     }
     order.forEach((i, k) => {
       const x = LEFT + k * wide;
-      surface.rect(x, y(one.mean[i]), bar, bottom - y(one.mean[i]), CATEGORIES[4]);
+      const [high, low] = [Math.min(y(one.mean[i]), y(0)), Math.max(y(one.mean[i]), y(0))];
+      surface.rect(x, high, bar, low - high, CATEGORIES[4]);
       if (one.low) surface.line([[x + bar / 2, y(one.low[i])], [x + bar / 2, y(one.high[i])]], theme.muted, 0.7);
       if (named) surface.text(x + bar / 2, height - 9, nameOfCell(i), { size: 11, fill: theme.muted, anchor: "middle" });
       if (k === rung && document.activeElement === sorted.canvas) surface.rect(x, ABOVE - 4, bar, bottom - ABOVE + 4, "", theme.accent);
     });
     const mean = y(one.all_mean);
-    surface.line([[LEFT, mean], [width - 8, mean]], CATEGORIES[5], 1.5, true);
-    surface.text(width - 10, mean - 8, `mean ${amount(one.all_mean)}`, { size: 11, fill: theme.ink, anchor: "end" });
+    if (one.all_mean !== null) surface.line([[LEFT, mean], [width - 8, mean]], CATEGORIES[5], 1.5, true);
+    if (one.all_mean !== null) surface.text(width - 10, mean - 8, `mean ${amount(one.all_mean)}`, { size: 11, fill: theme.ink, anchor: "end" });
+    if (one.all_mean === null) surface.text(width / 2, height / 2, "some values are not numbers", { size: 12, fill: theme.muted, anchor: "middle" });
     if (!named) surface.text(LEFT, height - 9, `${count(data.n_profiles)} profiles`, { size: 11, fill: theme.muted });
   }
 
@@ -150,7 +153,7 @@ export function drawSpread(place, data, view) {
     return {
       title: nameOfCell(i),
       rows: /** @type {[string, string][]} */ ([
-        [one.low ? "mean" : "cost", amount(one.mean[i])], ["against the mean", `${far >= 0 ? "+" : ""}${(100 * far).toFixed(1)}%`],
+        [one.low ? "mean" : "cost", amount(one.mean[i])], ["against the mean", Number.isFinite(far) ? `${far >= 0 ? "+" : ""}${(100 * far).toFixed(1)}%` : ""],
         ["of", nameOf(one)], ["metric", metric], ["profiles", one.low ? String(grid.n_profiles[i]) : ""],
         ["smallest", one.low ? amount(one.low[i]) : ""], ["largest", one.low ? amount(one.high[i]) : ""],
       ]),

@@ -9,7 +9,8 @@ export const WIDEST = 110; // pixels of a cell
  * @returns {number[]}
  */
 export function descending(values) {
-  return Array.from(values, (_, i) => i).sort((a, b) => values[b] - values[a] || a - b);
+  const key = (i) => (Number.isNaN(values[i]) ? -Infinity : values[i]);
+  return Array.from(values, (_, i) => i).sort((a, b) => (key(a) === key(b) ? a - b : key(b) - key(a)));
 }
 
 /**
