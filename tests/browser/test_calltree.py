@@ -10,7 +10,7 @@ from callgrove.analysis.trees import top_down
 from callgrove.examples import example
 from callgrove.render.amounts import amount
 from tests.browser.conftest import OpenPage, Screenshot
-from tests.browser.reading import open_tab, picked, rows
+from tests.browser.reading import open_tab, picked, rows, tooltip
 
 
 def test_the_call_tree_opens_and_closes(stencil: Path, open_page: OpenPage) -> None:
@@ -69,3 +69,26 @@ def test_bottom_up(stencil: Path, open_page: OpenPage, screenshot: Screenshot) -
     cells = [row[0] for row in rows(page)]
     assert cells[cells.index("MPI_Waitall") + 1] == "exchange", "who calls it"
     screenshot(page, "stencil-bottom-up")
+
+
+def test_a_search_leads_from_one_call_to_the_next(stencil: Path, open_page: OpenPage) -> None:
+    page = open_page(stencil)
+    open_tab(page, "Call tree")
+    search = page.get_by_role("searchbox")
+    search.fill("kernel")
+    here = page.locator(".row.found.cursor")
+    first = here.get_attribute("aria-rowindex")
+    search.press("Enter")
+    second = here.get_attribute("aria-rowindex")
+    assert first != second
+    search.press("Enter")
+    assert here.get_attribute("aria-rowindex") == first, "round the end"
+    search.press("Shift+Enter")
+    assert here.get_attribute("aria-rowindex") == second
+    open_tab(page, "Flame graph")
+    contexts = []
+    for _ in range(3):
+        search.press("Enter")
+        assert tooltip(page)["title"] == "kernel"
+        contexts.append(tooltip(page)["context"])
+    assert contexts[0] == contexts[2] != contexts[1]

@@ -169,3 +169,28 @@ def test_numbers_are_written_as_on_the_command_line(browser: Any) -> None:
     assert got[0] == [[amount(unit)(number) for number in numbers] for unit in units]
     assert got[1] == [percent(share) for share in shares]
     assert got[2] == [duration_ns(number * 1e9) for number in numbers if number < 1e12]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    if colour.startswith("#"):
+        parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    else:
+        parts = [int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    linear = [c / 12.92 if (c := part / 255) <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_ink_can_be_read_on_every_colour(browser: Any) -> None:
+    script = bundle(modules(), "colours.js")
+    context = browser.new_context(offline=True)
+    got = context.new_page().evaluate(
+        f"() => {{ {script}; const {{ CATEGORIES, mixed, inkOn }} = colours_js;"
+        "const fills = CATEGORIES.flatMap(one => [0, 0.12, 0.25, 0.4, 0.57]"
+        ".flatMap(share => [mixed(one, '#ffffff', share), mixed(one, '#1a2027', share)]));"
+        "return fills.map(fill => [fill, inkOn(fill)]) }"
+    )
+    context.close()
+    for fill, ink in got:
+        light, dark = sorted((luminance(fill), luminance(ink)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 4.1, (fill, ink)

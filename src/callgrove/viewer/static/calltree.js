@@ -77,7 +77,12 @@ export function drawCallTree(place, data, view) {
   }
 
   view.watch("metric", (name) => { metric = metricNumber(metrics, name); show(); });
-  view.watch("search", (text) => { rows.search(text); update(false); });
+  view.watch("search", (text) => {
+    rows.search(text);
+    update(false);
+    table.seek((i) => rows.found(i), 1, true);
+  });
+  view.watch("step", ({ by: step }) => table.seek((i) => rows.found(i), step));
   if (!data.callers.some(Boolean)) ways.root.querySelector('[data-value="bottom-up"]')?.remove();
   show();
 }

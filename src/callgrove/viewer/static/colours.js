@@ -4,6 +4,8 @@
  */
 
 export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
+const DARK_INK = "#16191d";
+const EVEN = 0.2; // luminance at which dark ink and white have the same contrast
 export const OTHER = "#9aa3ad";
 const SCALE = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
 
@@ -20,13 +22,13 @@ export function scale(share) {
 }
 
 /**
- * Black or white, whichever can be read on a colour.
+ * Black or white, whichever has the higher contrast to a colour (relative luminance of WCAG 2).
  * @param {string} colour  #rrggbb or rgb(r,g,b)
  * @returns {string}
  */
 export function inkOn(colour) {
-  const [r, g, b] = parsed(colour);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#16191d" : "#ffffff";
+  const [r, g, b] = parsed(colour).map((value) => (value <= 10 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > EVEN ? DARK_INK : "#ffffff";
 }
 
 /**

@@ -58,6 +58,7 @@ class FlameGraph {
     this.listen();
     view.watch("metric", () => { this.measure(); this.zoom(-1); });
     view.watch("search", () => { this.find(); this.refresh(); });
+    view.watch("step", ({ by }) => this.step(by));
   }
 
   /** Everything that depends on the metric. */
@@ -322,6 +323,15 @@ class FlameGraph {
     const parent = tree.parent[this.cursor] < 0 ? tree.root : tree.parent[this.cursor];
     const siblings = tree.byCost(this.metric).subarray(tree.start[parent], tree.start[parent + 1]);
     return siblings[Math.min(Math.max(siblings.indexOf(this.cursor) + step, 0), siblings.length - 1)];
+  }
+
+  /** To the next of the calls that the search found, from the costliest down (1) or up (-1). */
+  step(by) {
+    if (!this.found?.n || !this.picture.root.clientWidth) return; // nothing found, or another view is open
+    const { inclusive } = this.tree.metrics[this.metric];
+    const calls = Array.from(this.found.is.keys()).filter((i) => this.found.is[i] && this.layout.to[i] > this.layout.from[i]).sort((a, b) => inclusive[b] - inclusive[a] || a - b);
+    const at = calls.indexOf(this.cursor);
+    if (calls.length) this.move(calls[(at < 0 ? (by > 0 ? 0 : calls.length - 1) : at + by + calls.length) % calls.length]);
   }
 
   /** Put the keyboard at a call, with its details, and bring it into sight. */

@@ -39,6 +39,8 @@ export function drawPage(body, report, drawers) {
     button("Theme", "Light or dark", toggleTheme),
   ]), main);
   document.addEventListener("keydown", (event) => {
+    const help = event.key === "Escape" && body.querySelector(".help");
+    if (help) help.remove();
     if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const shown = sections.find((section) => section.root.isConnected);
@@ -88,6 +90,7 @@ function createSection(section, drawers) {
   view.watch("tab", (name) => open(names.indexOf(name)));
   search.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { search.value = ""; view.set("search", ""); search.blur(); }
+    if (event.key === "Enter") view.set("step", { by: event.shiftKey ? -1 : 1 });
   });
   root.append(element("div", { class: "tabbar" }, [
     bar, element("span", { class: "gap" }),
@@ -141,7 +144,7 @@ function toggleTheme() {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("callgrove-theme")));
 
 const KEYS = [
-  ["1 … 9", "open a view"], ["← →", "next view, while one of their names has the focus"], ["/", "search"], ["Tab", "go to the picture or table"],
+  ["1 … 9", "open a view"], ["← →", "next view, while one of their names has the focus"], ["/", "search"], ["Enter", "in the search: the next call that it found; with Shift the one before"], ["Tab", "go to the picture or table"],
   ["arrows", "walk through calls, rows or cells"], ["Enter", "zoom to a call; open or close a row"], ["+ −", "zoom in and out"],
   ["Backspace", "zoom out to the caller"], ["Esc", "show everything; end the search"], ["wheel", "zoom; with Ctrl or Shift where the picture scrolls"],
   ["W S A D", "in a timeline: zoom in and out, move to the left and right"], ["Home End", "in a timeline: its beginning and end; in a table: the first and last row"],

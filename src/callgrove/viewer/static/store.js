@@ -1,4 +1,7 @@
-/** What panels of a section agree on: the metric (by name), the search (its text), the tab that is open (its title). */
+/**
+ * What panels of a section agree on: the metric (by name), the search (its text) and steps from one of what it found to
+ * the next, the tab that is open (its title), the model that is plotted.
+ */
 
 /**
  * @typedef {Object} Store

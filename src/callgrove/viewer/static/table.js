@@ -30,7 +30,7 @@ const SPARE = 8;
 
 /**
  * @param {TableOptions} options
- * @returns {{root: HTMLElement, setRows: function(ArrayLike<number>, boolean=): void, setSort: function(string, boolean): void, redraw: function(): void}}
+ * @returns {{root: HTMLElement, setRows: function(ArrayLike<number>, boolean=): void, setSort: function(string, boolean): void, redraw: function(): void, seek: function(function(number): boolean, number, boolean=): void}}
  */
 export function createTable(options) {
   const { columns } = options;
@@ -178,5 +178,12 @@ export function createTable(options) {
       markSorted();
     },
     redraw: draw,
+    /** Go to the next row that is wanted, downwards (1) or upwards (-1), and round the end; `here` counts too, if asked. */
+    seek(wanted, step, here = false) {
+      for (let k = here ? 0 : 1; k <= rows.length; k++) {
+        const at = (((cursor + step * k) % rows.length) + rows.length) % rows.length;
+        if (wanted(rows[at])) { moveTo(at); return; }
+      }
+    },
   };
 }
