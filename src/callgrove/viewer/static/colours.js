@@ -5,7 +5,7 @@
 
 export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
 const DARK_INK = "#16191d";
-const EVEN = 0.2; // luminance at which dark ink and white have the same contrast
+const EVEN = 0.205; // luminance at which dark ink and white have about the same contrast
 export const OTHER = "#9aa3ad";
 const SCALE = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
 
