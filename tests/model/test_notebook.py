@@ -88,6 +88,20 @@ def test_an_experiment() -> None:
     assert facts(gpu_example()._repr_html_())["traces"] == "102 spans"
 
 
+def test_many_metrics_are_counted_and_those_to_be_seen_come_first() -> None:
+    builder = ExperimentBuilder("made", title="made")
+    for k in range(30):
+        builder.add_metric(Metric(f"hidden {k} {'x' * 30}", Scope.EXCLUSIVE, visible=False))
+    for name in ("instructions", "time"):
+        builder.add_metric(Metric(name, Scope.EXCLUSIVE, unit="sec" if name == "time" else ""))
+    assert facts(builder.build()._repr_html_())["metrics"] == "time, instructions and 30 more"
+    for k in range(30):
+        builder.add_metric(Metric(f"another {k} {'x' * 30}", Scope.EXCLUSIVE))
+    found = facts(builder.build()._repr_html_())["metrics"]
+    assert found.startswith("time, instructions, another 0 ")
+    assert found.endswith(" and 59 more")  # of 62 three fit
+
+
 def test_an_experiment_is_shown_without_reading_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = example()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
+from callgrove.model.study import Study
 from callgrove.model.study_builder import StudyBuilder
 from callgrove.modeling.curves import curves_of
 from callgrove.modeling.fitting import model_study
@@ -33,6 +35,17 @@ def test_measurements_are_dots_and_the_model_a_line() -> None:
     texts = [text.text for text in svg.findall(f"{SVG}text")]
     assert "time" in texts
     assert "p" in texts
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "shown"),
+    [("time", "sec", "time (sec)"), ("T (sec)", "sec", "T (sec)"), ("x", "unknown", "x"), ("x", "", "x")],
+)
+def test_the_axis_has_its_unit(metric: str, unit: str, shown: str) -> None:
+    points = [(float(p),) for p in (2, 4, 8)]
+    study = Study.from_values(["p"], points, [("f", metric, k, [p]) for k, (p,) in enumerate(points)])
+    plot = model_plot(curves_of(model_study(replace(study, units={metric: unit})), 0))
+    assert shown in [text.text for text in ElementTree.fromstring(plot).findall(f"{SVG}text")]
 
 
 @pytest.mark.parametrize("name", ['<script>"&', "a\x00b\x1b[31m", "µ" * 5000, "日本"])

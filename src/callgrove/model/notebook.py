@@ -23,6 +23,7 @@ MOST_COLUMNS = 20
 MOST_NAMES = 8
 MOST_WARNINGS = 5
 LONGEST_TEXT = 120  # characters of a cell
+ROOM = 18  # of them for how many more there are
 LEFT = 'style="text-align:left"'
 
 
@@ -54,7 +55,7 @@ def table_html(table: Table, caption: str = "") -> str:
 
 def experiment_html(experiment: Experiment) -> str:
     """What there is, in counts and names."""
-    traces, metrics = experiment.traces, experiment.metrics.quantities
+    traces, metrics = experiment.traces, experiment.metrics
     facts = [("format", f"{experiment.format} {experiment.version}".rstrip()), ("path", experiment.path)]
     parameters = dict.fromkeys(name for run in experiment.runs for name in run.parameters)
     if len(experiment.runs) > 1 or parameters:
@@ -62,7 +63,7 @@ def experiment_html(experiment: Experiment) -> str:
     facts += [
         ("profiles", f"{len(experiment.profiles.measured):,}"),
         ("contexts", f"{len(experiment.contexts):,}"),
-        ("metrics", _some(metrics)),
+        ("metrics", _some(metrics.shown, len(metrics.quantities))),
     ]
     events = [f"{n:,} {word}" for n, word in ((traces.n_samples, "samples"), (traces.n_spans, "spans")) if n]
     facts.append(("traces", ", ".join(events)))
@@ -98,9 +99,14 @@ def _warnings(warnings: Sequence[InputWarning]) -> list[tuple[str, str]]:
     return [*shown, ("and", f"{more:,} more of these")] if more else shown
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+def _some(names: Sequence[str], n: int | None = None) -> str:
+    """The first names, as many as a cell has room for, and how many more there are of `n`."""
+    shown, length = 0, 0
+    while shown < min(len(names), MOST_NAMES) and (not shown or length + len(names[shown]) < LONGEST_TEXT - ROOM):
+        length += len(names[shown]) + 2
+        shown += 1
+    more = (len(names) if n is None else n) - shown
+    return ", ".join(names[:shown]) + (f" and {more:,} more" if more else "")
 
 
 def _cell(cell: Any) -> str:

@@ -36,7 +36,7 @@ class Curves:
     title: str
     function: str
     parameter: str
-    metric: str
+    metric: str  # with its unit
     curves: tuple[Curve, ...]
 
 
@@ -58,7 +58,10 @@ def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
         found.append(_curve(models, series, here, x, y, _label(study.parameters, fixed)))
     text = function_text(models.functions, number, "short")
     title = models.callpath(number)
-    return Curves(title, text, study.parameters[0], models.metric(number), tuple(found))
+    metric = models.metric(number)
+    unit = study.units.get(metric, "")
+    known = unit and unit != "unknown" and f"({unit})" not in metric
+    return Curves(title, text, study.parameters[0], f"{metric} ({unit})" if known else metric, tuple(found))
 
 
 def _samples(first: float, last: float) -> Floats:
