@@ -14,7 +14,7 @@ from callgrove.examples import example
 from callgrove.render.amounts import amount
 from callgrove.render.units import percent
 from tests.browser.conftest import OpenPage, Screenshot
-from tests.browser.reading import box, flame, open_tab, picked, tooltip
+from tests.browser.reading import box, downloaded, flame, open_tab, picked, shown_panel, tooltip
 
 
 def test_hovering_tells_the_numbers_of_tree(stencil: Path, open_page: OpenPage) -> None:
@@ -115,7 +115,7 @@ def test_a_hot_function_is_found_in_the_flame_graph(stencil: Path, open_page: Op
     assert "in 1 call" in page.locator(".match").first.inner_text()
 
 
-def test_colours_have_a_legend(stencil: Path, open_page: OpenPage, screenshot: Screenshot) -> None:
+def test_colours_have_a_legend(stencil: Path, open_page: OpenPage, screenshot: Screenshot, tmp_path: Path) -> None:
     page = open_page(stencil)
     open_tab(page, "Flame graph")
     assert page.locator(".legend").is_hidden()
@@ -123,6 +123,12 @@ def test_colours_have_a_legend(stencil: Path, open_page: OpenPage, screenshot: S
         picked(page, "Colour by", by)
         assert page.locator(".legend .swatch").count() >= 3
         screenshot(page, f"stencil-flame-by-{by.replace(' ', '-')}")
+        if by == "module":
+            saved = downloaded(page, shown_panel(page).get_by_role("button", name="SVG"), tmp_path).read_text("utf-8")
+            keys = page.locator(".legend .key").all_inner_texts()
+            assert "main thread" not in keys
+            for text in (*keys, f"inclusive CPUTIME (sec), {amount('sec')(costs(example()).total)} in total"):
+                assert f">{text}</text>" in saved, "a saved picture explains itself"
 
 
 def test_a_metric_without_parts_is_not_passed_off_as_another(

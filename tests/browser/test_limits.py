@@ -100,7 +100,7 @@ def test_long_names_keep_their_ends(tmp_path: Path, open_page: OpenPage) -> None
     path = tmp_path / "long.html"
     path.write_text(report([Input(builder.build(), ["long.d"])]), encoding="utf-8")
     texts = [e.text or "" for e in ET.fromstring(pictured(open_page(path), "Flame graph", tmp_path)) if e.text]
-    assert [(text[:11], text[-4:]) for text in texts] == [("void kernel", f"{n}>()") for n in range(3)]
+    assert [(text[:11], text[-4:]) for text in texts[:3]] == [("void kernel", f"{n}>()") for n in range(3)]
 
 
 def test_a_folded_page_says_so_and_is_no_larger(tmp_path: Path, open_page: OpenPage, screenshot: Screenshot) -> None:

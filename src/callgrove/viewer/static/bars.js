@@ -19,7 +19,7 @@ const SIZE = { size: 12 };
  * @property {number} [depth]
  * @property {string} [gap]  said instead of a bar
  *
- * @typedef {{rows: Bar[], more: number, empty?: string}} BarData  more: rows that there is no room for
+ * @typedef {{rows: Bar[], more: number, empty?: string, caption: string}} BarData  more: rows that there is no room for
  */
 
 /**
@@ -32,7 +32,7 @@ const SIZE = { size: 12 };
 export function createBars(name, label, dataOf, picking) {
   let data = dataOf();
   let cursor = -1;
-  const picture = createPicture({ name, label, height: () => Math.max(data.rows.length + (data.more > 0 ? 1 : 0), 1) * ROW + 4, draw });
+  const picture = createPicture({ name, label, height: () => Math.max(data.rows.length + (data.more > 0 ? 1 : 0), 1) * ROW + 4, draw, caption: () => [{ text: data.caption }] });
   const { canvas } = picture;
 
   function draw(surface, width) {

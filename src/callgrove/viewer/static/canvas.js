@@ -16,6 +16,7 @@
  * @property {function(string, TextStyle=): number} measure  the width of a text
  */
 
+import { laidOutCaption } from "./caption.js";
 import { button, element } from "./dom.js";
 import { save } from "./saving.js";
 
@@ -186,9 +187,10 @@ export function themeColours() {
  * @param {string} options.label  for who cannot see it
  * @param {function(Surface, number, number): void} options.draw
  * @param {function(number): number} [options.height]  of a width; without it, that of the element around it
+ * @param {function(): import("./caption.js").Key[]} [options.caption]  below it where it is saved
  * @returns {Picture}
  */
-export function createPicture({ name, label, draw, height }) {
+export function createPicture({ name, label, draw, height, caption = () => [] }) {
   const canvas = /** @type {HTMLCanvasElement} */ (
     element("canvas", { attributes: { tabindex: "0", role: "img", "aria-label": label } })
   );
@@ -219,19 +221,28 @@ export function createPicture({ name, label, draw, height }) {
   };
   const saveSvg = () => {
     const { width, height: tall } = size();
-    const surface = svgSurface(width, tall);
-    surface.rect(0, 0, width, tall, themeColours().ground);
+    const theme = themeColours();
+    const below = laidOutCaption(canvasSurface(context), caption(), width);
+    const surface = svgSurface(width, tall + below.height);
+    surface.rect(0, 0, width, tall + below.height, theme.ground);
     draw(surface, width, tall);
+    below.draw(surface, tall, theme);
     save(`${name}.svg`, new Blob([surface.toString()], { type: "image/svg+xml" }));
   };
   const savePng = () => {
+    const { width } = size();
+    const ratio = canvas.width / width;
+    const theme = themeColours();
     const copy = document.createElement("canvas");
-    copy.width = canvas.width;
-    copy.height = canvas.height;
     const target = /** @type {CanvasRenderingContext2D} */ (copy.getContext("2d"));
-    target.fillStyle = themeColours().ground;
+    const below = laidOutCaption(canvasSurface(target), caption(), width);
+    copy.width = canvas.width;
+    copy.height = canvas.height + Math.round(below.height * ratio);
+    target.fillStyle = theme.ground;
     target.fillRect(0, 0, copy.width, copy.height);
     target.drawImage(canvas, 0, 0);
+    target.setTransform(ratio, 0, 0, ratio, 0, 0);
+    below.draw(canvasSurface(target), canvas.height / ratio, theme);
     copy.toBlob((blob) => blob && save(`${name}.png`, blob), "image/png");
   };
   const buttons = element("div", { class: "savers" }, [

@@ -83,6 +83,7 @@ class FlameGraph {
       label: "Flame graph. Arrow keys walk through calls, Enter zooms in, Escape out, slash searches.",
       draw: (surface, width, height) => this.draw(surface, width, height),
       height: () => this.scroller.clientHeight - PADDING,
+      caption: () => this.caption(),
     });
     this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
     this.scroller = element("div", { class: "flame-scroller" }, [this.spacer]);
@@ -143,6 +144,17 @@ class FlameGraph {
     const { n, cost, share } = this.found;
     const calls = `${count(n)} ${n === 1 ? "call" : "calls"}`;
     return `“${this.view.get("search").trim()}”: ${percent(share)} of ${name} (${amountOf(unit)(cost)}) in ${calls}`;
+  }
+
+  caption() {
+    const { name, unit, total } = this.data.metrics[this.metric];
+    const { names, scale } = this.colours;
+    const part = this.focus < 0 ? "" : `, in ${this.tree.name(this.focus)}`;
+    return [
+      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amountOf(unit)(total)} in total` : ""}${part}` }, { text: this.foundText() },
+      ...(names ?? []).map(([text, colour]) => ({ text, colour })),
+      { text: scale ? `${this.colouring} cost, brighter from ${scale[0]} to ${scale[1]}` : "" },
+    ];
   }
 
   drawCrumbs() {

@@ -86,7 +86,7 @@ function overviewOf(data, view) {
   if (data.n_devices) grid.append(card("Devices", "from the first operation of each to the end of its last", devicePicture(data)));
   for (const [name, title, hint] of [["kernels", "Kernels", "total time"], ["copies", "Copies", "total time and rate"], ["gaps", "Why devices waited", "time between operations"], ["longest-gaps", "Longest gaps", ""], ["api", "Calls", "total time on the host"], ["markers", "Markers", "total time"], ["regions", "Regions", "total time"]]) {
     const section = data.sections.find((one) => one.name === name);
-    if (section) grid.append(card(title, hint, createBars(name, `${title} by time. Up and down go from bar to bar, Enter shows it in the timeline.`, () => barsOf(section, view), "click to see it in the timeline")));
+    if (section) grid.append(card(title, hint, createBars(name, `${title} by time. Up and down go from bar to bar, Enter shows it in the timeline.`, () => ({ ...barsOf(section, view), caption: [title, hint].filter(Boolean).join(": ") }), "click to see it in the timeline")));
   }
   root.append(grid);
   root.style.flex = "1";
@@ -136,8 +136,10 @@ function devicePicture(data) {
     ...names.map((name, i) => ({ name, span: devices.span_ns[i], busy: devices.busy_ns[i], ns: (one) => one.ns[i], most: devices.most_at_once[i] })),
   ];
   const yOf = (k) => (k ? ROW + 6 + (k - 1) * tall : 0);
-  const picture = createPicture({ name: "devices", label: "How busy devices were, and with what", height: () => yOf(rows.length) + 4, draw });
+  const picture = createPicture({ name: "devices", label: "How busy devices were, and with what. Up and down go from bar to bar.", height: () => yOf(rows.length) + 4, draw, caption: () => shown.map(({ name, text, colour }) => ({ text, colour: name === IDLE ? themeColours().faint : colour })) });
   const [left, right] = [94, 92];
+  const shown = devices.doing.filter((one) => one.total_ns).map((one) => ({ name: one.name, text: `${one.name} ${percent(one.total_ns / (devices.total_span_ns || NaN))}`, colour: colours.get(one.name) }));
+  let cursor = -1;
 
   function draw(surface, width) {
     const theme = themeColours();
@@ -158,10 +160,7 @@ function devicePicture(data) {
     });
   }
 
-  picture.canvas.addEventListener("mousemove", (event) => {
-    const k = event.offsetY < ROW ? 0 : 1 + Math.floor((event.offsetY - ROW - 6) / tall);
-    const row = rows[k];
-    if (!row) { tooltip.hide(); return; }
+  function tell(row, x, y) {
     tooltip.show({
       title: row.name,
       rows: /** @type {[string, string][]} */ ([
@@ -169,13 +168,28 @@ function devicePicture(data) {
         ...devices.doing.filter((one) => row.ns(one)).map((one) => [one.name, `${durationNs(row.ns(one))} (${percent(row.ns(one) / row.span)})`]),
         ["at once", row.most ? `at most ${row.most} operations` : ""],
       ]),
-    }, event.clientX, event.clientY);
+    }, x, y);
+  }
+
+  picture.canvas.addEventListener("mousemove", (event) => {
+    const row = rows[event.offsetY < ROW ? 0 : 1 + Math.floor((event.offsetY - ROW - 6) / tall)];
+    if (row) tell(row, event.clientX, event.clientY);
+    else tooltip.hide();
   });
-  picture.canvas.addEventListener("mouseleave", () => tooltip.hide());
-  const legend = element("div", { class: "legend" }, devices.doing.filter((one) => one.total_ns).map((one) => {
+  picture.canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    cursor = Math.min(Math.max(cursor + step, 0), rows.length - 1);
+    const box = picture.canvas.getBoundingClientRect();
+    tell(rows[cursor], box.left + left, box.top + yOf(cursor));
+  });
+  for (const event of ["mouseleave", "blur"]) picture.canvas.addEventListener(event, () => tooltip.hide());
+  const legend = element("div", { class: "legend" }, shown.map(({ name, text, colour }) => {
     const swatch = element("span", { class: "swatch" });
-    swatch.style.background = one.name === IDLE ? "var(--line)" : /** @type {string} */ (colours.get(one.name));
-    return element("span", { class: "key" }, [swatch, element("span", { text: `${one.name} ${percent(one.total_ns / (devices.total_span_ns || NaN))}` })]);
+    swatch.style.background = name === IDLE ? "var(--line)" : /** @type {string} */ (colour);
+    return element("span", { class: "key" }, [swatch, element("span", { text })]);
   }));
   legend.style.marginTop = "6px";
   return { root: element("div", {}, [picture.root, legend]), buttons: picture.buttons };

@@ -45,9 +45,9 @@ export function drawGrowth(place, data, view) {
     };
   }
 
-  const ranked = (key, fits, words, empty) => () => {
+  const ranked = (key, fits, words, empty) => (title) => {
     const rows = models().filter(fits).sort((a, b) => b[key] - a[key] || a.m - b.m);
-    return { rows: rows.slice(0, N_BARS).map((one) => bar(one, one[key], words)), more: rows.length - N_BARS, empty };
+    return { rows: rows.slice(0, N_BARS).map((one) => bar(one, one[key], words)), more: rows.length - N_BARS, empty, caption: `${title}: ${data.metric_names[metric]}` };
   };
   const picking = "click to see it over its parameters";
   const cards = [
@@ -56,7 +56,7 @@ export function drawGrowth(place, data, view) {
     ["growing", `Grows most from ${text(largest, moved)} to ${text(target, moved)}`, `of all with ${percent(LEAST)} or more there`,
       ranked("growth", (one) => one.share >= LEAST && one.growth > GROWS, (one) => `× ${number(one.growth)}  ${notation(data.order[one.m])}`, "nothing grows")],
   ].map(([name, title, hint, rows]) => {
-    const picture = createBars(name, `${title}. Up and down go from bar to bar, Enter shows its plot.`, rows, picking);
+    const picture = createBars(name, `${title}. Up and down go from bar to bar, Enter shows its plot.`, () => rows(title), picking);
     place.append(element("section", { class: "card" }, [
       element("div", { class: "card-head" }, [element("h2", { text: title }), element("span", { class: "hint", text: hint }), picture.buttons]), picture.root,
     ]));

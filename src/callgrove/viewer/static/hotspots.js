@@ -22,14 +22,14 @@ export function drawHotspots(place, data, view) {
     const costs = top.exclusive[metric];
     const order = Array.from(costs, (_, i) => i).filter((i) => Number.isFinite(costs[i]) && costs[i] > 0);
     order.sort((a, b) => costs[b] - costs[a] || a - b);
-    return { rows: order.slice(0, N_TOP).map((i) => row(top.label[i], costs[i], top.inclusive[metric][i], costs[i])), more: 0 };
+    return { rows: order.slice(0, N_TOP).map((i) => row(top.label[i], costs[i], top.inclusive[metric][i], costs[i])), more: 0, caption: `Hottest functions: exclusive ${metrics[metric].name}` };
   }, picking);
   const path = createBars("hot-path", "Hot path: inclusive cost from the root down. Up and down go from bar to bar, Enter shows it in the flame graph.", () => {
     const found = paths[metric];
     const all = Array.from(found.label, (label, i) => row(label, found.inclusive[i], found.inclusive[i], found.exclusive[i])).filter((one) => Number.isFinite(one.value));
     const gap = { ...all[0], gap: `… ${all.length - FIRST - LAST} more levels`, text: "" };
     const shown = all.length > LONGEST ? [...all.slice(0, FIRST), gap, ...all.slice(-LAST)] : all;
-    return { rows: shown.map((one, depth) => ({ ...one, depth })), more: 0 }; // steps of a stair: real depths leave no room to read
+    return { rows: shown.map((one, depth) => ({ ...one, depth })), more: 0, caption: `Hot path: inclusive ${metrics[metric].name}` }; // steps of a stair: real depths leave no room to read
   }, picking);
 
   /** Where it is in the flame graph. */

@@ -23,6 +23,7 @@ const NEAR = 14; // pixels from a point at which it is meant
  * @property {{x: number, y: number, text: string} | null} target
  * @property {string} empty  what to say where there is nothing to draw
  * @property {string} said  above the curve
+ * @property {string} caption  below it where it is saved
  */
 
 /**
@@ -32,7 +33,7 @@ const NEAR = 14; // pixels from a point at which it is meant
  * @returns {import("./canvas.js").Picture}
  */
 export function createPlot(name, height, plotOf) {
-  const picture = createPicture({ name, label: "Measured values and the function fitted to them. Left and right go from point to point.", height, draw });
+  const picture = createPicture({ name, label: "Measured values and the function fitted to them. Left and right go from point to point.", height, draw, caption: () => [{ text: plotOf().caption }] });
   let cursor = -1;
   let left = LEFT; // where the vertical axis is
 

@@ -258,6 +258,7 @@ class Scaling {
     const logX = this.logX && low > 0;
     const steps = Array.from({ length: SAMPLES + 1 }, (_, k) => (logX ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES));
     const points = has ? this.measuredPoints() : [];
+    const others = data.parameters.map((name, p) => (p === along ? "" : `${name} = ${brief(this.fixed[p])}`)).filter(Boolean).join(", ");
     const value = (x) => valueAt(data.functions, chosen, this.fixed.map((one, p) => (p === along ? x : one)));
     return {
       xTitle: data.parameters[along], yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
@@ -266,7 +267,8 @@ class Scaling {
       curve: has ? [...steps, last].sort((a, b) => a - b).map((x) => [x, value(x)]) : [],
       beyond: last,
       points,
-      said: has && !points.length ? `nothing was measured at ${data.parameters.map((name, p) => (p === along ? "" : `${name} = ${brief(this.fixed[p])}`)).filter(Boolean).join(", ")}` : "",
+      caption: has ? `${lastOf(data.callpath[chosen])}: ${notation(data.short[chosen])}${others ? `, at ${others}` : ""}` : "",
+      said: has && !points.length ? `nothing was measured at ${others}` : "",
       target: has && target > last ? { x: target, y: value(target), text: this.amount(value(target)) } : null,
     };
   }

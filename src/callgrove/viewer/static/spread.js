@@ -30,9 +30,9 @@ export function drawSpread(place, data, view) {
   const layout = laidOut(grid);
   const map = createPicture({
     name: "spread", label: "Heat map of cost by rank and thread. Arrow keys walk through it.",
-    height: (width) => mapHeight(width, layout), draw: drawMap,
+    height: (width) => mapHeight(width, layout), draw: drawMap, caption,
   });
-  const sorted = createPicture({ name: "spread-sorted", label: "Cost of each profile in descending order. Left and right go from bar to bar.", height: () => 190, draw: drawSorted });
+  const sorted = createPicture({ name: "spread-sorted", label: "Cost of each profile in descending order. Left and right go from bar to bar.", height: () => 190, draw: drawSorted, caption });
   place.append(
     element("div", { class: "toolbar" }, [chooser, statistics, element("span", { class: "gap" }), element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", saveCsv)])]),
     element("div", { class: "scrolling" }, [
@@ -45,6 +45,11 @@ export function drawSpread(place, data, view) {
   const current = () => rowsOf()[row];
   const unit = () => metrics.find((one) => one.name === metric)?.unit ?? "";
   const nameOf = (one) => (one.label < 0 ? "everything" : labels.name[one.label]);
+
+  function caption() {
+    const parts = grid.n_joined > 1 ? `, the mean of up to ${grid.n_joined} in a row` : "";
+    return [{ text: `exclusive ${metric} of ${nameOf(current())}, by rank and thread${parts}` }];
+  }
 
   function refresh() {
     chooser.replaceChildren(choice("Cost of", rowsOf().map((one, i) => [String(i), nameOf(one)]), String(row), (value) => { row = Number(value); refresh(); }).root);

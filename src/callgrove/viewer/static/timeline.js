@@ -7,7 +7,7 @@ import { createPicture } from "./canvas.js";
 import { button, choice, element, switches } from "./dom.js";
 import { count, durationNs, percent, shortName } from "./format.js";
 import { matcher } from "./store.js";
-import { coloursOf, drawLegend } from "./timeline_colours.js";
+import { captionOf, coloursOf, drawLegend } from "./timeline_colours.js";
 import { AXIS, drawScene, GUTTER, LEVEL, placeOf, timeAt } from "./timeline_drawing.js";
 import { boxAt, createLayer, shareOf, within } from "./timeline_layers.js";
 import { tooltip } from "./tooltip.js";
@@ -67,6 +67,7 @@ class Timeline {
       label: "Timeline. Left and right go from box to box, up and down from row to row, Enter zooms in, Escape out; plus and minus zoom, A and D move.",
       draw: (surface, width, height) => drawScene(surface, width, height, this.scene()),
       height: () => this.room(),
+      caption: () => captionOf(this.colours),
     });
     this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
     this.scroller = element("div", { class: "flame-scroller" }, [this.spacer]);

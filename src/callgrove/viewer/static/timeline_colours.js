@@ -49,14 +49,30 @@ export function drawLegend(place, colours, picked) {
   const keys = colours.strong.map(({ key, short: name, colour, share }) => {
     const swatch = element("span", { class: "swatch" });
     swatch.style.background = colour;
-    const short = name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name;
     const title = `${key}: ${percent(share)} of the time of all calls, without what they call`;
-    const parts = [swatch, element("span", { text: `${short} ${percent(share)}` })];
+    const parts = [swatch, element("span", { text: `${cutName(name)} ${percent(share)}` })];
     const made = colours.by === "name"
       ? element("button", { class: "key", attributes: { type: "button", title }, on: { click: () => picked(key) } }, parts)
       : element("span", { class: "key", attributes: { title } }, parts);
     return made;
   });
-  const more = colours.n - keys.length;
-  place.replaceChildren(...keys, more > 0 ? element("span", { class: "key", text: `${count(more)} more in grey` }) : "");
+  const more = moreOf(colours);
+  place.replaceChildren(...keys, more ? element("span", { class: "key", text: more }) : "");
 }
+
+/** What has no strong colour. */
+function moreOf(colours) {
+  const more = colours.n - colours.strong.length;
+  return more > 0 ? `${count(more)} more in grey` : "";
+}
+
+/**
+ * The same below a picture that is saved.
+ * @param {Colours} colours
+ * @returns {import("./caption.js").Key[]}
+ */
+export function captionOf(colours) {
+  return [...colours.strong.map(({ short, colour, share }) => ({ text: `${cutName(short)} ${percent(share)}`, colour })), { text: moreOf(colours) }];
+}
+
+const cutName = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
