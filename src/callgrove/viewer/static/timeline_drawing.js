@@ -32,6 +32,7 @@ import { shareOf, within } from "./timeline_layers.js";
 
 export const GUTTER = 168;
 export const AXIS = 26;
+const GROUP = 72; // pixels of a group's name, at the most
 export const LEVEL = 15; // height of a level where all are shown
 /** @type {[string, number][]} */
 const UNITS = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
@@ -132,6 +133,8 @@ function drawBox(surface, scene, i, left, wide, y, tall, theme) {
 function drawGutter(surface, scene, width, height, theme) {
   surface.rect(0, 0, GUTTER - 4, height, theme.ground);
   let [group, groupBelow, below] = ["", -Infinity, -Infinity];
+  const longest = scene.rows.reduce((best, row) => (scene.labels.group[row].length > best.length ? scene.labels.group[row] : best), "");
+  const beside = Math.min(surface.measure(longest, { size: 11, bold: true }), GROUP) + (longest ? 10 : 0);
   for (const row of scene.rows) {
     const { y, height: tall } = scene.tops.get(row);
     const at = AXIS + y - scene.scroll;
@@ -143,12 +146,12 @@ function drawGutter(surface, scene, width, height, theme) {
     const middle = Math.max(top + Math.min(at + tall - top, LEVEL + 4) / 2 - 1, AXIS + 6);
     if (fresh && y > 0 && tall > 5) surface.line([[0, at - 0.5], [width, at - 0.5]], theme.faint);
     if (fresh && middle - groupBelow >= 11) {
-      surface.text(4, middle, fitting(surface, own, 62, { size: 11, bold: true }), { size: 11, fill: theme.ink, bold: true });
+      surface.text(4, middle, fitting(surface, own, GROUP, { size: 11, bold: true }), { size: 11, fill: theme.ink, bold: true });
       groupBelow = middle;
     }
     if (middle - below < 11) continue;
     below = middle;
-    const text = fitting(surface, scene.labels.name[row], GUTTER - 14 - (own ? 50 : 0), { size: 11 });
+    const text = fitting(surface, scene.labels.name[row], GUTTER - 14 - beside, { size: 11 });
     surface.text(GUTTER - 10, middle, text, { size: 11, fill: theme.muted, anchor: "end" });
   }
 }
