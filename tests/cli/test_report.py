@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from callgrove.cli.main import main
 from callgrove.cli.report import size
 from tests.cli.commands import Capture, run, said
 from tests.formats.samples import CORPUS
@@ -80,6 +81,24 @@ def test_damage_is_on_the_page_and_strict_refuses_it(capsys: Capture, tmp_path: 
     assert any(word == "damage" and "trace.db" in text for word, text in sections[0]["warnings"])
     assert any("callgrove check" in command for command in sections[0]["commands"])
     run(capsys, "report", copy, "-o", target, "--force", "--strict", code=3)
+
+
+def test_damage_that_shows_when_values_are_read_is_on_the_page(capsys: Capture, tmp_path: Path) -> None:
+    copy, target = tmp_path / "run.d", tmp_path / "out.html"
+    shutil.copytree(MPI4, copy)
+    values = bytearray((copy / "profile.db").read_bytes())
+    middle = len(values) // 2
+    values[middle : middle + 400] = b"\xff" * 400
+    (copy / "profile.db").write_bytes(values)
+    assert main(["report", str(copy), "-o", str(target)]) == 0
+    told = capsys.readouterr().err
+    assert "damaged: " in told
+    assert "profile.db" in told
+    sections = data_of(target)["sections"]
+    assert isinstance(sections, list)
+    on_page = [text for word, text in sections[0]["warnings"] if word == "damage"]
+    assert on_page
+    assert all(text in told for text in on_page)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from callgrove.render.study_facts import study_facts, study_next
 
 __all__ = ["Summary", "summary_of"]
 
+MOST_MET = 6
 _WARNINGS = {*(severity.value for severity in Severity), "and"}
 
 
@@ -33,7 +34,7 @@ class Summary:
 
 
 def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
-    """The same words that `info` says."""
+    """The same words that `info` says, and the damage that was met since: to be asked when everything was read."""
     path = paths[0] if len(paths) == 1 else None
     if isinstance(opened, Study):
         lines, commands = list(study_facts(opened)), list(study_next(opened, path))
@@ -45,9 +46,22 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
     opened_from = [("opened", path) for path in paths[:1]]
     if len(paths) > 1:
         opened_from.append(("and", f"{len(paths) - 1:,} more files"))
-    warnings = tuple((word, text) for word, text in lines if word in _WARNINGS)
+    warnings = (*_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
     others = tuple(command for command in commands if not command.startswith("callgrove report "))
     return Summary(_title(opened.title, paths), (*opened_from, *facts), warnings, others)
+
+
+def _met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
+    """Damage that showed only when values and samples were read."""
+    if isinstance(opened, Study):
+        return ()
+    samples = opened.traces.samples
+    known = {warning.text for warning in opened.warnings}
+    problems = [*opened.values.problems, *(samples.problems if samples is not None else ())]
+    texts = [text for text in dict.fromkeys(map(str, problems)) if text not in known]
+    more = len(texts) - MOST_MET
+    rest = (("and", f"{more:,} more places met on the way; `callgrove check` lists them all"),) if more > 0 else ()
+    return (*((Severity.DAMAGE.value, text) for text in texts[:MOST_MET]), *rest)
 
 
 def _title(title: str, paths: Sequence[str]) -> str:

@@ -92,8 +92,9 @@ function createSection(section, drawers) {
     if (event.key === "Escape") { search.value = ""; view.set("search", ""); search.blur(); }
     if (event.key === "Enter") view.set("step", { by: event.shiftKey ? -1 : 1 });
   });
+  const damaged = section.warnings.find(([severity]) => severity === "damage");
   root.append(element("div", { class: "tabbar" }, [
-    bar, element("span", { class: "gap" }),
+    bar, damaged ? element("button", { class: "damaged", text: "damaged input", attributes: { type: "button", title: damaged[1] }, on: { click: () => open(0) } }) : null, element("span", { class: "gap" }),
     metrics.names.length > 1 ? choice("Metric", metrics.names.map((name) => [name, name || "<default>"]), metrics.first, (value) => view.set("metric", value)).root : element("span", { class: "only-metric", text: metrics.first }),
     section.panels.length ? search : null,
   ]), ...tabs.map((one) => one.panel));
