@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from bench.gpu_databases import GpuShape, make_gpu_database
 from callgrove.cli.main import main
+from callgrove.render import Look
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
 
@@ -130,3 +132,21 @@ def test_cells_that_are_no_numbers_are_said_by_any_process(capsys: Capture, tmp_
     for jobs in (1, 2):
         text = noted(capsys, "summary", *files, "-j", jobs)
         assert text.count("1 cells are no numbers") == 2, text
+
+
+def test_a_narrow_terminal_keeps_names_and_whole_numbers(
+    capsys: Capture, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("summary", folder, "--section", "kernels", "--section", "copies")
+    wide = run(capsys, *words)
+    monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(width=80))
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == 0
+    narrow, err = capsys.readouterr()
+    assert "left out for want of room: std, min, p95" in err
+    assert {"std", "p95"} <= set(wide.splitlines()[0].split())
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert re.search(r"^copies .* bytes_per_second$", narrow, re.MULTILINE)
+    assert set(re.findall(r"[\d.]+ GB/s", narrow)) == set(re.findall(r"[\d.]+ GB/s", wide))
+    for name in re.findall(r"^(?:MEMORY_|void )\S+", wide, re.MULTILINE):
+        assert name[:12] in narrow

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.cli.verbs import VERBS
+from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
 from tests.formats.samples import CORPUS, databases
 from tests.golden import assert_golden
@@ -68,7 +69,7 @@ def test_runs_in_every_format(
     names = {}
     for format_ in formats:
         out = run(capsys, verb, path, *options, "--format", format_)
-        assert out.endswith("\n") or (format_ == "jsonl" and not out)
+        assert out.endswith("\n") or (not out and (format_ == "jsonl" or (verb, format_) == ("check", "table")))
         if format_ == "csv":
             names["csv"] = header(out)
             assert len({len(row) for row in csv.reader(io.StringIO(out))}) == 1
@@ -266,6 +267,17 @@ def test_colours_on_a_terminal_only(capsys: Capture) -> None:
     assert colours.sub("", shown) == plain
     assert "\x1b" not in run(capsys, "top", PTH4)
     assert max(len(line) for line in plain.splitlines()) <= 100
+
+
+def test_check_prints_problems_in_full_and_nothing_where_there_are_none(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, "check", PTH4) == ""
+    monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(width=60))
+    broken = tmp_path / "series.txt"
+    broken.write_text("PARAMETER p\nPOINTS 1 2\nREGION main\nDATA 1\nDATA 2\nDATA 3\n")
+    last = run(capsys, "check", broken, code=3).splitlines()[-1]
+    assert re.search(r"opening +DATA.* 2 DATA lines, one per point, found 3 for the region 'main'", last), last
 
 
 def test_stdout_is_data_only() -> None:

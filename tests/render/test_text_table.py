@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.table import UNCOUNTED, Column, Table
-from callgrove.render.cells import reading_float
-from callgrove.render.text_table import PLAIN, Look, text_table
+from callgrove.render.cells import Amounts, Prose, reading_float
+from callgrove.render.text_table import PLAIN, Look, text_table, width_of
 from callgrove.render.visible import display_width
 from tests.render.tables import HOSTILE, one_column
 
@@ -65,6 +65,24 @@ def test_long_names_are_cut_in_the_middle_to_the_width() -> None:
 def test_numbers_are_never_cut() -> None:
     table = Table.from_rows(["name", "value"], [("n" * 50, 12345678901234567890)])
     assert "12345678901234567890" in shown([table], Look(width=10))
+
+
+def test_amounts_are_never_cut_and_stand_on_the_right() -> None:
+    table = Table((Column("name", ["n" * 50]), Amounts("bytes_per_second", ["39.4 GB/s"]), Amounts("total", [None])))
+    assert shown([table], Look(width=30)).splitlines()[::2] == [
+        "name      bytes_per_second  total",
+        "nnnn…nnn         39.4 GB/s",
+    ]
+    assert [width_of(column) for column in table.columns] == [52, 18, 7]
+
+
+def test_prose_is_written_out() -> None:
+    sentence = "expected a footer, found " + "nothing " * 40
+    table = Table((Column("file", ["a" * 40] * 70_000), Prose("problem", [sentence] * 70_000)))  # in two chunks
+    first, rule, line, *_, last = shown([table], Look(width=40)).splitlines()
+    assert line == last
+    assert line.endswith("found" + " nothing" * 40)
+    assert (first, rule) == (f"{'file':31}  problem", f"{'-' * 31}  -------")
 
 
 def test_without_a_width_even_monstrous_names_leave_a_readable_line() -> None:

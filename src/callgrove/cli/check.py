@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.formats.registry import detect, load
     from callgrove.model.experiment import Severity
     from callgrove.model.table import Table
+    from callgrove.render.cells import Prose
 
     source = Source.of(args.path)
     chosen = load(args.from_format) if args.from_format else detect(source)[0]
@@ -37,8 +38,10 @@ def run(args: argparse.Namespace) -> int:
                 chosen.read(source, options)
         except InputError as error:  # so broken that it does not open: that is the finding
             found = [Problem(Severity.DAMAGE, str(args.path), "opening", str(error))]
-    rows = [(p.severity.value, p.file, p.section, p.text) for p in found]
-    emit(Table.from_rows(NAMES, rows), args)
+    rows = [(p.severity.value, p.file, p.section, p.text.removeprefix(f"{args.path}: ")) for p in found]
+    table = Table.from_rows(NAMES, rows)
+    if rows or args.format != "table" or args.output:  # for people, no problem is no table
+        emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), args)
     damage = sum(p.severity == Severity.DAMAGE for p in found)
     places = "1 damaged place" if damage == 1 else f"{damage} damaged places"
     note(f"{args.path}: {places}" if damage else f"{args.path}: sound ({chosen.title})")

@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
         one = argparse.Namespace(**{**vars(args), "path": path, "limit": None})
         opened = open_any(one)
         if args.metrics:
-            tables.append(study_metrics(opened) if isinstance(opened, Study) else _metrics(opened))
+            metrics = study_metrics(opened) if isinstance(opened, Study) else _metrics(opened)
+            tables.append(_for_people(metrics) if args.format == "table" and len(args.paths) < 2 else metrics)
         elif args.format != "table":
             facts = study_facts(opened) if isinstance(opened, Study) else _facts_of(opened)
             tables.append(Table.from_rows(("fact", "value"), facts))
@@ -88,6 +89,16 @@ def _of_path(table: Table, path: str) -> Table:
     from callgrove.model.table import Column, Table
 
     return Table((Column("path", [path] * len(table)), *table.columns))
+
+
+def _for_people(metrics: Table) -> Table:
+    """Without columns that are empty, or addresses for a browser; descriptions are written out at the end."""
+    from callgrove.model.table import Table
+    from callgrove.render.cells import Prose
+
+    used = [column for column in metrics.columns if column.name != "url" and any(column.plain())]
+    last = [Prose(column.name, column.values) for column in used if column.name == "description"]
+    return Table((*(column for column in used if column.name != "description"), *last))
 
 
 def _metrics(experiment: Experiment) -> Table:

@@ -22,6 +22,8 @@ DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
 MODES = ("inside", "touch", "clip")
 FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
+LEAST_WANTED = ("std", "min", "p95", "median", "most_at_once", "max", "mean")  # where a terminal is too narrow
+NAME_WIDTH = 36  # of a terminal, for the name of a kernel; what it needs more than that is cut
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +85,10 @@ def run(args: argparse.Namespace) -> int:
     limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
     args.limit = None  # it counts in every section
     if for_people:
-        emit_each(map(_for_people, tables(found, sections, limit)), args)
+        narrowed: dict[str, None] = {}
+        emit_each((_fitting(_for_people(made), args, narrowed) for made in tables(found, sections, limit)), args)
+        if narrowed:
+            note(f"left out for want of room: {', '.join(narrowed)}; a wider terminal or --format csv shows all")
     else:
         emit(table(found, sections, limit), args)
     said_notes(experiment)
@@ -118,10 +123,10 @@ def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
 
 
 def _for_people(made: Table) -> Table:
-    """Times, sizes and shares with units. Cells are filled up from the left: they are numbers to those who read."""
+    """Times, sizes and shares with units."""
     from dataclasses import replace
 
-    from callgrove.model.table import Column
+    from callgrove.render.cells import Amounts
     from callgrove.render.units import percent, si
 
     def written(name: str, value: float) -> str:
@@ -137,11 +142,31 @@ def _for_people(made: Table) -> Table:
     for column in made.columns:
         if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
             cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
-            heading = column.name.removesuffix("_ns")
-            width = max([len(heading), *(len(cell) for cell in cells if cell)])
-            columns.append(Column(heading.rjust(width), [cell and cell.rjust(width) for cell in cells]))
+            columns.append(Amounts(column.name.removesuffix("_ns"), cells))
         else:
             columns.append(column)
+    return replace(made, columns=tuple(columns))
+
+
+def _fitting(made: Table, args: argparse.Namespace, narrowed: dict[str, None]) -> Table:
+    """Without the columns that matter least, as long as names have too little room on a terminal. `narrowed` gets
+    what is left out."""
+    from dataclasses import replace
+
+    from callgrove.cli.output import stdout_look
+    from callgrove.render.text_table import width_of
+
+    look = stdout_look()
+    if args.format != "table" or args.output or look.width is None:
+        return made
+    columns = list(made.columns)
+    for name in LEAST_WANTED:
+        names, *others = map(width_of, columns)
+        if min(names, NAME_WIDTH) + sum(others) <= look.width:
+            break
+        if any(column.name == name for column in columns):
+            columns = [column for column in columns if column.name != name]
+            narrowed[name] = None
     return replace(made, columns=tuple(columns))
 
 

@@ -7,7 +7,7 @@ This module imports no NumPy at run time, so that a small table costs no NumPy i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from callgrove.errors import MissingExtra
@@ -45,7 +45,7 @@ class Column:
         return _plain_sequence(self.values, self.absent)
 
     def sliced(self, start: int, stop: int) -> Column:
-        return Column(self.name, self.values[start:stop], self.absent)
+        return replace(self, values=self.values[start:stop])
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,29 @@ from typing import Any
 
 from callgrove.model.table import UNCOUNTED, Column, Table
 
-__all__ = ["CellWriters", "cell_texts", "chunks", "is_numeric", "left_out", "reading_float", "reading_writers"]
+__all__ = [
+    "Amounts",
+    "CellWriters",
+    "Prose",
+    "cell_texts",
+    "chunks",
+    "is_numeric",
+    "left_out",
+    "reading_float",
+    "reading_writers",
+]
 
 CHUNK_ROWS = 65_536  # rows per piece of text: some megabytes, whatever the table's length
 
 _NUMBERS = frozenset({int, float})
+
+
+class Amounts(Column):
+    """Numbers that have become text, with their units: aligned to the right and never cut."""
+
+
+class Prose(Column):
+    """Sentences, the last column of a table: written out, however narrow the terminal."""
 
 
 class CellWriters(dict[type, Callable[[Any], str]]):
@@ -46,6 +64,8 @@ def chunks(tables: Iterable[Table]) -> Iterator[Table]:
 
 def is_numeric(column: Column) -> bool:
     """Whether a column holds numbers and nothing else, so that it is aligned to the right."""
+    if isinstance(column, Amounts):
+        return True
     dtype = getattr(column.values, "dtype", None)
     if dtype is not None and dtype.kind != "O":
         return bool(dtype.kind in "iuf")

@@ -1,4 +1,4 @@
-"""A table for people: aligned columns, numbers to the right, long names cut in the middle.
+"""A table for people: aligned columns, numbers to the right and whole, long names cut in the middle.
 
 The layout is the same on a terminal and in a file; a terminal only adds its width and, where wanted, colours. It is
 made here and not by rich.Table, which needs the whole table at once and 0.4 ms for a row of eight cells (here 25 us).
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from callgrove.model.table import Table
-from callgrove.render.cells import cell_texts, chunks, is_numeric, left_out, reading_writers
+from callgrove.model.table import Column, Table
+from callgrove.render.cells import Prose, cell_texts, chunks, is_numeric, left_out, reading_writers
 from callgrove.render.visible import display_width, shorten, visible
 
-__all__ = ["PLAIN", "Look", "text_table"]
+__all__ = ["PLAIN", "Look", "text_table", "width_of"]
 
 GAP = "  "
 WIDEST_CELL = 160  # where no width is given: some C++ names have thousands of characters
@@ -63,6 +63,12 @@ def text_table(tables: Iterable[Table], look: Look = PLAIN) -> Iterator[str]:
         yield look.dim(look.ellipsis + " " + left_out(left)) + "\n"
 
 
+def width_of(column: Column) -> int:
+    """The room that a column wants, with the gap behind it."""
+    widths = map(display_width, cell_texts(column, _WRITERS))
+    return max(display_width(visible(column.name)), max(widths, default=0)) + len(GAP)
+
+
 @dataclass
 class _Layout:
     """Names, widths and alignment of the columns."""
@@ -70,17 +76,19 @@ class _Layout:
     names: list[str]
     to_right: list[bool]
     widths: list[int]
+    prose: bool  # the last column is sentences
     look: Look
 
     @classmethod
     def of(cls, table: Table, look: Look) -> _Layout:
         names = [visible(name) for name in table.names]
         to_right = [is_numeric(column) for column in table.columns]
-        return cls(names, to_right, [display_width(name) for name in names], look)
+        prose = bool(table.columns) and isinstance(table.columns[-1], Prose)
+        return cls(names, to_right, [display_width(name) for name in names], prose, look)
 
     def grow(self, columns: Sequence[Sequence[str]]) -> None:
         """Widens columns to their cells, then narrows columns of text until a line fits."""
-        for index, cells in enumerate(columns):
+        for index, cells in enumerate(columns[:-1] if self.prose else columns):
             self.widths[index] = max(self.widths[index], max(map(display_width, cells), default=0))
         if self.look.width is None:
             self.widths = [min(width, WIDEST_CELL) for width in self.widths]
@@ -104,6 +112,8 @@ class _Layout:
         return "".join(self._line(row) + "\n" for row in zip(*columns, strict=True))
 
     def _line(self, cells: Sequence[str]) -> str:
+        if self.prose:
+            return GAP.join([*map(self._cell, cells[:-1], self.widths, self.to_right), cells[-1]]).rstrip()
         return GAP.join(map(self._cell, cells, self.widths, self.to_right)).rstrip()
 
     def _cell(self, text: str, width: int, to_right: bool) -> str:
