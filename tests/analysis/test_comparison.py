@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Aggregation, Scope
+from callgrove.model.metrics import Aggregation, Metrics, Scope
 from tests.algebra.consistent import consistent, dense
 from tests.algebra.reference import cube_a, cube_b
 from tests.formats.samples import CORPUS
@@ -100,8 +101,10 @@ def test_what_cannot_be_compared() -> None:
         compare([A, B], Question("onlyA"))
     with pytest.raises(UsageError, match="needs two experiments"):
         compare([A])
-    with pytest.raises(UsageError, match=r"share no metric: A.cubex has visits, time, .*, others have CPUTIME"):
-        compare([A, example()])
+    other = example()
+    counted = replace(other, metrics=Metrics(tuple(m for m in other.metrics if m.name == "cycles")))
+    with pytest.raises(UsageError, match=r"share no metric: A.cubex has visits, time, .*, others have cycles; -m LEFT"):
+        compare([A, counted])
     with pytest.raises(UsageError, match="time is not stored in scope 'point'"):
         compare([A, B], Question("time", Scope.POINT))
 
@@ -152,3 +155,46 @@ def test_runs_of_one_experiment() -> None:
     waiting = next(row for path, row in found.items() if path.endswith("MPI_Waitall"))
     assert waiting["left"] > waiting["right"]  # quick ranks wait
     assert np.isfinite([row["difference"] for row in found.values()]).all()
+
+
+def renamed(experiment: Experiment) -> Experiment:
+    """The same values under other names; what was seconds are milliseconds."""
+    made = [replace(m, name=f"other {m.name}") for m in experiment.metrics]
+    rows = [replace(m, name="CPUTIME (ms)", unit="ms") if m.name == "other time" else m for m in made]
+    return replace(experiment, metrics=Metrics(tuple(rows)))
+
+
+def test_times_of_other_names_and_units_compare() -> None:
+    other = renamed(B)
+    found = compare([A, other], Question("time=CPUTIME"))
+    plain = compare([A, B], Question("time"))
+    assert found.metrics == ("time", "CPUTIME (ms)")
+    assert found.totals == (plain.totals[0], pytest.approx(plain.totals[1] / 1000))
+    assert by_path(found)["main"]["right"] == pytest.approx(0.4)
+    with pytest.raises(UsageError, match=r"B.cubex: there is no metric 'onlyA'.*LEFT=RIGHT names one"):
+        compare([A, other], Question("onlyA"))
+    assert compare([A, other]).metrics == ("time", "CPUTIME (ms)")
+
+
+def test_functions_whoever_called_them() -> None:
+    """Of the tables of the specification: foo is called from main, and again from bar."""
+    flat = by_path(compare([A, B], Question("time", flat=True)))
+    deep = by_path(compare([A, B], Question("time")))
+    for name in ("main", "foo", "bar"):
+        for side in ("left", "right"):
+            assert flat[name][side] == sum(row[side] for path, row in deep.items() if path.split("->")[-1] == name)
+    inclusive = by_path(compare([A, B], Question("time", Scope.INCLUSIVE, flat=True)))
+    assert (inclusive["main"]["left"], inclusive["main"]["right"]) == (128, 4 * 179)
+    with pytest.raises(UsageError, match="exclusive or inclusive"):
+        compare([A, B], Question("time", Scope.POINT, flat=True))
+
+
+def test_measurements_and_their_database_have_the_same_call_paths() -> None:
+    measured = open_path(CORPUS / "hpcrun" / "04.00" / "pth4.m")
+    database = open_path(CORPUS / "hpctoolkit" / "release" / "pth4.foreign.d")
+    assert isinstance(measured, Experiment)
+    assert isinstance(database, Experiment)
+    found = rows(compare([measured, database]))
+    assert {row["present"] for row in found} == {"both"}
+    assert {row["path"].split("->")[0] for row in found} == {"application thread"}
+    assert all(row["difference"] == 0 for row in found)

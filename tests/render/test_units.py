@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.render.amounts import amount
 from callgrove.render.units import duration_ns, percent, printf, si
 
 
@@ -90,3 +91,19 @@ def test_formats_of_c(number_format: str, value: float, text: str) -> None:
 @pytest.mark.parametrize("wrong", ["", "%", "%s", "%n", "%d%d", "%999f", "%.999f", "%*d", "%(x)d", "text", "%c"])
 def test_what_is_no_format_of_a_number(wrong: str) -> None:
     assert printf(wrong) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (28_100, "10^-6 s", "28.1 ms"),
+        (14_800, "2^10 Bytes", "15.2 MB"),
+        (18_400, "occ", "18.4 k"),
+        (62, "#", "62"),
+        (2500, "usec", "2.50 ms"),
+        (2500, "bytes", "2.50 kB"),
+        (3, "10^x s", "3 10^x s"),
+    ],
+)
+def test_costs_in_the_units_that_profilers_write(value: float, unit: str, text: str) -> None:
+    assert amount(unit)(value) == text

@@ -2,7 +2,7 @@
 
 Call paths are the same where all names on them are, so that runs of different builds and files of different formats
 can be compared; equal siblings add up. Source lines, call sites and instructions are part of what they are nested in,
-unless `source` keeps them.
+unless `source` keeps them. `flat` compares functions whoever called them: profilers differ in what lies above `main`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from callgrove.analysis.costs import Costs, costs, select
-from callgrove.analysis.groups import nearest
+from callgrove.analysis.groups import group, nearest
 from callgrove.analysis.trees import fold_lines
 from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
@@ -21,7 +21,7 @@ from callgrove.model.contexts import LONGEST_PATH
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.table import Column, Table
-from callgrove.model.unify import names
+from callgrove.model.unify import ROOT, names
 
 __all__ = ["Comparison", "Question", "compare"]
 
@@ -31,25 +31,27 @@ NEAR = 1e-12  # relative; less is rounding
 
 @dataclass(frozen=True)
 class Question:
-    """What is compared, and of which profiles."""
+    """What is compared, and of which profiles. `metric` may name one of each side: `time=CPUTIME (sec)`."""
 
     metric: str | None = None
     scope: Scope = Scope.EXCLUSIVE
     ranks: Container[int] | None = None
     threads: Container[int] | None = None
     source: bool = False
+    flat: bool = False
 
 
 @dataclass(frozen=True)
 class Comparison:
     """One metric of several experiments. `values` and `present` are (call paths x experiments); `totals` are the
-    inclusive costs of the roots."""
+    inclusive costs of the roots, and `metrics` what the metric is called in each."""
 
     metric: Metric
     values: Array
     present: Bools
     totals: tuple[float, ...]
     names: tuple[str, ...]
+    metrics: tuple[str, ...]
     _steps: tuple[tuple[int, str], ...]
 
     def table(self, limit: int | None = None) -> Table:
@@ -110,11 +112,16 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
     asked = question or Question()
     if len(experiments) < 2:
         raise UsageError("to compare needs two experiments")
-    name = _metric(experiments, asked)
-    found = [costs(e, name, asked.ranks, asked.threads) for e in experiments]
-    metric = _demand_one_kind(found)
+    metrics = _metrics(experiments, asked)
+    found = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
+    metric, factors = found[0].metric, _factors(found)
     paths = _Paths()
-    parts = [_values(paths, cost, asked) for cost in found]
+    read = _flat_values if asked.flat else _values
+    parts = [read(paths, cost, asked) for cost in found]
+    parts = [
+        (places, values if factor == 1 else values * factor, reached)
+        for (places, values, reached), factor in zip(parts, factors, strict=True)
+    ]
     neutral = metric.aggregation.neutral
     kind = np.result_type(*(values for _, values, _ in parts)) if not neutral else np.dtype(np.float64)
     if kind.kind == "u":
@@ -126,32 +133,56 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
         present[places[reached], number] = True
     present &= (table != neutral).any(axis=1)[:, None]
     names = tuple(e.path or e.title for e in experiments)
-    return Comparison(metric, table, present, tuple(c.total for c in found), names, tuple(paths.steps))
+    totals = tuple(c.total * factor for c, factor in zip(found, factors, strict=True))
+    return Comparison(metric, table, present, totals, names, tuple(metrics), tuple(paths.steps))
 
 
-def _metric(experiments: Sequence[Experiment], asked: Question) -> str:
-    """The metric asked for, or the first default one that all experiments have."""
+def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
+    """What the metric is called in each experiment: as asked for, or the first default one that all have, or the time
+    that each shows first."""
     if asked.metric:
-        return experiments[0].metrics.resolve(asked.metric)
+        return _named(experiments, asked.metric)
     shared = [name for name in experiments[0].metrics.shown if all(name in e.metrics.quantities for e in experiments)]
-    if not shared:
-        first, *rest = (", ".join(e.metrics.quantities[:6]) or "none" for e in experiments)
-        raise UsageError(f"the experiments share no metric: {experiments[0].path} has {first}, others have {rest[0]}")
-    default = experiments[0].default_metric
-    return default if default in shared else shared[0]
+    if shared:
+        default = experiments[0].default_metric
+        return [default if default in shared else shared[0]] * len(experiments)
+    if all(e.metrics.shown and e.metrics.first(e.default_metric).is_time for e in experiments):
+        return [e.default_metric for e in experiments]
+    first, *rest = (", ".join(e.metrics.quantities[:6]) or "none" for e in experiments)
+    raise UsageError(
+        f"the experiments share no metric: {experiments[0].path} has {first}, others have {rest[0]}; "
+        "-m LEFT=RIGHT names one of each"
+    )
 
 
-def _demand_one_kind(found: Sequence[Costs]) -> Metric:
-    first = found[0].metric
-    for other in found[1:]:
-        units = first.unit, other.metric.unit
-        same = not all(units) or units[0] == units[1] or (time_unit(units[0]) or -1) == time_unit(units[1])
-        if not same or first.aggregation != other.metric.aggregation:
-            what = (
-                f"{first.unit or first.aggregation.value!r} and {other.metric.unit or other.metric.aggregation.value!r}"
-            )
+def _named(experiments: Sequence[Experiment], text: str) -> list[str]:
+    """The metrics that a text names: one for all, or LEFT=RIGHT."""
+    left, equals, right = text.partition("=")
+    if not equals or any(text in name for name in experiments[0].metrics.quantities):
+        left = right = text
+    names = [experiments[0].metrics.resolve(left.strip())]
+    for other in experiments[1:]:
+        try:
+            names.append(other.metrics.resolve(right.strip() if equals else names[0]))
+        except UsageError as error:
+            hint = "" if equals else "; -m LEFT=RIGHT names one metric of each"
+            raise UsageError(f"{other.path}: {error}{hint}") from None
+    return names
+
+
+def _factors(found: Sequence[Costs]) -> list[float]:
+    """What the values of each are multiplied with, so that times in different units compare; other units must be the
+    same."""
+    first, factors = found[0].metric, []
+    for cost in found:
+        metric = cost.metric
+        times = time_unit(metric.unit), time_unit(first.unit)
+        same = not (first.unit and metric.unit) or first.unit == metric.unit or all(times)
+        if not same or first.aggregation != metric.aggregation:
+            what = f"{first.unit or first.aggregation.value!r} and {metric.unit or metric.aggregation.value!r}"
             raise UsageError(f"metric {first.name}: is measured in {what}: these cannot be compared")
-    return first
+        factors.append(times[0] / times[1] if times[0] and times[1] else 1.0)
+    return factors
 
 
 @dataclass
@@ -172,14 +203,33 @@ def _values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, B
     """Path, value and whether it was reached, of every context that is shown."""
     tree, n = cost.tree, cost.tree.n_listed
     folded = fold_lines(cost, asked.source)
-    shown = np.flatnonzero(folded.shown)
-    numbers = np.full(n + 1, ABSENT, np.int64)  # -1 picks the last entry, which is absent
-    called = names(tree)
-    for context, above in zip(shown.tolist(), folded.parent[shown].tolist(), strict=True):
-        numbers[context] = paths.add(int(numbers[above]), called[context])
     values = _in_scope(cost, asked, folded.shown)
+    called = names(tree)
+    numbers = np.full(n + 1, ABSENT, np.int64)  # -1 picks the last entry, which is absent
+    shown = [c for c in np.flatnonzero(folded.shown).tolist() if not _is_frame(c, cost, called)]
+    for context, above in zip(shown, folded.parent[shown].tolist(), strict=True):
+        numbers[context] = paths.add(int(numbers[above]), called[context])
     reached = cost.has(folded.inclusive[shown]) | cost.has(values[shown])
     return numbers[shown], values[shown], reached
+
+
+def _is_frame(context: int, cost: Costs, called: Sequence[str]) -> bool:
+    """Whether a root only holds the others together, which measurements have and databases do not."""
+    return called[context] == ROOT and cost.tree.parent[context] < 0 and not cost.has(cost.exclusive[context])
+
+
+def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, Bools]:
+    """The same of functions, whoever called them."""
+    if asked.scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE) or asked.source:
+        raise UsageError("functions are compared flat by their exclusive or inclusive cost, without source lines")
+    groups, called = group(cost.tree, "function"), names(cost.tree)
+    exclusive, inclusive = groups.exclusive(cost), groups.inclusive(cost)
+    places = np.array([paths.add(ABSENT, called[context]) for context in groups.first.tolist()], np.int64)
+    return (
+        places,
+        inclusive if asked.scope == Scope.INCLUSIVE else exclusive,
+        cost.has(exclusive) | cost.has(inclusive),
+    )
 
 
 def _in_scope(cost: Costs, asked: Question, shown: Bools) -> Array:

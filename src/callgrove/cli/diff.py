@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from callgrove.model.table import Table
 
 LOOP_AT = "loop at "
+MOST_TOTALS = 5
 SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
 
 
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
     parser.add_argument("--scope", choices=SCOPES, default="exclusive", help="of the costs (default: exclusive)")
     parser.add_argument("--source", action="store_true", help="show source lines and call sites")
+    parser.add_argument("--flat", action="store_true", help="compare functions, whoever called them")
     add_table_output(parser, limit=20)
     parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
     add_matching(parser)
@@ -37,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.model.metrics import Scope
 
     sides = _sides(inputs, args)
-    found = compare(sides, Question(args.metric, Scope(args.scope), args.rank, args.thread, args.source))
+    asked = Question(args.metric, Scope(args.scope), args.rank, args.thread, args.source, args.flat)
+    found = compare(sides, asked)
     table = found.table(args.limit)
     _headline(found, args)
     emit(_shown(table, found, args), args)
@@ -74,6 +77,7 @@ def _write(inputs: list[Experiment], args: argparse.Namespace) -> int:
 
 def _headline(found: Comparison, args: argparse.Namespace) -> None:
     """The totals, on stderr: stdout is data."""
+    from callgrove.analysis.comparison import NEAR
     from callgrove.cli.messages import note
     from callgrove.render.amounts import amount
     from callgrove.render.units import percent
@@ -82,11 +86,15 @@ def _headline(found: Comparison, args: argparse.Namespace) -> None:
         return
     write = amount(found.metric.unit)
     left, *others = found.totals
-    for name, right in zip(found.names[1:], others, strict=True):
-        change = f" ({percent((left - right) / right)})" if right else ""
-        sign = "+" if left > right else ""
-        what = f"{write(left)} in {found.names[0]}, {write(right)} in {name}"
-        note(f"{found.metric.name}: {what}: difference {sign}{write(left - right)}{change}")
+    for name, metric, right in list(zip(found.names[1:], found.metrics[1:], others, strict=True))[:MOST_TOTALS]:
+        difference = left - right if abs(left - right) > NEAR * max(abs(left), abs(right)) else 0.0
+        change = f" ({percent(difference / right)})" if right else ""
+        sign = "+" if difference > 0 else ""
+        its = f" {metric}" if metric != found.metrics[0] else ""
+        what = f"{write(left)} in {found.names[0]}, {write(right)}{its} in {name}"
+        note(f"{found.metric.name}: {what}: difference {sign}{write(difference)}{change}")
+    if len(others) > MOST_TOTALS:
+        note(f"{found.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
 
 
 def _shown(table: Table, found: Comparison, args: argparse.Namespace) -> Table:

@@ -14,6 +14,7 @@ Values may be composite (a tuple, a histogram): a structured dtype with a scalar
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -225,9 +226,18 @@ class Metrics:
         return next((name for name in self.shown if has_cost is None or has_cost(name)), self.shown[0])
 
 
+POWERS = re.compile(r"(2|10)\^(-?\d{1,2})\s*(\S.*)")
 TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9, "nsec": 1e-9}
 
 
 def time_unit(unit: str) -> float | None:
     """Seconds per unit, where the unit is one of time."""
-    return TIME_UNITS.get(unit.strip().lower())
+    factor, base = unit_factor(unit)
+    seconds = TIME_UNITS.get(base.lower())
+    return None if seconds is None else factor * seconds
+
+
+def unit_factor(unit: str) -> tuple[float, str]:
+    """A unit such as Score-P's `10^-6 s` or `2^10 Bytes` as a number and a plain unit."""
+    found = POWERS.fullmatch(unit.strip())
+    return (float(found[1]) ** int(found[2]), found[3]) if found else (1.0, unit.strip())

@@ -28,10 +28,11 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.renumbering import absent_stays
 
-__all__ = ["PLACES", "Unified", "Unifier", "names", "unify"]
+__all__ = ["PLACES", "ROOT", "Unified", "Unifier", "names", "unify"]
 
 PLACES = ("file", "line", "module", "offset")  # what matching may ignore: builds of one program differ in these
 
+ROOT = "<root>"  # of measurements: it holds the others together
 ROOTS = {"<program root>": "main thread", "<thread root>": "application thread"}  # two generations of HPCToolkit
 
 Key = tuple[object, ...]
@@ -243,7 +244,7 @@ def names(tree: ContextTree) -> list[str]:
         if kind == ContextKind.INSTRUCTION and region >= 0 and tree.regions.offset[region] != NO_OFFSET:
             module = int(tree.regions.module[region])
             name = f"{tree.regions.modules[module] if module >= 0 else ''}+{int(tree.regions.offset[region]):#x}"
-        found.append(ROOTS.get(name, name) if parent < 0 else name)
+        found.append(ROOTS.get(name, name) if parent < 0 or found[parent] == ROOT else name)
     return found
 
 
