@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from shutil import copytree
 
@@ -27,7 +28,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_info(capsys: Capture) -> None:
     text = run(capsys, "info", STUDY)
-    for line in ("parameter  p: 2, 4, 8", "points     6", "models     1 in Default Model", "12 raw values"):
+    for line in ("parameter   p: 2, 4, 8", "points      6", "models      1 in Default Model", "12 raw values"):
         assert line in text
     facts = {row["fact"]: row["value"] for row in rows(capsys, "info", TEXT)}
     assert (facts["series"], facts["repetitions"]) == ("6 (3 call paths, 2 metrics)", "3")
@@ -78,13 +79,17 @@ def test_strict(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_verbs_for_executions_say_so(capsys: Capture) -> None:
-    assert "holds series over parameters" in said(capsys, "top", STUDY, code=2)
+    refused = said(capsys, "top", STUDY, code=2)
+    assert "holds series over parameters" in refused
+    assert "use `callgrove model`" in refused
 
 
 def test_a_folder_of_runs(runs: Path, capsys: Capture) -> None:
     text = run(capsys, "info", runs)
     assert "runs       2 over p" in text
-    assert f"callgrove export {runs} --table series" in text
+    first, second = re.findall(r"^ +(callgrove .*)", text, re.MULTILINE)[:2]
+    assert (first, second) == (f"callgrove model {runs} -m 'CPUTIME (sec)'", f"callgrove export {runs} --table series")
+    assert "a summary is of the events of one; name one" in _stderr(capsys, "summary", runs)
     weak = rows(capsys, "export", runs, "--table", "series")
     strong = rows(capsys, "export", runs, "--table", "series", "--scaling", "strong")
     assert {row["p"] for row in weak} == {4.0, 8.0}

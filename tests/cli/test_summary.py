@@ -99,6 +99,7 @@ def test_tables_for_people_have_units_and_limits(capsys: Capture, folder: Path) 
 def test_an_input_without_events_is_told_so(capsys: Capture, tmp_path: Path) -> None:
     run(capsys, "demo", "--keep", tmp_path / "demo")
     text = noted(capsys, "summary", tmp_path / "demo" / "stencil.d")
+    assert len(text.splitlines()) == 1
     assert "events with a start and an end, and there are none" in text
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from callgrove.cli.main import main
 from callgrove.cli.verbs import VERBS
 from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
@@ -388,3 +389,21 @@ def test_documented_output_is_real(capsys: Capture, tmp_path: Path, monkeypatch:
             assert more == ""
             n_shown += 1
     assert n_shown >= 4
+
+
+def test_the_hot_path_says_why_it_ends(capsys: Capture) -> None:
+    assert main(["hot", str(PTH4), "--share", "0.9"]) == 0
+    out, err = capsys.readouterr()
+    further = re.search(r"no call of (\S+) has 90% of its cost; leaf has 59%: --share (0.58) goes on", err)
+    assert further, err
+    assert len(run(capsys, "hot", PTH4, "--share", further[2]).splitlines()) == len(out.splitlines()) + 1
+    capsys.readouterr()
+    assert main(["hot", str(PTH4), "--share", "0.9", "--format", "csv"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_measurements_lead_to_a_database(capsys: Capture) -> None:
+    commands = re.findall(
+        r"^ +(callgrove .*)", run(capsys, "info", CORPUS / "hpcrun" / "04.00" / "pth4.m"), re.MULTILINE
+    )
+    assert commands[0].startswith("callgrove prof ")

@@ -13,6 +13,7 @@ from callgrove.analysis.flat import top
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, InputWarning
+from callgrove.model.metrics import Aggregation
 from callgrove.model.profiles import ProfileKind
 
 __all__ = ["Hottest", "Overview", "overview"]
@@ -54,6 +55,7 @@ class Overview:
     hottest: Hottest | None
     warnings: tuple[InputWarning, ...]
     parameters: tuple[str, ...] = ()
+    another_metric: str = ""
 
 
 def overview(experiment: Experiment) -> Overview:
@@ -83,6 +85,7 @@ def overview(experiment: Experiment) -> Overview:
         hottest=hottest,
         warnings=e.warnings,
         parameters=tuple(e.runs[0].parameters),
+        another_metric=next((name for name in shown[1:] if e.metrics.first(name).aggregation == Aggregation.SUM), ""),
     )
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from callgrove.model.table import Table
 
 
+WORD = 10  # columns
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
@@ -70,12 +73,14 @@ def _shown(opened: Experiment | Study, path: str | None) -> Iterator[str]:
     else:
         seen = overview(opened)
         facts, commands = facts_of(seen), list(next_commands(seen, path)) if path is not None else []
-    for word, value in facts:
-        yield f"{word:<10} {visible(value)}\n"
+    lines = list(facts)
+    width = max(WORD, *(len(word) for word, _ in lines))
+    for word, value in lines:
+        yield f"{word:<{width}} {visible(value)}\n"
     if commands:
         yield "next\n"
     for command in commands:
-        yield f"           {command}\n"
+        yield f"{'':<{width}} {command}\n"
 
 
 def _facts_of(experiment: Experiment) -> Iterator[tuple[str, str]]:

@@ -106,7 +106,8 @@ def open_experiment(args: argparse.Namespace) -> Experiment:
     opened = open_any(args)
     if isinstance(opened, Study):
         raise UsageError(
-            f"{named(args)}: holds series over parameters, not an execution; use `callgrove export --table series`"
+            f"{named(args)}: holds series over parameters, not an execution; "
+            "use `callgrove model`, or `callgrove export --table series`"
         )
     return opened
 

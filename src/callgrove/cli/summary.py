@@ -11,7 +11,7 @@ from callgrove.cli.output import emit, emit_each
 if TYPE_CHECKING:
     from callgrove.analysis.summary import Summary
     from callgrove.model.experiment import Experiment
-    from callgrove.model.table import Table
+    from callgrove.model.table import Column, Table
     from callgrove.model.traces import Window
 
 SECTIONS = (
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         emit(table(found, sections, limit), args)
     said_notes(experiment)
     said_damage(experiment, found.damage)
-    for text in _quality(found):
+    for text in _quality(found, experiment):
         note(text)
     return said_everything(experiment, args)
 
@@ -138,7 +138,7 @@ def _for_people(made: Table) -> Table:
             return percent(value / 100)
         return si(value, "bytes") + ("/s" if name.endswith("per_second") else "")
 
-    columns = []
+    columns: list[Column] = []
     for column in made.columns:
         if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
             cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
@@ -170,14 +170,15 @@ def _fitting(made: Table, args: argparse.Namespace, narrowed: dict[str, None]) -
     return replace(made, columns=tuple(columns))
 
 
-def _quality(found: Summary) -> list[str]:
+def _quality(found: Summary, experiment: Experiment) -> list[str]:
     """What a reader of the table should know about the data."""
+    if not found.n_read and not experiment.traces.n_spans:
+        if experiment.runs[0].parameters:
+            return [f"{experiment.path}: holds runs over parameters, and a summary is of the events of one; name one"]
+        nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
+        return [f"{experiment.path}: {nothing}"]
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
     notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]
-    if not found.n_read:
-        notes.append(
-            "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
-        )
     if found.n_flagged > MUCH_DAMAGE * found.n_read:
         share = 100 * found.n_flagged / found.n_read
         notes.append(

@@ -22,8 +22,9 @@ def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], li
     nobody before is sure."""
     claims: list[Claim] = []
     missing: list[str] = []
+    enough = Grade.EXACT if source.is_folder else Grade.STRONG  # the parts of a folder may be of two formats
     for entries in groups:
-        if any(match.grade == Grade.EXACT for _, match in claims):
+        if any(match.grade >= enough for _, match in claims):
             break
         for entry in entries:
             try:
@@ -37,11 +38,11 @@ def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], li
     return claims, missing
 
 
-def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str]) -> Claim:
-    """The claim of the highest grade. A tie, or no claim, is an error that says so."""
+def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str], remark: str) -> Claim:
+    """The claim of the highest grade. A tie, or no claim, is an error that says so, the latter with a remark."""
     if not claims:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
-        raise NotRecognised(_unrecognised(source) + unable)
+        raise NotRecognised(f"{_unrecognised(source)}{remark}; see `callgrove formats`{unable}")
     best = max(match.grade for _, match in claims)
     winners = [(f, m) for f, m in claims if m.grade == best]
     if len(winners) > 1:
@@ -54,7 +55,7 @@ def _unrecognised(source: Source) -> str:
     if source.is_folder:
         names = sorted(p.name for p in source.path.iterdir())[:5]
         inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
-        return f"{source.path}: no performance data was recognised in this folder: {inside}; see `callgrove formats`"
+        return f"{source.path}: no performance data was recognised in this folder: {inside}"
     head = source.head(16)
-    begins = f"it begins with {head!r}" if head else "it is empty"
-    return f"{source.path}: not recognised as performance data: {begins}; see `callgrove formats`"
+    begins = f"it begins with {repr(head).removeprefix('b')}" if head else "it is empty"
+    return f"{source.path}: not recognised as performance data: {begins}"

@@ -151,6 +151,7 @@ FORMATS: tuple[Entry, ...] = (
         "extrap-text",
         "Extra-P text file (PARAMETER, POINTS, REGION, DATA)",
         "callgrove.formats.extrap.text:FORMAT",
+        usual=(".txt",),
         writes=True,
         series=True,
         suffixes=(".txt",),
@@ -159,6 +160,7 @@ FORMATS: tuple[Entry, ...] = (
         "extrap-talpas",
         "Extra-P TaLPas file (a line per value)",
         "callgrove.formats.extrap.records:TALPAS",
+        usual=(".talpas", ".txt"),
         writes=True,
         series=True,
         suffixes=(".talpas",),
@@ -167,6 +169,7 @@ FORMATS: tuple[Entry, ...] = (
         "extrap-json",
         "Extra-P JSON file",
         "callgrove.formats.extrap.json_new:FORMAT",
+        usual=(".json",),
         writes=True,
         series=True,
         suffixes=(".json",),
@@ -175,6 +178,7 @@ FORMATS: tuple[Entry, ...] = (
         "extrap-json-old",
         "Extra-P JSON file of the older form (ids)",
         "callgrove.formats.extrap.json_old:FORMAT",
+        usual=(".json",),
         writes=True,
         series=True,
     ),
@@ -182,6 +186,7 @@ FORMATS: tuple[Entry, ...] = (
         "extrap-jsonl",
         "Extra-P JSON Lines file",
         "callgrove.formats.extrap.records:JSON_LINES",
+        usual=(".jsonl",),
         writes=True,
         series=True,
         suffixes=(".jsonl",),
@@ -190,6 +195,7 @@ FORMATS: tuple[Entry, ...] = (
         "extrap-experiment",
         "Extra-P experiment with its models (.extra-p)",
         "callgrove.formats.extrap.experiment:FORMAT",
+        usual=(".extra-p",),
         writes=True,
         series=True,
         suffixes=(".extra-p",),
@@ -349,7 +355,7 @@ def detect(source: Source, without: Container[str] = ()) -> Claim:
     claims, missing = claims_on(source, likely, [entry for entry in asked if entry not in likely])
     if not claims and source.more:
         _refuse_set(source)
-    return strongest(source, claims, missing)
+    return strongest(source, claims, missing, _only_written(source))
 
 
 def _names(source: Source) -> list[str]:
@@ -367,6 +373,16 @@ def _refuse_set(source: Source) -> NoReturn:
     """No format opens these paths as one experiment; say what the first one is."""
     alone, _ = detect(Source(source.path))
     raise UsageError(f"{source.path}: {alone.name} opens one path at a time, and {len(source.paths)} were given")
+
+
+def _only_written(source: Source) -> str:
+    """A word on a format that the names belong to, if it is written here and not read."""
+    readable = {ending for entry in FORMATS if entry.reads for ending in entry.suffixes}
+    for entry in FORMATS:
+        endings = tuple(ending for ending in entry.suffixes if ending not in readable)
+        if not entry.reads and endings and any(name.endswith(endings) for name in _names(source)):
+            return f", which looks like {entry.name}, a format that is written and not read"
+    return ""
 
 
 def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:

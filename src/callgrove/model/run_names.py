@@ -160,7 +160,9 @@ def agreed(runs: Sequence[NamedRun], strict: bool) -> tuple[list[NamedRun], list
         notes.append(f"{text}; those of the first count")
     varying = [name for name in names if len({run.parameters[name] for run in runs}) > 1] or names
     if dropped := [name for name in names if name not in varying]:
-        notes.append(f"{', '.join(dropped)} never varies, so it is no parameter of the study")
+        one = len(dropped) == 1
+        what = "never varies, so it is no parameter" if one else "never vary, so they are no parameters"
+        notes.append(f"{', '.join(dropped)} {what} of the study")
     if "e" in varying:
         notes.append("there is a parameter e: numbers with exponents (1e6) are not read in names")
     return [replace(run, parameters={name: run.parameters[name] for name in varying}) for run in runs], notes

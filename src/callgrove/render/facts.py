@@ -9,7 +9,7 @@ from callgrove.analysis.overview import Overview
 from callgrove.render.amounts import amount
 from callgrove.render.units import duration_ns
 
-__all__ = ["facts_of", "next_commands"]
+__all__ = ["counted", "facts_of", "next_commands"]
 
 MOST_METRICS = 8
 MOST_WARNINGS = 12
@@ -42,7 +42,7 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         span = f" over {duration_ns(facts.time_range[1] - facts.time_range[0])}" if facts.time_range else ""
         yield "traces", ", ".join(events) + span
     if facts.n_sources:
-        yield "sources", f"{facts.n_sources} copied {_plural('file', facts.n_sources)}"
+        yield "sources", counted(facts.n_sources, "copied file")
     if facts.hottest is not None:
         h = facts.hottest
         write = amount(h.unit)
@@ -54,7 +54,12 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
 
 
 def _counts(numbers: dict[str, int]) -> list[str]:
-    return [f"{n:,} {_plural(word, n)}" for word, n in numbers.items()]
+    return [counted(n, word) for word, n in numbers.items()]
+
+
+def counted(n: int, word: str) -> str:
+    """`1 metric`, `1,200 metrics`."""
+    return f"{n:,} {_plural(word, n)}"
 
 
 def _plural(word: str, n: int) -> str:
@@ -67,14 +72,18 @@ def next_commands(facts: Overview, path: str) -> Iterator[str]:
     """Commands for this very input."""
     where = shlex.quote(path)
     if facts.parameters:
+        metric = f" -m {shlex.quote(facts.hottest.metric)}" if facts.hottest is not None else ""
+        yield f"callgrove model {where}{metric}"
         yield f"callgrove export {where} --table series"
+    if facts.format == "hpcrun":  # it knows addresses; names are found when a database is made
+        yield f"callgrove prof {where} database.d"
     if facts.hottest is not None:
         yield f"callgrove top {where}"
         yield f"callgrove tree {where}"
         yield f"callgrove hot {where}"
         yield f"callgrove report {where} -o report.html"
-    if len(facts.metrics) > 1:
-        yield f"callgrove top {where} -m {shlex.quote(facts.metrics[1])}"
+    if facts.another_metric:
+        yield f"callgrove top {where} -m {shlex.quote(facts.another_metric)}"
     if facts.n_spans:
         yield f"callgrove summary {where}"
     if facts.n_samples:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from callgrove.model.study import Study
 from callgrove.model.table import Table
+from callgrove.render.facts import counted
 
 __all__ = ["study_facts", "study_metrics", "study_next"]
 
@@ -22,7 +23,8 @@ def study_facts(study: Study) -> Iterator[tuple[str, str]]:
         values = sorted(set(study.points[:, number].tolist()))
         yield "parameter", f"{name}: {_some([f'{v:g}' for v in values])}"
     yield "points", f"{study.n_points:,}"
-    yield "series", f"{len(study):,} ({len(study.callpaths):,} call paths, {len(study.metrics):,} metrics)"
+    of = f"{counted(len(study.callpaths), 'call path')}, {counted(len(study.metrics), 'metric')}"
+    yield "series", f"{len(study):,} ({of})"
     yield "metrics", _some([name or "<default>" for name in study.metrics])
     known = study.repetitions[study.repetitions > 0]
     if len(known):

@@ -1,0 +1,57 @@
+"""Who is asked first, and what is said of files that nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from callgrove.binary.sources import Source
+from callgrove.errors import NotRecognised
+from callgrove.formats import registry
+from tests.formats.samples import CORPUS
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the formats that are loaded."""
+    names: list[str] = []
+    load = registry._import
+
+    def counting(entry: registry.Entry) -> registry.Format:
+        names.append(entry.name)
+        return load(entry)
+
+    monkeypatch.setattr(registry, "_import", counting)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("name", "format_name", "most"),
+    [("text.txt", "extrap-text", 2), ("json-old.json", "extrap-json-old", 2), ("jsonl.jsonl", "extrap-jsonl", 1)],
+)
+def test_a_usual_name_spares_loading_the_others(name: str, format_name: str, most: int, asked: list[str]) -> None:
+    found, _ = registry.detect(Source.of(CORPUS / "extrap" / name))
+    assert found.name == format_name
+    assert len(asked) <= most
+
+
+def test_an_unusual_name_changes_nothing(tmp_path: Path, asked: list[str]) -> None:
+    other = tmp_path / "series.txt"
+    other.write_bytes((CORPUS / "extrap" / "json.json").read_bytes())
+    found, _ = registry.detect(Source.of(other))
+    assert found.name == "extrap-json"
+    assert len(asked) == len({entry.name for entry in registry.FORMATS if entry.reads})
+
+
+def test_what_nobody_knows(tmp_path: Path) -> None:
+    (tmp_path / "script.txt").write_text("pth 23269 2387.1: cpu-clock")
+    with pytest.raises(NotRecognised, match=r"it begins with 'pth 23269 2387\.1'; see `callgrove formats`"):
+        registry.detect(Source.of(tmp_path / "script.txt"))
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    (archive / "traces.otf2").write_bytes(b"OTF2\x01")
+    with pytest.raises(NotRecognised, match="looks like otf2, a format that is written and not read"):
+        registry.detect(Source.of(archive / "traces.otf2"))
+    with pytest.raises(NotRecognised, match="looks like otf2"):
+        registry.detect(Source.of(archive))
