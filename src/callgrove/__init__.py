@@ -18,6 +18,7 @@
     import callgrove
     experiment = callgrove.open("lulesh.d")
     print(experiment.default_metric, experiment.root_total(experiment.default_metric))
+    callgrove.write(callgrove.part(experiment, ranks={0}), "rank0.d")
 
 Nothing heavy is imported until a name is used.
 """
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from callgrove.algebra.operations import diff, mean, merge
     from callgrove.algebra.selecting import part
     from callgrove.formats.registry import open_path as open
+    from callgrove.formats.saving import write
     from callgrove.model.builder import ExperimentBuilder
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
@@ -67,6 +69,7 @@ __all__ = [
     "part",
     "select",
     "sql",
+    "write",
 ]
 
 _LAZY = {
@@ -86,6 +89,7 @@ _LAZY = {
     "select": ("callgrove.model.selection", "select"),
     "part": ("callgrove.algebra.selecting", "part"),
     "sql": ("callgrove.query.asking", "sql"),
+    "write": ("callgrove.formats.saving", "write"),
 }
 
 
@@ -95,3 +99,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'callgrove' has no attribute {name!r}")
     module, attribute = _LAZY[name]
     return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not imported yet: for help() and completion."""
+    return sorted({*globals(), *__all__})

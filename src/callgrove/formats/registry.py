@@ -404,9 +404,16 @@ def refuse_unused(options: ReadOptions, format_name: str, path: Path) -> None:
         raise UsageError(f"{path}: {' and '.join(unused)} can be used with GPU databases, and this is {format_name}")
 
 
-def open_path(path: str | Path, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
-    """Read what lies at a path."""
-    return open_source(Source.of(path), format_name, options)
+def open_path(
+    path: str | Path | Sequence[str | Path], format_name: str = "", options: ReadOptions | None = None
+) -> Experiment | Study:
+    """Read what lies at a path: an experiment, or a study where it holds series over parameters.
+
+    Several paths are opened as one, where their format does that: the databases of all processes of a GPU run. The
+    format is recognised by content unless `format_name` says it. Values and traces stay in the file until asked for.
+    An input that cannot be used raises an `InputError`; one that is damaged opens with `warnings`.
+    """
+    return open_paths([path] if isinstance(path, str | Path) else path, format_name, options)
 
 
 def open_paths(

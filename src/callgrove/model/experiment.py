@@ -172,6 +172,11 @@ class Experiment:
                 chosen = np.array(kept, np.int64)
         return chosen
 
+    def __repr__(self) -> str:
+        """One line, whatever its size."""
+        sizes = f"{len(self.profiles)} profiles, {len(self.contexts)} contexts, {len(self.metrics.quantities)} metrics"
+        return f"<Experiment {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {sizes}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from callgrove.model.notebook import experiment_html

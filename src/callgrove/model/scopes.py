@@ -112,6 +112,8 @@ class Recipe:
 
 def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
     """The best way to a quantity in a scope."""
+    if not metrics.scopes(quantity):
+        metrics.resolve(quantity)  # says which there are
     if scope not in SOURCES:
         found = metrics.find(quantity, scope)
         if found is None:

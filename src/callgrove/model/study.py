@@ -288,6 +288,11 @@ class Study:
 
         return problems_of_study(self)
 
+    def __repr__(self) -> str:
+        """One line, whatever its size."""
+        over = f"{len(self)} series at {self.n_points} points over {', '.join(self.parameters) or 'nothing'}"
+        return f"<Study {self.title!r}, {f'{self.format} {self.version}'.rstrip()}: {over}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from callgrove.model.notebook import study_html

@@ -77,9 +77,11 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """What the columns are called, in order."""
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
+        """The column of that name; `.plain()` gives its cells as Python values, `.values` as they are kept."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -128,6 +130,10 @@ class Table:
             last = start + n_rows >= len(self)
             columns = tuple(column.sliced(start, start + n_rows) for column in self.columns)
             yield Table(columns, self.left if last else 0)
+
+    def __repr__(self) -> str:
+        """One line, whatever its size."""
+        return f"<Table of {len(self)} rows: {', '.join(self.names)}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -59,6 +59,10 @@ class Models:
         """(models x points): what the functions say."""
         return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
 
+    def __repr__(self) -> str:
+        """One line, whatever its size."""
+        return f"<Models: {len(self.series)} over {', '.join(self.study.parameters)}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the first models."""
         from callgrove.modeling.tables import models_html
