@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
 from callgrove._version import __version__
+from callgrove.cli.help_examples import EXAMPLES
 from callgrove.cli.main import main
+from callgrove.cli.parser import Parser
 from callgrove.cli.verbs import VERBS, Verb
 from tests.requirements import ROOT
 
@@ -212,3 +216,27 @@ def test_options_need_no_numpy() -> None:
     program = "import sys, callgrove.cli.main, callgrove.cli.options; print({'numpy', 'rich'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_the_overview_lists_every_verb_once_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert [out.count(f"\n  {verb.name} ") for verb in VERBS] == [1] * len(VERBS)
+    assert all(f"\n{group}:\n" in out for group in {verb.group for verb in VERBS})
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_every_verb_has_examples_that_can_be_typed(verb: Verb, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb.name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: callgrove {verb.name} ")
+    assert len(out.splitlines()[0]) <= 80
+    for example in EXAMPLES[verb.name]:
+        assert f"\n  {example}\n" in out
+        program, *words = shlex.split(example, comments=True)
+        assert program == "callgrove"
+        assert words[0] == verb.name or verb.name == "info"
+        module = import_module(verb.module)
+        parser = Parser(f"callgrove {verb.name}")
+        module.add_arguments(parser)
+        parser.read(words[1:] if words[0] == verb.name else words)  # else a UsageError

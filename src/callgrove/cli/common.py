@@ -8,7 +8,7 @@ from callgrove.cli.results import add_inputs, add_matching, add_target, open_all
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH", "two or more inputs, then the file or folder to write")
+    add_inputs(parser, "PATH PATH... OUT", "two or more inputs, then the file or folder to write")
     parser.add_argument(
         "--fold-visits",
         action="store_true",

@@ -10,7 +10,7 @@ TEXTS = "a name, a call path like main->solve, or a /pattern/; may be given seve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH", "the input, then the file or folder to write")
+    add_inputs(parser, "PATH OUT", "the input, then the file or folder to write")
     parser.add_argument("--root", metavar="CALLPATH", action="append", default=[], help=f"keep what is below: {TEXTS}")
     parser.add_argument("--prune", metavar="CALLPATH", action="append", default=[], help=f"remove calls of: {TEXTS}")
     add_target(parser)

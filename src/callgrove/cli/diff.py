@@ -19,7 +19,7 @@ SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH", "two inputs or more: the first is compared with each of the others")
+    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
     add_selection(parser)
     parser.add_argument("--scope", choices=SCOPES, default="exclusive", help="of the costs (default: exclusive)")
     parser.add_argument("--source", action="store_true", help="show source lines and call sites")

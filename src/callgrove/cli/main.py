@@ -27,8 +27,8 @@ usage: callgrove VERB ...     'callgrove VERB --help' tells more
        callgrove PATH         the same as 'callgrove info PATH'
 
 Opens what HPC profilers write: query it, compare it, convert it.
+Begin with 'callgrove PATH': it says what is there and what to ask next.
 
-verbs:
 {verbs}
 
 options:
@@ -69,7 +69,7 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
         return _print(f"callgrove {_version()}\n")
     verb, rest = _chosen(words, verbs)
     module = import_module(verb.module)
-    parser = Parser(f"callgrove {verb.name}", verb.help)
+    parser = Parser(f"callgrove {verb.name}", verb.help, _examples(verb.name) if _wants_help(rest) else ())
     module.add_arguments(parser)
     try:
         args = parser.read(rest)
@@ -78,6 +78,16 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
     refuse_output(args)
     code: int = module.run(args)
     return code
+
+
+def _wants_help(arguments: Sequence[str]) -> bool:
+    return any(word in ("-h", "--help") for word in arguments)
+
+
+def _examples(verb: str) -> Sequence[str]:
+    from callgrove.cli.help_examples import EXAMPLES
+
+    return EXAMPLES.get(verb, ())
 
 
 def _after_global_options(arguments: list[str]) -> list[str]:
@@ -112,7 +122,11 @@ def _accept_every_character() -> None:
 
 def _overview(verbs: Sequence[Verb]) -> str:
     width = max(len(verb.name) for verb in verbs)
-    return _OVERVIEW.format(verbs="\n".join(f"  {verb.name:{width}}   {verb.help}" for verb in verbs))
+    blocks = []
+    for group in dict.fromkeys(verb.group for verb in verbs):
+        lines = [f"  {verb.name:{width}}   {verb.help}" for verb in verbs if verb.group == group]
+        blocks.append("\n".join([f"{group or 'verbs'}:", *lines]))
+    return _OVERVIEW.format(verbs="\n\n".join(blocks))
 
 
 def _print(text: str) -> int:

@@ -14,7 +14,7 @@ CONFLICTS = ("error", "first", "last", "sum")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH", "two or more inputs, then the file or folder to write")
+    add_inputs(parser, "PATH PATH... OUT", "two or more inputs, then the file or folder to write")
     parser.add_argument(
         "--conflict",
         choices=CONFLICTS,

@@ -12,7 +12,7 @@ import traceback
 
 from callgrove.cli.ending import Ended
 from callgrove.errors import CallgroveError
-from callgrove.render.visible import visible
+from callgrove.model.visible import visible
 
 __all__ = ["exit_code_of", "note", "settle_stdout"]
 

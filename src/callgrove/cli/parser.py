@@ -12,18 +12,32 @@ __all__ = ["Parser", "did_you_mean"]
 
 
 class Parser(argparse.ArgumentParser):
-    def __init__(self, prog: str, description: str | None = None) -> None:
+    def __init__(self, prog: str, description: str | None = None, examples: Sequence[str] = ()) -> None:
         super().__init__(
-            prog, description=description, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+            prog,
+            description=description,
+            epilog="\n".join(["examples:", *(f"  {example}" for example in examples)]) if examples else None,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.add_argument("--debug", action="store_true", help="show a traceback when something fails")
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Options and positional arguments in any order."""
+        self.usage = self.usage or " ".join([self.prog, "[options]", *self._needed()])
         namespace, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
         return namespace
+
+    def _needed(self) -> list[str]:
+        """What the usage names; options follow one by one, in groups."""
+        options = [a for a in self._actions if a.option_strings and a.required]
+        needed = [f"{action.option_strings[0]} {action.metavar or action.dest.upper()}" for action in options]
+        for action in self._get_positional_actions():
+            several = {"?": "[{0}]", "*": "[{0} ...]", "+": "{0} [{0} ...]"}.get(str(action.nargs), "{0}")
+            needed.append(several.format(action.metavar or action.dest.upper()))
+        return needed
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see '{self.prog} --help'")

@@ -9,7 +9,7 @@ from callgrove.cli.results import add_inputs, add_target, open_all, split_target
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_inputs(parser, "PATH", "the input, then the file or folder to write")
+    add_inputs(parser, "PATH OUT", "the input, then the file or folder to write")
     group = parser.add_argument_group("selection")
     for word, plural in (("rank", "ranks"), ("thread", "threads"), ("run", "runs")):
         group.add_argument(f"--{word}", metavar="LIST", type=IntSet.parse, help=f"only these {plural}, like 0-3,7,13-")

@@ -21,6 +21,7 @@ PER_FILE = 1 << 18  # bytes that could be read in the time that a small file tak
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = f"{parser.prog} [options] PATH... [OUT]"
     parser.add_argument(
         "paths",
         metavar="PATH",

@@ -24,9 +24,11 @@ SYSTEMS = ("union", "strict", "side-by-side", "collapse")
 IGNORABLE = ("file", "line", "module", "offset", "unit")
 
 
-def add_inputs(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
+def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str) -> None:
+    """`usage` says which PATHs there are, and that OUT is the last."""
+    parser.usage = f"{parser.prog} [options] {usage}"
     group = parser.add_argument_group("input")
-    group.add_argument("paths", metavar=metavar, nargs="+", help=what)
+    group.add_argument("paths", metavar="PATH", nargs="+", help=what)
     add_care(group)
 
 
