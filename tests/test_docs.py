@@ -7,6 +7,7 @@ Python blocks are one program, which runs after them.
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -146,3 +147,29 @@ def test_commands_are_found() -> None:
 def test_a_command_that_needs_a_shell_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="needs a shell"):
         _ = Command(1, text).arguments
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as hosts of Markdown make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if not link.startswith("http"):
+            file, _, anchor = link.partition("#")
+            target = page.parent / file if file else page
+            assert target.exists(), link
+            assert not anchor or anchor in _anchors(target), link
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    missing = [page.name for page in (ROOT / "docs").glob("*.md") if f"]({page.name})" not in index]
+    assert missing == ["README.md"]

@@ -25,7 +25,7 @@ def test_write_and_open_again(tmp_path: Path) -> None:
     assert again.format == "cube"
     assert again.root_total("cycles") == run.root_total("cycles")
     assert any("lexical nesting" in sentence for sentence in lost)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         callgrove.write(run, tmp_path / "run.cubex")
     callgrove.write(run, tmp_path / "run.cubex", dialect="compressed", overwrite=True)
     with pytest.raises(UsageError, match="is the input"):
@@ -54,7 +54,7 @@ def test_several_paths_are_one_input() -> None:
 def test_what_a_prompt_shows_is_one_line() -> None:
     run, study = example(), callgrove.open(STUDY)
     assert isinstance(study, callgrove.Study)
-    assert repr(run) == f"<Experiment 'stencil', hpctoolkit-release 4.0: {len(run.profiles)} profiles, " + (
+    assert repr(run) == f"<Experiment 'stencil', example: {len(run.profiles)} profiles, " + (
         f"{len(run.contexts)} contexts, 2 metrics>"
     )
     assert repr(study).startswith("<Study 'text.txt', extrap-text: ")
