@@ -72,17 +72,21 @@ def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, d
     """The rows of the result of an operation on these inputs."""
     plan = Plan(ways=[{} for _ in experiments])
     parents: dict[int, str] = {}
+    lacking: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for e in experiments for name in e.metrics.quantities):
         holders = {k: e for k, e in enumerate(experiments) if name in e.metrics.quantities}
         _demand_one_kind(name, list(holders.values()), demands)
         if len(holders) < len(experiments):
-            absent = [e.path for k, e in enumerate(experiments) if k not in holders]
-            plan.notes.append(f"metric {name}: is not in {some(absent)}")
+            absent = tuple(e.path for k, e in enumerate(experiments) if k not in holders)
+            lacking.setdefault(absent, []).append(name)
         for row in _add_quantity(plan, name, holders, profiles, demands, len(experiments)):
             first = next(iter(holders.values())).metrics
             above = first.first(name).parent
             if above >= 0:
                 parents[row] = first[above].name
+    for absent, names in lacking.items():
+        what = f"metric {names[0]}: is" if len(names) == 1 else f"metrics {some(names)}: are"
+        plan.notes.append(f"{what} not in {some(absent)}")
     rows = {metric.name: row for row, metric in reversed(list(enumerate(plan.metrics)))}
     for row, parent in parents.items():
         plan.metrics[row] = replace(plan.metrics[row], parent=rows.get(parent, ABSENT))

@@ -67,7 +67,7 @@ class RocpdWriter:
         if not rocpd or len(rocpd) < len(datasets):
             raise UsageError(
                 f"{self.target}: rocpd is written from rocprofv3 databases alone, by copying their tables; "
-                "rocpd-draft holds any trace"
+                "rocpd-draft holds any trace, and callgrove (OUT.cgrove) everything"
             )
         out: dict[str, RocpdData] = {}
         for dataset in rocpd:
