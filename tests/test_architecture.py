@@ -284,5 +284,13 @@ def test_formats_that_nobody_asks_for_are_not_loaded() -> None:
         "print(sorted({m.split('.')[2] for m in sys.modules if m.startswith('callgrove.formats.')}))"
     )
     assert done.stderr == ""
-    loaded = ["detection", "hpctoolkit", "interface", "registry", "targets", "writing"]
+    loaded = ["detection", "hpctoolkit", "interface", "registry"]
     assert done.stdout == f"hpctoolkit-release\n{loaded}\n"
+
+
+def test_reading_does_not_load_what_writes() -> None:
+    """Who looks at a file waits for its reader alone."""
+    database = ROOT / "tests" / "corpus" / "hpctoolkit" / "prerelease" / "mpi4.d"
+    done = run_python(f"import callgrove, sys; callgrove.open({str(database)!r}); print(*sys.modules)")
+    loaded = [name for name in done.stdout.split() if name.startswith("callgrove.") and "writer" in name]
+    assert loaded == []

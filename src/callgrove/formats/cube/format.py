@@ -16,7 +16,6 @@ from callgrove.formats.cube.consistency import problems
 from callgrove.formats.cube.fields import fields
 from callgrove.formats.cube.reading import ANCHOR, GZIP_MAGIC, read_experiment
 from callgrove.formats.cube.rows import DATA_MAGIC, INDEX_MAGIC, ZDATA_MAGIC
-from callgrove.formats.cube.writer import CubeWriter
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.model.experiment import Experiment
 
@@ -78,6 +77,8 @@ class CubeFormat:
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A file that appears at `target` when the writer is closed; dialects: plain, compressed."""
+        from callgrove.formats.cube.writer import CubeWriter
+
         return CubeWriter(target, options)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:

@@ -23,7 +23,6 @@ from callgrove.formats.hpcrun.listing import header_text, json_text, text
 from callgrove.formats.hpcrun.measurement import Measurement
 from callgrove.formats.hpcrun.overview import summary, tree
 from callgrove.formats.hpcrun.primitives import Header, quoted
-from callgrove.formats.hpcrun.writer import MeasurementWriter
 from callgrove.formats.interface import DumpView, Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
@@ -93,6 +92,8 @@ class HpcrunFormat:
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """Files that appear at `target` when the writer is closed."""
+        from callgrove.formats.hpcrun.writer import MeasurementWriter
+
         return MeasurementWriter(target, options)
 
 

@@ -19,7 +19,6 @@ from callgrove.binary.sources import Source
 from callgrove.formats.hpctoolkit import consistency, fields, prerelease_files
 from callgrove.formats.hpctoolkit import prerelease_records as rec
 from callgrove.formats.hpctoolkit.database import Database, unit_of
-from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
 from callgrove.formats.hpctoolkit.experiment_xml import (
     HEAD,
     ExperimentXml,
@@ -28,7 +27,6 @@ from callgrove.formats.hpctoolkit.experiment_xml import (
     names_by_number,
     parse,
 )
-from callgrove.formats.hpctoolkit.prerelease_writer import Prerelease
 from callgrove.formats.hpctoolkit.xml_tree import TreeHandler
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.formats.registry import checked_dialect
@@ -96,6 +94,9 @@ class PrereleaseFormat:
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A database that appears at `target`, a folder, when the writer is closed."""
+        from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
+        from callgrove.formats.hpctoolkit.prerelease_writer import Prerelease
+
         dialect = checked_dialect(self.name, options.dialect)
         return DatabaseWriter(target, options, partial(Prerelease, dialect=dialect))
 

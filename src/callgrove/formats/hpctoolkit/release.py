@@ -17,11 +17,9 @@ from callgrove.formats.hpctoolkit import consistency, fields, release_files
 from callgrove.formats.hpctoolkit import release_records as rec
 from callgrove.formats.hpctoolkit.columns import add_columns
 from callgrove.formats.hpctoolkit.database import Database, unit_of
-from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
 from callgrove.formats.hpctoolkit.meta_db import MetaDb, RawMetric, RawScope, RawSummary
 from callgrove.formats.hpctoolkit.release_contexts import add_contexts
 from callgrove.formats.hpctoolkit.release_words import COLUMNS_FILE, COMBINATIONS, SCOPES, SUMMARIES
-from callgrove.formats.hpctoolkit.release_writer import Released
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.formats.registry import checked_dialect
 from callgrove.model.builder import ExperimentBuilder
@@ -80,6 +78,9 @@ class ReleaseFormat:
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A database that appears at `target`, a folder, when the writer is closed."""
+        from callgrove.formats.hpctoolkit.database_writer import DatabaseWriter
+        from callgrove.formats.hpctoolkit.release_writer import Released
+
         checked_dialect(self.name, options.dialect)
         return DatabaseWriter(target, options, Released)
 
