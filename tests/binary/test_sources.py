@@ -52,7 +52,14 @@ def test_what_has_no_head(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     source = Source.of(folder)
     assert [source.head(9, name) for name in ("none", "inner", "pipe", "")] == [b""] * 4
-    assert Source.of(folder / "pipe").head(9) == b""
+    assert Source(folder / "pipe").head(9) == b""
+
+
+def test_what_is_neither_file_nor_folder_is_an_error_at_once(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    for path in (folder / "pipe", Path("/dev/zero")):
+        with pytest.raises(InputError, match=f"{path}: is a device, a pipe or the like"):
+            Source.of(path)
 
 
 def test_the_budget_is_for_all_heads_together(folder: Path) -> None:

@@ -106,7 +106,7 @@ def test_wrong_usage(arguments: tuple[str, ...], message: str, capsys: pytest.Ca
         ("hostile", 2, r"no metric '\x1b[2J\n'"),
         ("memory", 1, "not enough memory; choose fewer profiles (--rank, --thread) or use a larger node"),
         ("denied", 1, "a.db: Permission denied"),
-        ("disk", 1, "No space left on device"),
+        ("disk", 1, "stdout: No space left on device"),
         ("interrupt", 130, "interrupted"),
         ("bug", 1, "this is a bug in callgrove: KeyError: 'oops'; run again with --debug and report it"),
     ],
@@ -201,7 +201,7 @@ def test_a_reader_that_leaves_early() -> None:
 def test_a_full_disk(n_rows: str) -> None:
     with Path("/dev/full").open("wb") as full:
         done = in_a_process(["top", "a", "--rows", n_rows, "--format", "csv"], stdout=full, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (1, b"running\ncallgrove: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, b"running\ncallgrove: stdout: No space left on device\n")
 
 
 def test_the_table_of_verbs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,14 +16,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from callgrove.errors import CallgroveError, CorruptFile, MissingExtra, NotRecognised, UnsupportedVersion, UsageError
+from callgrove.errors import (
+    CallgroveError,
+    CorruptFile,
+    InputError,
+    MissingExtra,
+    NotRecognised,
+    UnsupportedVersion,
+    UsageError,
+)
 from callgrove.examples import example, study_example
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.columnar_folders import odd_experiment, tables_of, values_of, written
-from tests.formats.damage import Case, answers, chance, chosen, survives
+from tests.formats.damage import Case, answers, chance, chosen, scratch_folder, survives
+from tests.permissions import as_nobody
 
 NEEDED = ("contexts", "regions", "strings", "files", "modules", "profiles", "identifiers", "runs", "metrics", "places")
 VALUES = "values.parquet"
@@ -323,6 +333,28 @@ def test_manifests_that_are_none(text: str, folder: Path) -> None:
     (folder / "callgrove.json").write_text(text)
     with pytest.raises((CorruptFile, NotRecognised), match=r"callgrove\.json"):
         opened(folder)
+
+
+def test_a_manifest_that_is_no_text(folder: Path) -> None:
+    (folder / "callgrove.json").write_bytes(b'{"format": "callgrove", "title": "\xff"}')
+    with pytest.raises(CorruptFile, match=r"callgrove\.json: manifest at byte 34: expected JSON, found other bytes"):
+        opened(folder)
+
+
+def test_a_table_that_may_not_be_read(sound: Path) -> None:
+    with scratch_folder() as scratch:
+        folder = Path(shutil.copytree(sound, scratch / "x"))
+        scratch.chmod(0o755)
+        opened(folder)  # imports what is needed while everything may be read
+        (folder / "metrics.parquet").chmod(0)
+        with as_nobody(), pytest.raises(InputError, match=r"metrics\.parquet: cannot be read: Permission denied$"):
+            opened(folder)
+
+
+def test_folders_whose_names_are_no_utf8(sound: Path, tmp_path: Path) -> None:
+    target = tmp_path / os.fsdecode(b"\xff.cgrove")
+    written(opened(sound), target)
+    assert values_of(opened(target)) == values_of(opened(sound))
 
 
 def test_the_manifest_may_be_named_itself(folder: Path, sound: Path) -> None:

@@ -198,6 +198,16 @@ def test_ids_that_are_there_twice(path: Path) -> None:
     assert gpu_time(opened(path)) == expected_gpu_time(RUN)
 
 
+@pytest.mark.parametrize(
+    ("table", "column"), [("info_agent", "type_index"), ("info_agent", "absolute_index"), ("info_node", "id")]
+)
+@pytest.mark.parametrize("number", ["-1", "-5", "-1.5", "'none'", "9223372036854775807"])
+def test_numbers_of_places_that_are_none(table: str, column: str, number: str, path: Path) -> None:
+    with suppress(sqlite3.IntegrityError):
+        execute(path, f"UPDATE rocpd_{table}{TAIL} SET {column} = {number}")
+    assert opened(path).traces.n_spans == len(RUN.events)
+
+
 def test_event_ids_that_are_null(path: Path) -> None:
     execute(path, f"UPDATE rocpd_kernel_dispatch{TAIL} SET event_id = NULL")
     assert totals(opened(path), "kernel") == RUN.totals("kernel")
@@ -270,6 +280,30 @@ def test_names_with_quotes_are_only_names(path: Path) -> None:
 def test_odd_file_names(tmp_path: Path) -> None:
     path = write_rocpd(tmp_path / "a?b#c%20 d+e.db", [RUN])
     assert opened(path).traces.n_spans == len(RUN.events)
+
+
+def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    path = write_rocpd(folder / os.fsdecode(b"r\xfe.db"), [RUN])
+    assert opened(path).traces.n_spans == len(RUN.events)
+
+
+def test_links_in_circles_are_left_out(path: Path) -> None:
+    (path.parent / "s.db").symlink_to("s.db")
+    assert opened(path.parent).traces.n_spans == len(RUN.events)
+    (path.parent / "index.yaml").write_text("path: .\nfiles: [r.db, s.db]\n")
+    with suppress(InputError):
+        open_path(path.parent)
+
+
+def test_definitions_of_tables_that_are_no_text(path: Path) -> None:
+    data = path.read_bytes()
+    at = data.index(b"CREATE TABLE")
+    path.write_bytes(data[: at + 8] + b"\xff" * 8 + data[at + 16 :])
+    with pytest.raises(CallgroveError) as caught:
+        open_path(path)
+    assert "codec" not in str(caught.value)
 
 
 def test_secrets_of_the_environment_are_not_shown(tmp_path: Path, capsys: Capture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import struct
 from pathlib import Path
 
@@ -103,6 +104,17 @@ def test_files_are_found_where_they_lie_now(tmp_path: Path) -> None:
     assert foreign.locate(str(outside)) is None
     assert foreign.locate("../lib.so") is None
     assert foreign.locate("/first/place/m/gpubins/a.gpubin") is not None
+
+
+@pytest.mark.parametrize("device", ["pipe", "/dev/zero"])
+def test_only_a_file_says_where_a_directory_lay_first(device: str, tmp_path: Path) -> None:
+    """A pipe would be waited for, and a device never ends."""
+    measured(tmp_path, File04())
+    if device == "pipe":
+        os.mkfifo(tmp_path / "original-path")
+    else:
+        (tmp_path / "original-path").symlink_to(device)
+    assert Inputs((tmp_path,)).candidates("/first/place/a") == ["/first/place/a"]
 
 
 def test_structure_of_a_module_that_has_moved(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from callgrove.binary.filebytes import FileBytes
-from callgrove.errors import InputError
+from callgrove.errors import InputError, UsageError
 
 __all__ = ["HEAD_BUDGET", "Source"]
 
@@ -56,8 +58,8 @@ class Source:
         return self.path if self.is_folder else self.path.parent
 
     def has(self, name: str) -> bool:
-        """Is there a file of that name in the folder?"""
-        return self.is_folder and (self.path / name).is_file()
+        """Is there a file of that name in the folder, as far as we may know?"""
+        return self.is_folder and os.path.isfile(self.path / name)  # noqa: PTH113 - Path asks with errors
 
     def head(self, size: int, name: str = "") -> bytes:
         """The first bytes of the file, or of the folder's file `name`; empty where there is none."""
@@ -78,9 +80,15 @@ class Source:
 
 
 def _existing(path: str | Path) -> Path:
+    if not str(path):  # as of a shell variable that nobody set; it would mean the current folder
+        raise UsageError("the name of an input is empty; name a file or folder")
     where = Path(path)
     try:
-        where.stat()
+        mode = where.stat().st_mode
+        if stat.S_ISDIR(mode):
+            os.scandir(where).close()  # may we look into it?
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):  # a pipe would be waited for, a device may never end
+        raise InputError(f"{where}: is a device, a pipe or the like; save what comes out of it, and open that file")
     return where

@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> in
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = _wants_debug(arguments)
     try:
+        _replace_closed_streams()
         _accept_every_character()
         with tidy_ending():
             code = _run(arguments, verbs)
@@ -112,6 +113,15 @@ def _chosen(words: list[str], verbs: Sequence[Verb]) -> tuple[Verb, list[str]]:
 def _wants_debug(arguments: list[str]) -> bool:
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--debug" in options or os.environ.get("CALLGROVE_DEBUG", "0") not in ("", "0")
+
+
+def _replace_closed_streams() -> None:
+    """A program may be started without stdout or stderr (`>&-`); its files must not get their numbers. What is printed
+    to such a stdout fails, and what is said to such a stderr is lost."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", errors="backslashreplace")
 
 
 def _accept_every_character() -> None:

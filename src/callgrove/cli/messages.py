@@ -6,6 +6,7 @@ move the cursor or forge a second line.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -16,6 +17,7 @@ from callgrove.model.visible import visible
 
 __all__ = ["exit_code_of", "note", "settle_stdout"]
 
+WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
 
@@ -43,10 +45,20 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory; choose fewer profiles (--rank, --thread) or use a larger node"
     if isinstance(error, OSError):
-        place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-        return f"{place}{error.strerror or str(error) or type(error).__name__}"
+        return _sentence_of_system(error)
     text = f"{type(error).__name__}: {error}"
     return f"this is a bug in callgrove: {text}; run again with --debug and report it"
+
+
+def _sentence_of_system(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {reason}"
+    if error.errno == errno.ENOENT:
+        return "the current folder was removed; change to another one"
+    if error.errno == errno.EBADF:
+        return "stdout: is closed"
+    return f"stdout: {reason}" if error.errno in WHEN_WRITING else reason  # files that are written have names
 
 
 def settle_stdout() -> None:

@@ -103,9 +103,9 @@ def replacing(target: Path) -> Iterator[Path]:
 
     What is no regular file (/dev/null, a pipe) is written directly. A link keeps pointing where it did.
     """
-    final = target.resolve()
+    final = Path(os.path.realpath(target))
     if final.exists() and not final.is_file():
-        yield final
+        yield from _directly(final, target)
         return
     beside = final.with_name(f".callgrove-{os.urandom(4).hex()}.part")
     try:
@@ -117,6 +117,15 @@ def replacing(target: Path) -> Iterator[Path]:
         raise
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _directly(final: Path, target: Path) -> Iterator[Path]:
+    try:
+        yield final
+    except OSError as error:
+        if error.filename in (None, str(final)):
+            error.filename = str(target)
+        raise
 
 
 def _settle(beside: Path, final: Path) -> None:

@@ -31,16 +31,17 @@ TEXTS = (
 def emit_parquet(tables: Iterable[Table], args: argparse.Namespace, n_rows: int | None = None) -> None:
     """Writes one table to the file of --output; `n_rows` is how many rows there are in all, where that is known."""
     try:
+        import pyarrow
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise MissingExtra("arrow", "writing Parquet") from error
     cut, schema, file = 0, None, None
     stream = tables if args.limit is None else limited(tables, args.limit, n_rows)
-    with replacing(Path(args.output)) as path:
+    with replacing(Path(args.output)) as path, pyarrow.OSFile(bytes(path), "wb") as sink:
         try:
             for table in stream:
                 schema = schema or _schema(table, args.table)
-                file = file or parquet.ParquetWriter(path, schema, compression="zstd")
+                file = file or parquet.ParquetWriter(sink, schema, compression="zstd")
                 file.write_table(_arrow(table, schema))
                 cut = table.left or cut
         finally:

@@ -148,6 +148,7 @@ def _format_for(paths: list[str]) -> str:
 def _request(args: argparse.Namespace) -> tuple[Request, Path]:
     from pathlib import Path
 
+    from callgrove.cli.opening import really
     from callgrove.errors import InputError, UsageError
     from callgrove.prof.conversion import Request
     from callgrove.prof.experiment import Attribution
@@ -158,7 +159,7 @@ def _request(args: argparse.Namespace) -> tuple[Request, Path]:
     *paths, last = (Path(path) for path in args.paths)
     target = last if paths else default_target(last)
     paths = paths or [last]
-    if target.resolve() in [path.resolve() for path in paths]:
+    if really(target) in map(really, paths):
         raise UsageError(f"{target}: is the input itself, which is never modified; name another OUT")
     for path in map(Path, args.structs):
         if not path.is_file():

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import inputs, said_everything
+    from callgrove.cli.opening import inputs, really, said_everything
     from callgrove.cli.progress import progress
     from callgrove.errors import UsageError
     from callgrove.formats.targets import PendingFile
@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.viewer.report import report
 
     target = Path(args.output)
-    where = target.resolve()
-    if any(where.is_relative_to(Path(path).resolve()) for path in inputs(args)):
+    where = really(target)
+    if any(where.is_relative_to(really(path)) for path in inputs(args)):
         raise UsageError(f"{args.output}: lies in the input, which is never modified; name another FILE")
     pending = PendingFile(target, args.force)
     with pending.or_nothing():

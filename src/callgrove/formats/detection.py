@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from callgrove.binary.sources import Source
-from callgrove.errors import NotRecognised
+from callgrove.errors import InputError, NotRecognised
 from callgrove.formats.interface import Format, Grade, Match
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Claim", "claims_on", "strongest"]
 
 Claim = tuple[Format, Match]
+T = TypeVar("T")
 
 
 def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], list[str]]:
@@ -53,9 +55,18 @@ def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str], r
 
 def _unrecognised(source: Source) -> str:
     if source.is_folder:
-        names = sorted(p.name for p in source.path.iterdir())[:5]
+        names = _readable(source.path, lambda: sorted(p.name for p in source.path.iterdir())[:5])
         inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
         return f"{source.path}: no performance data was recognised in this folder: {inside}"
+    _readable(source.path, lambda: source.path.open("rb").close())
     head = source.head(16)
     begins = f"it begins with {repr(head).removeprefix('b')}" if head else "it is empty"
     return f"{source.path}: not recognised as performance data: {begins}"
+
+
+def _readable(path: Path, look: Callable[[], T]) -> T:
+    """What a look at a path gives. Detection passes over what may not be read; here somebody asks why."""
+    try:
+        return look()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error

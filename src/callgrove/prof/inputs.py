@@ -103,9 +103,13 @@ class Inputs:
         """(where a measurement directory lay first, where it lies now)."""
         found = []
         for folder in self.folders:
+            told = folder / ORIGINAL_PATH
             try:
-                text = (folder / ORIGINAL_PATH).read_text("utf-8", "surrogateescape")[:LONGEST_PATH].strip()
-            except OSError:  # most have none
+                if not told.is_file():  # most have none, and a pipe would be waited for
+                    continue
+                with told.open("rb") as file:
+                    text = os.fsdecode(file.read(LONGEST_PATH)).strip()
+            except OSError:
                 continue
             if text.startswith("/"):
                 found.append((text.rstrip("/"), folder))
@@ -146,7 +150,7 @@ class Inputs:
     def _may_open(self, path: Path) -> bool:
         if not self.is_foreign:
             return True
-        real = path.resolve()
+        real = Path(os.path.realpath(path))  # where links go round in circles, too
         return any(real.is_relative_to(folder) for folder in self.folders)
 
 

@@ -6,6 +6,7 @@ page.py        script, style and document as one HTML file that asks nobody for 
 panels.py      what a page is made of, and how much of it: Panel, Detail, Choice
 report.py      inputs to sections, sections to a page that keeps to a size
 section.py     what was opened: facts, warnings, next commands
+processes.py   processes that say the same of themselves, told apart
 profile/       flame graph, call tree, hot path, spread over profiles
 timeline/      what profiles did over time, in a bounded number of boxes
 gpu/           kernels, copies, calls; how busy devices were, and why not

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.formats.columnar.arrow import Cells, parquet, schema_of, table_of
+from callgrove.formats.columnar.arrow import Cells, arrow, parquet, schema_of, table_of
 from callgrove.formats.columnar.schema import TableColumn
 from callgrove.model.arrays import Array
 
@@ -24,10 +24,15 @@ GROUP_ROWS = 1 << 17
 GROWING = ("span", "start_ns", "end_ns", "time_ns", "context", "region", "string", "file", "subtree_end")
 
 
-def _open(path: Path, schema: Any) -> Any:
+def _sink(folder: Path, name: str) -> Any:
+    """The file of a table; as bytes, as names of files need not be UTF-8."""
+    return arrow().OSFile(bytes(folder / f"{name}.parquet"), "wb")
+
+
+def _open(sink: Any, schema: Any) -> Any:
     growing = [f.name for f in schema if f.name in GROWING and str(f.type) in ("int32", "int64")]
     return parquet().ParquetWriter(
-        path,
+        sink,
         schema,
         compression="zstd",
         compression_level=1,
@@ -41,7 +46,7 @@ def _open(path: Path, schema: Any) -> Any:
 def write_table(folder: Path, name: str, columns: Sequence[TableColumn], cells: Mapping[str, Cells]) -> int:
     """A table that is there as a whole; gives the number of its rows."""
     table = table_of(columns, cells)
-    with _open(folder / f"{name}.parquet", table.schema) as file:
+    with _sink(folder, name) as sink, _open(sink, table.schema) as file:
         file.write_table(table, row_group_size=GROUP_ROWS)
     return int(table.num_rows)
 
@@ -64,7 +69,8 @@ class GroupWriter:
         self.name, self._columns = name, columns
         self._encode = encode or (lambda rows: table_of(columns, rows))
         self._written = written
-        self._file = _open(folder / f"{name}.parquet", schema_of(columns))
+        self._sink = _sink(folder, name)
+        self._file = _open(self._sink, schema_of(columns))
         self._waiting: list[Mapping[str, Array]] = []
         self._n_waiting = self._n_groups = self.n_rows = 0
 
@@ -98,8 +104,10 @@ class GroupWriter:
         """Gives the number of rows."""
         self.end_group()
         self._file.close()
+        self._sink.close()
         return self.n_rows
 
     def abort(self) -> None:
-        with suppress(Exception):  # the file goes away anyway
-            self._file.close()
+        for one in (self._file, self._sink):
+            with suppress(Exception):  # the file goes away anyway
+                one.close()

@@ -116,11 +116,17 @@ class _Json:
 
 def _parsed(path: Path) -> Any:
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is no file")
         if path.stat().st_size > LARGEST:
             raise InputError(f"{path}: is larger than any manifest ({path.stat().st_size:,} bytes)")
         return json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CorruptFile(
+            path, "manifest", expected="JSON", found="other bytes than text", offset=error.start, remedy=REMEDY
+        ) from error
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else "nesting without an end"
         raise CorruptFile(path, "manifest", expected="JSON", found=reason, remedy=REMEDY) from error

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.errors import CallgroveError, CorruptFile, InputError
 from callgrove.formats.columnar.arrow import TEXT, WORD, arrow, arrow_type, numbers, parquet, texts
 from callgrove.formats.columnar.manifest import REMEDY
 from callgrove.formats.columnar.schema import TableColumn
@@ -106,6 +106,8 @@ class StoredTable:
             raise
         except FileNotFoundError as error:
             raise self.damage("file", "a file that the manifest names", "none") from error
+        except PermissionError as error:
+            raise InputError(f"{self.path}: cannot be read: Permission denied") from error
         except (arrow().ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise self.damage(section, "a sound Parquet file", reason) from error
@@ -120,17 +122,14 @@ class StoredTable:
         if len(RECENT) > MOST_OPEN and (oldest := RECENT.popleft()()) is not None:
             oldest.__dict__.pop("_file", None)
         with self.reading("footer"):
-            file = parquet().ParquetFile(self.path, memory_map=True, page_checksum_verification=True)
+            mapped = arrow().memory_map(bytes(self.path))  # as text, only names in UTF-8 are taken
+            file = parquet().ParquetFile(mapped, page_checksum_verification=True)
             self._check(file)
             words = [c.name for c in self.columns if c.type == WORD and not c.shown]
             if not words:
                 return file
             return parquet().ParquetFile(
-                self.path,
-                metadata=file.metadata,
-                memory_map=True,
-                page_checksum_verification=True,
-                read_dictionary=words,
+                mapped, metadata=file.metadata, page_checksum_verification=True, read_dictionary=words
             )
 
     def _check(self, file: Any) -> None:

@@ -6,6 +6,7 @@ that lists its files (`.rpdb`). Files that are no databases of ours are passed o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -33,7 +34,7 @@ def names_of_files(paths: Iterable[Path]) -> list[list[Path]]:
     for path in paths:
         inside = _listed(path) if path.name == INDEX else _inside(path) if path.is_dir() else [path]
         for file in sorted(inside):
-            found.setdefault(file.resolve(), []).append(file)
+            found.setdefault(Path(os.path.realpath(file)), []).append(file)  # links may go round in circles
     return list(found.values())
 
 

@@ -106,13 +106,13 @@ def _identifiers(dataset: DataSet, lane: Lane, place: Place, thread: int) -> lis
     out = [_single(NODE, place.node), _single(RANK, place.rank)]
     if lane.kind == ProfileKind.THREAD:
         return [*out, (THREAD, _unsigned(lane.number), thread, Interpretation.LOGICAL_LOCAL)]
-    if lane.device != ABSENT:
+    if lane.device != ABSENT and dataset.devices[lane.device].index != ABSENT:
         out.append(_single(DEVICE, dataset.devices[lane.device].index))
-    return [*out, _single(STREAM, _unsigned(lane.number))] if lane.kind in STREAMS else out
+    return [*out, _single(STREAM, lane.number)] if lane.kind in STREAMS else out
 
 
 def _single(kind: int, number: int) -> Identifier:
-    return kind, number, number, Interpretation.SINGLE
+    return kind, _unsigned(number), _unsigned(number), Interpretation.SINGLE
 
 
 def _unsigned(number: int) -> int:

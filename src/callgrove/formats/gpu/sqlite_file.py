@@ -38,6 +38,7 @@ __all__ = ["MISSING", "Cells", "SqliteFile", "Type"]
 CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
 SMALL_FILE = 8 << 20  # bytes that are read at once, and kept until another file is read
+OPENING = "opening"
 SECONDS_TO_WAIT = 0.2  # for the lock of a writer
 NEEDS_WRITING = (  # SQLite's names for what a reader that may not write cannot do
     *("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT", "SQLITE_READONLY_CANTLOCK"),
@@ -149,7 +150,7 @@ class SqliteFile:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        with self.errors("opening"):
+        with self.errors(OPENING):
             if not self.live:
                 return self._connected(self.path, "ro&immutable=1")
             if not is_left_behind(self.path):
@@ -164,7 +165,7 @@ class SqliteFile:
     @staticmethod
     def _connected(path: Path, mode: str) -> sqlite3.Connection:
         """All that is read is one snapshot."""
-        uri = f"file:{quote(str(path.resolve()))}?mode={mode}"
+        uri = f"file:{quote(bytes(path.resolve()))}?mode={mode}"
         connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
         try:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -396,11 +397,16 @@ class _Errors:
             raise InputError(
                 f"{self._path}: {self._section}: another process has locked it; wait until it has finished"
             ) from error
+        if isinstance(error, MemoryError) and self._section == OPENING:  # the tables of no sound file need so much
+            raise CorruptFile(
+                self._path, self._section, expected="a readable database", found="definitions of tables without an end"
+            ) from error
         if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the second: of SQLite's own message
+            said = f"SQLite says: {error}" if isinstance(error, sqlite3.Error) else "names that are no text"
             raise CorruptFile(
                 self._path,
                 self._section,
                 expected="a readable database",
-                found=f"SQLite says: {error}",
+                found=said,
                 remedy=f"'sqlite3 {self._path.name} .recover' may save a part of it",
             ) from error

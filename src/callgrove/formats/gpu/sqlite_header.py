@@ -5,6 +5,7 @@ Specification: gpu-traces.md 1.1.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from callgrove.errors import CorruptFile, InputError, NotRecognised
@@ -51,5 +52,5 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
 
 def is_unfinished(path: Path) -> bool:
     """Is there a write-ahead log or a journal, so that the file alone is not all?"""
-    really = path.resolve()  # SQLite looks beside the file that a link leads to
+    really = Path(os.path.realpath(path))  # SQLite looks beside the file that a link leads to
     return any(really.with_name(really.name + suffix).exists() for suffix in ("-wal", "-journal"))

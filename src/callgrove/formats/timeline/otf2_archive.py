@@ -65,6 +65,7 @@ class Archive(Output):
         self._calls: Any = _otf2
         self._errors: tuple[type[Exception], ...] = (otf2.error.Error, _otf2.Error)
         refuse_stdout(target, "otf2")
+        _refuse_other_names(target)
         self.target = target
         self._folder = PendingFolder(target, overwrite, _is_archive, "an OTF2 archive")
         self.trace: Any = None
@@ -241,6 +242,14 @@ class Otf2Encoder:
 
 def _is_float(values: Array) -> bool:
     return values.dtype.kind == "f"
+
+
+def _refuse_other_names(target: Path) -> None:
+    """The library takes names as text."""
+    try:
+        str(target).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{target}: names of OTF2 archives must be UTF-8; choose another name") from None
 
 
 class Otf2Writer(TimelineWriter):
