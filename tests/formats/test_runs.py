@@ -21,6 +21,8 @@ from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.folding import Combination, of_scaling
 from callgrove.model.metrics import Scope
 from tests.formats.contract import counted_reading, fingerprint
+from tests.formats.damage import scratch_folder
+from tests.permissions import as_nobody
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +131,18 @@ def test_one_broken_run(database: Path, tmp_path: Path) -> None:
     assert any("app.p2" in w.text for w in found.damage)
     with pytest.raises(CallgroveError, match=r"app\.p2"):
         opened(folder, strict=True)
+
+
+def test_one_run_that_may_not_be_read(database: Path) -> None:
+    with scratch_folder() as scratch:
+        folder = runs(database, scratch / "x", "app.p1", "app.p2", "app.p4")
+        scratch.chmod(0o755)
+        opened(folder)  # imports what is needed while everything may be read
+        (folder / "app.p1").chmod(0)
+        with as_nobody():
+            found = opened(folder)
+        assert [dict(run.parameters) for run in found.runs] == [{"p": 2}, {"p": 4}]
+        assert [w.text for w in found.damage] == [f"a run was left out: {folder / 'app.p1'}: Permission denied"]
 
 
 def test_what_is_left_alone_is_said(database: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.idmap import IdMap
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment, NotRecognised, UnsupportedVersion
+from callgrove.errors import CallgroveError, CorruptFile, InputError, InvalidExperiment, NotRecognised
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable
@@ -128,15 +128,15 @@ class Database:
         """What `read` makes of a part; None where it is not there or damaged, and a record of which."""
         if name not in self.parts:
             return None
-        file = FileBytes(self.parts[name])
         try:
+            file = FileBytes(self.parts[name])
             result = read(file)
-        except UnsupportedVersion as error:
-            if len(self.parts) == 1:
-                raise  # nothing else is there to open
+        except CorruptFile as error:
             self.damaged(error)
             return None
-        except CorruptFile as error:
+        except InputError as error:  # of another version, or not ours to read
+            if len(self.parts) == 1:
+                raise  # nothing else is there to open
             self.damaged(error)
             return None
         if footer_missing(file, name):

@@ -146,8 +146,10 @@ def _add_columns(database: Database, meta: MetaDb) -> None:
         return
     try:
         add_columns(database.builder, path, meta.metrics)
-    except (CallgroveError, OSError) as error:
-        database.builder.warn(Severity.DAMAGE, str(error))
+    except CallgroveError as error:
+        database.damaged(error)
+    except OSError as error:
+        database.builder.warn(Severity.DAMAGE, f"{path}: cannot be read: {error.strerror or error}")
 
 
 def _add_values(database: Database, id_names: tuple[str, ...]) -> None:

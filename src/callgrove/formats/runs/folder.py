@@ -43,11 +43,11 @@ class RunsFormat:
             return None
         try:
             entries = list(islice(_entries(source.path), LOOKED_AT))
-            named = [entry for entry in entries if parse_named_file(entry.name) is not None]
-            if any(next(runs_in(source.inside(entry)), None) is not None for entry in named[:TRIED]):
-                return Match(_grade(named), f"its entries are named like runs ({named[0].name})")
-        except (OSError, CallgroveError):  # not ours to read
+        except OSError:  # not ours to read
             return None
+        named = [entry for entry in entries if parse_named_file(entry.name) is not None]
+        if any(_has_run(source.inside(entry)) for entry in named[:TRIED]):
+            return Match(_grade(named), f"its entries are named like runs ({named[0].name})")
         return None
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:
@@ -61,7 +61,10 @@ class RunsFormat:
         runs: list[RunAt] = []
         for one in named:
             place = source.path / one.name
-            found = list(runs_in(Source(place)))
+            try:
+                found = list(runs_in(Source(place)))
+            except OSError:  # a run that cannot be read, which opening it will say
+                found = [place]
             if not found:
                 notes.append(f"{place}: nothing in it was recognised as a run")
             runs += [RunAt(path, one.name, dict(one.parameters)) for path in found]
@@ -76,6 +79,16 @@ class RunsFormat:
 
 
 FORMAT = RunsFormat()
+
+
+def _has_run(source: Source) -> bool:
+    """Is there a run, or what nobody can know, as it is not ours to read?"""
+    try:
+        return next(runs_in(source), None) is not None
+    except OSError:
+        return True
+    except CallgroveError:
+        return False
 
 
 def _entries(folder: Path) -> Sequence[Path]:
