@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -17,6 +18,7 @@ from callgrove.formats.transfer import write
 from callgrove.render.text_table import Look
 from callgrove.render.units import si
 from callgrove.render.visible import shorten
+from tests.formats.raw_cubes import r1
 from tests.formats.samples import CORPUS
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "pth4.d"
@@ -38,6 +40,26 @@ def test_a_part_without_costs_says_why(part: str, said: str, capsys: Capture) ->
     err = capsys.readouterr().err
     assert said in err
     assert str(DATABASE / part) in err
+
+
+def test_a_database_without_its_tables_says_why_there_is_no_cost(tmp_path: Path, capsys: Capture) -> None:
+    folder = copytree(DATABASE, tmp_path / "x")
+    (folder / "meta.db").unlink()
+    for verb in ("top", "tree", "hot"):
+        assert main([verb, str(folder)]) == 3
+        assert f"callgrove: {folder}: there is no meta.db" in capsys.readouterr().err
+    assert main(["top", str(folder), "-m", "metric#0"]) == 2  # somebody chose it
+
+
+def test_a_metric_that_has_no_shares(tmp_path: Path, capsys: Capture) -> None:
+    """Of a minimum, nothing is a percentage."""
+    cube = r1()
+    cube.metrics = [metric for metric in cube.metrics if metric.dtype == "MINDOUBLE"]
+    path = cube.write(tmp_path / "least.cubex")
+    assert main(["info", str(path)]) == 0
+    hottest = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("hottest"))
+    assert hottest.endswith(" lo")
+    assert "%" not in hottest
 
 
 def test_one_damage_is_one_place(tmp_path: Path, capsys: Capture) -> None:

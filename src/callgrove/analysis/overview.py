@@ -21,13 +21,13 @@ __all__ = ["Hottest", "Overview", "overview"]
 
 @dataclass(frozen=True)
 class Hottest:
-    """The function with the highest exclusive cost."""
+    """The function with the highest exclusive cost. A minimum or a maximum is no share of anything: no percent."""
 
     metric: str
     unit: str
     name: str
     exclusive: float
-    percent: float
+    percent: float | None
     total: float
 
 
@@ -108,5 +108,6 @@ def _hottest(experiment: Experiment) -> Hottest | None:
     for name, exclusive, percent in zip(
         table.column("name").plain(), table.column("exclusive").plain(), table.column("percent").plain(), strict=True
     ):
-        return Hottest(found.metric.name, found.metric.unit, name, exclusive, percent, found.total)
+        if exclusive is not None:
+            return Hottest(found.metric.name, found.metric.unit, name, exclusive, percent, found.total)
     return None

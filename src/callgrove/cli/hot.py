@@ -37,13 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from callgrove.analysis.costs import costs
     from callgrove.analysis.hot_path import hot_path
     from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.viewing import all_columns, headline, shown
+    from callgrove.cli.viewing import all_columns, costs_of, headline, shown
 
     experiment = open_experiment(args)
-    found = costs(experiment, args.metric, args.rank, args.thread)
+    found = costs_of(experiment, args)
     columns = all_columns(experiment, args)
     table = hot_path(found, args.share, columns)
     headline(found, args)

@@ -23,16 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.callers import bottom_up
-    from callgrove.analysis.costs import costs
     from callgrove.analysis.trees import top_down
     from callgrove.cli.opening import open_experiment, said_everything
-    from callgrove.cli.viewing import all_columns, headline, shown
+    from callgrove.cli.viewing import all_columns, costs_of, headline, shown
     from callgrove.errors import UsageError
 
     if args.bottom_up and args.all_metrics:
         raise UsageError("--all-metrics shows columns of contexts; --bottom-up has rows of callers, which have none")
     experiment = open_experiment(args)
-    found = costs(experiment, args.metric, args.rank, args.thread)
+    found = costs_of(experiment, args)
     columns = all_columns(experiment, args)
     table = bottom_up(found, args.limit) if args.bottom_up else top_down(found, args.source, args.limit, columns)
     headline(found, args)

@@ -9,21 +9,33 @@ import argparse
 import os
 
 from callgrove.analysis.columns import CostColumn, ShownColumns, shown_columns
-from callgrove.analysis.costs import Costs, select
+from callgrove.analysis.costs import Costs, costs, select
 from callgrove.cli.messages import note
 from callgrove.cli.output import stdout_look
-from callgrove.model.experiment import Experiment
+from callgrove.errors import InputError, UsageError
+from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import Column, Table
 from callgrove.render.amounts import amount
 from callgrove.render.bars import bar
 from callgrove.render.units import percent, printf
 
-__all__ = ["all_columns", "headline", "shown"]
+__all__ = ["all_columns", "costs_of", "headline", "shown"]
 
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
 LOOP_AT = "loop at "
 DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
+
+
+def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
+    """The costs to show. Where nobody chose a metric and there is none with a cost, a missing part may be why."""
+    try:
+        return costs(experiment, args.metric, args.rank, args.thread)
+    except UsageError as error:
+        missing = [w.text for w in experiment.warnings if w.severity == Severity.MISSING]
+        if args.metric or not missing:
+            raise
+        raise InputError(f"{missing[0]}; so {error}") from error
 
 
 def headline(costs: Costs, args: argparse.Namespace) -> None:

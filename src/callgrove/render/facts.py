@@ -46,7 +46,8 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
     if facts.hottest is not None:
         h = facts.hottest
         write = amount(h.unit)
-        yield "hottest", f"{h.name}: {write(h.exclusive)} of {write(h.total)} {h.metric} ({h.percent:.1f} %)"
+        share = f" of {write(h.total)} {h.metric} ({h.percent:.1f} %)" if h.percent is not None else f" {h.metric}"
+        yield "hottest", f"{h.name}: {write(h.exclusive)}{share}"
     for warning in facts.warnings[:MOST_WARNINGS]:
         yield warning.severity.value, warning.text
     if len(facts.warnings) > MOST_WARNINGS:
