@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import struct
 import tracemalloc
 import zlib
@@ -289,6 +290,11 @@ def test_unknown_types_cost_their_metric(tmp_path: Path) -> None:
         assert cells(found, "visits") == {}
         assert found.totals("time", Scope.INCLUSIVE)[0] == 128
         (tmp_path / "data.cubex").unlink()
+
+
+def test_a_metric_without_any_name(tmp_path: Path) -> None:
+    path = with_anchor(tmp_path, lambda t: re.sub("<(disp|uniq)_name>time</(disp|uniq)_name>", "", t))
+    assert "metric#1" in opened(path).metrics.shown
 
 
 def test_a_hundred_thousand_nested_cnodes(tmp_path: Path) -> None:

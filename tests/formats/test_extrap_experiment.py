@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.formats.extrap.raw_values import INDEX_MAGIC, VALUES_MAGIC, ValueReader, ValueWriter
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Severity
@@ -169,7 +169,10 @@ BOMB = npy(np.array([1.0, 3])).replace(b"(2,), }", b"(99999999999,), }", 1)
         ([0, 0], {"values__0_vals": b"x" * 40, "values__0_indx": b"y" * 40}, "does not begin"),
         ([0, 0], chunk(npy(np.array([2.0]))[:-3]), "bytes are left"),
         ([0, 0], chunk(BOMB), "damaged"),
-        ([0, 0], chunk(npy(np.array([1, "a"], object), True)), "none of numbers"),
+        ([0, 0], chunk(npy(np.array([1, "a"], object), True)), "numbers in the .npy format"),
+        ([0, 0], chunk(npy(np.array([2.0])).replace(b"}", b"(", 1)), "numbers in the .npy format"),
+        ([0, 0], chunk(npy(np.array([2.0])).replace(b"(1,)", b"(1L,)", 1)), "numbers in the .npy format"),
+        ([0, 0], chunk(npy(np.array([2.0])).replace(b"(1,)", b"1" * 4000, 1)), "numbers in the .npy format"),
         ([0, 0], chunk(b"garbage"), "damaged"),
         ([0, 0], chunk(b""), "damaged"),
     ],
@@ -255,6 +258,17 @@ def test_what_is_refused(bad: object, words: tuple[str, ...], tmp_path: Path) ->
     assert error.value.exit_code == 3
     for word in words:
         assert word in str(error.value)
+
+
+def test_a_member_that_begins_before_the_file_is_told_without_words_of_the_system(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x", content())
+    data = bytearray(path.read_bytes())
+    end = data.rindex(b"PK\x05\x06")
+    data[end + 16 : end + 20] = (int.from_bytes(data[end + 16 : end + 20], "little") + 50).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(CorruptFile, match="expected an intact member, found none") as caught:
+        read(path)
+    assert "Errno" not in str(caught.value)
 
 
 def test_an_archive_without_experiment(tmp_path: Path) -> None:

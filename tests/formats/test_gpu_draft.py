@@ -22,7 +22,7 @@ from callgrove.formats.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import LABEL, SPAN_COLUMNS, SpanChunk, SpanKind
-from tests.cli.commands import Capture, said
+from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Run, execute, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import everything, expected_gpu_time, gpu_time, opened, spans
 from tests.formats.samples import CORPUS
@@ -298,6 +298,13 @@ def test_samples_come_back_with_their_stacks(tmp_path: Path) -> None:
     assert losses == ["values of metrics: only what happened over time is stored"]
     assert sampled(opened(tmp_path / "draft.db")) == sampled(opened(path))
     assert sampled(opened(path))
+
+
+def test_a_database_without_memory_operations(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "draft.db"
+    converted(sources(tmp_path)["rocpd"], path)
+    execute(path, "DROP TABLE memory_operations")
+    assert "gemm" in run(capsys, "top", path)
 
 
 def test_without_anything_over_time_there_is_nothing_to_write(tmp_path: Path) -> None:

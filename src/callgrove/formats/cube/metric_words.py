@@ -31,8 +31,8 @@ class CubeMetric:
     def of_raw(cls, raw: RawMetric, unit: str | None = None) -> CubeMetric:
         given = {word: raw.given[word] for word in GIVEN if word in raw.given}
         texts = {word: raw.texts[word] for word in TEXTS if raw.texts.get(word)}
-        if texts.get("disp_name") == raw.texts.get("uniq_name"):
-            del texts["disp_name"]
+        if raw.texts.get("disp_name") == raw.texts.get("uniq_name"):
+            texts.pop("disp_name", None)
         return cls(given, texts, tuple(raw.rules), raw.row_wise, unit, tuple(raw.attributes))
 
     @classmethod

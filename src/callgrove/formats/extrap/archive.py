@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 import zlib
 from pathlib import Path
@@ -26,7 +27,7 @@ def open_archive(path: Path) -> ZipFile:
         raise InputError(f"{path}: {error.strerror}") from error
     except ZIP_TROUBLE as error:
         raise CorruptFile(
-            path, "ZIP archive", expected="its table of contents", found=str(error), remedy=CUT
+            path, "ZIP archive", expected="its table of contents", found=_reason(error), remedy=CUT
         ) from error
 
 
@@ -44,7 +45,14 @@ def read_member(archive: ZipFile, name: str, path: Path) -> bytes:
     try:
         return archive.read(info)
     except ZIP_TROUBLE as error:
-        raise CorruptFile(path, name, expected="an intact member", found=str(error) or type(error).__name__) from error
+        raise CorruptFile(path, name, expected="an intact member", found=_reason(error), remedy=CUT) from error
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, in words for a reader. Offsets before the file are an invalid argument to the system."""
+    if isinstance(error, OSError) and error.errno != errno.EINVAL:
+        return error.strerror or "none"
+    return "none" if isinstance(error, OSError | struct.error) or not str(error) else str(error)
 
 
 def _refuse_bombs(info: ZipInfo, path: Path) -> None:

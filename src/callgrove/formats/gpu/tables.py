@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -169,9 +170,8 @@ class TableData(ABC):
         return sum(self.counts.values())
 
     def first(self, table: str) -> int:
-        """The number of a table's first event."""
-        names = list(self.counts)
-        return sum(self.counts[name] for name in names[: names.index(table)])
+        """The number of a table's first event; of a table that is missing, that after all events."""
+        return sum(self.counts[name] for name in takewhile(lambda name: name != table, self.counts))
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
         first = 0
