@@ -247,8 +247,9 @@ def test_bytes_that_are_wrong_anywhere(tmp_path: Path) -> None:
 def test_ids_by_owner() -> None:
     ids = [np.array([5, 3, 5]), np.array([], np.int64), np.array([1000])]
     known = ByOwner(ids, [np.array([1, 2, 3]), np.array([], np.int64), np.array([4])])
-    owner, asked = np.array([0, 0, 0, 1, 2, 2, 0]), np.array([3, 5, 4, 3, 1000, 3, -(2**63)])
-    assert known(owner, asked).tolist() == [2, 1, -1, -1, 4, -1, -1]
+    n, asked = np.array([4, 1, 2]), np.array([3, 5, 4, -(2**63), 3, 1000, 3])
+    assert known(n, asked).tolist() == [2, 1, -1, -1, -1, 4, -1]
+    assert known(np.array([2, 0, 1]), np.array([5, 3, 1000])).tolist() == [1, 2, 4]  # all of them are there
     assert not known.is_unique
     with pytest.raises(Unusual):
         ByOwner([np.array([0, 1 << 40])])

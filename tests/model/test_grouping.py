@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.grouping import Directory, distinct, packed
+from callgrove.model.grouping import Directory, distinct, in_order, packed
 
 FAR = st.sampled_from([-(2**63), 2**63 - 1, 10**15, -(10**15)])
 NUMBER = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1), FAR)
@@ -25,6 +25,12 @@ def test_packed_keeps_the_order(rows: list[tuple[int, int]]) -> None:
     keys = packed(*(np.array([row[k] for row in rows], np.int64) for k in range(2)))
     assert keys is not None
     assert [rows[k] for k in np.argsort(keys, kind="stable").tolist()] == sorted(rows)
+
+
+@given(st.lists(st.tuples(st.one_of(st.integers(0, 2), NUMBER), st.integers(-3, 2**45)), max_size=30))
+def test_rows_in_order_keep_that_of_equal_ones(rows: list[tuple[int, int]]) -> None:
+    found = in_order(*(np.array([row[k] for row in rows], np.int64) for k in range(2)))
+    assert found.tolist() == sorted(range(len(rows)), key=lambda k: rows[k])
 
 
 def test_what_does_not_fit_is_grouped_nevertheless() -> None:

@@ -25,6 +25,7 @@ from itertools import combinations
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints
+from callgrove.model.grouping import in_order
 
 __all__ = [
     "CAUSES",
@@ -179,11 +180,11 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
 
 def _in_order(activity: Activity, device: Array) -> Ints:
     """Operations that take any time, by device and start."""
-    rows = np.flatnonzero(activity.end_ns > activity.start_ns)
-    start, own = activity.start_ns[rows], device[rows]
-    if len(own) and int(own.min()) != int(own.max()):
-        return rows[np.lexsort((start, own))]
-    return rows[np.argsort(start, kind="stable")] if (start[1:] < start[:-1]).any() else rows
+    lasting = activity.end_ns > activity.start_ns
+    rows = None if lasting.all() else np.flatnonzero(lasting)
+    start, own = (activity.start_ns, device) if rows is None else (activity.start_ns[rows], device[rows])
+    order = in_order(own, start)
+    return order if rows is None else rows[order]
 
 
 @dataclass(frozen=True)

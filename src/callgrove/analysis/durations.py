@@ -13,21 +13,24 @@ time, and equal ones put together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from callgrove.model.arrays import Floats, Ints
+from callgrove.model.arrays import Bools, Floats, Ints
 
 __all__ = ["Durations", "Statistics"]
 
 SHORT = 1 << 15  # nanoseconds that are counted in cells instead of sorted
 MOST_BINNED = 64  # groups, whose cells take 128 KiB each
-MANY = 1 << 15  # rows for which such a table is made
+MANY = 1 << 18  # rows for which such a table is made
 PIECE = 1 << 15  # rows that are counted at once
+COMPACT_ROWS = 1 << 18  # rows that wait before equal ones are put together
+Rows = tuple[Ints | int, Ints, Ints | None]  # group, or that of all; duration; how often, or once each
 Counted = tuple[Ints, Ints, Ints]  # group, duration, how often
-COMPACT_ROWS = 1 << 16  # rows that wait before equal ones are put together
 
 
 @dataclass(frozen=True)
@@ -52,66 +55,79 @@ class Durations:
     """How often each duration occurred in each group."""
 
     def __init__(self) -> None:
-        self._waiting: list[Counted] = []
+        self._waiting: list[Rows] = []
         self._n_waiting = 0
         self._n_sorted = 0  # of the first one that waits, in which equal ones are put together
         self._bins = np.zeros((0, SHORT), np.int32)
         self._n_binned = 0
 
+    def __getstate__(self) -> dict[str, object]:
+        """What waits in fewer bytes, for those who send it to another process."""
+        waiting = [(_narrow(group), _narrow(duration), _narrow(times)) for group, duration, times in self._waiting]
+        return {**self.__dict__, "_waiting": waiting}
+
     def add(self, group: Ints | int, duration: Ints) -> None:
         """Durations of one part, each with its group, or all of one."""
-        own = np.broadcast_to(np.int64(group), len(duration)) if isinstance(group, int) else group
-        if len(own) >= MANY and int(own.max()) < MOST_BINNED:
-            own, duration = self._count_many(own, duration)
-        if len(own):
-            self._keep((own, duration, np.broadcast_to(np.int64(1), len(own))))
-
-    def _count_many(self, group: Ints, duration: Ints) -> tuple[Ints, Ints]:
-        """Count what is short in cells, some rows at a time; what is left."""
-        self._make_room(int(group.max()) + 1, len(duration))
-        cells, one = self._bins.reshape(-1), self._bins.dtype.type(1)
-        left: list[tuple[Ints, Ints]] = [(group[:0], duration[:0])]
-        for first in range(0, len(duration), PIECE):
-            own, length = group[first : first + PIECE], duration[first : first + PIECE]
-            if int(length.min()) < 0 or int(length.max()) >= SHORT:
-                short = (length >= 0) & (length < SHORT)
-                left.append((own[~short], length[~short]))
-                own, length = own[short], length[short]
-            np.add.at(cells, own * SHORT + length, one)
-        groups, lengths = (np.concatenate(columns) for columns in zip(*left, strict=True))
-        return groups, lengths
+        self._keep((group, duration, None))
 
     def merge(self, other: Durations, number: Ints | None = None) -> None:
         """Everything that another one has gathered; its group g is number[g]."""
         for group, duration, times in other._counted():
-            self._keep((group if number is None else number[group], duration, times))
+            if number is not None:
+                group = int(number[group]) if isinstance(group, int) else number.take(group)
+            self._keep((group, duration, times))
 
-    def _keep(self, part: Counted) -> None:
-        self._waiting.append(part)
-        self._n_waiting += len(part[0])
+    def _keep(self, rows: Rows) -> None:
+        """Count what is short in cells, once there are some. Parts of a trace are not worth a table of their own."""
+        if len(self._bins) or len(rows[1]) >= MANY:
+            rows = self._count(*rows)
+        if not len(rows[1]):
+            return
+        self._waiting.append(rows)
+        self._n_waiting += len(rows[1])
         if self._n_waiting > COMPACT_ROWS + 2 * self._n_sorted:
             self._compact()
 
     def _compact(self) -> None:
         """Count what is short in cells, and put together what else is equal."""
-        rest = _together([self._binned(*(np.concatenate(c) for c in zip(*self._waiting, strict=True)))])
+        if len(self._bins) or self._n_waiting >= MANY:
+            self._waiting = [self._count(*rows) for rows in self._waiting]
+        rest = _together(self._waiting)
         self._waiting = [rest]
         self._n_waiting = self._n_sorted = len(rest[0])
 
-    def _binned(self, group: Ints, duration: Ints, times: Ints) -> Counted:
-        """What is too long for cells, or belongs to too many groups."""
-        short = (duration >= 0) & (duration < SHORT) & (group < MOST_BINNED)
-        if int(short.sum()) < MANY:
-            return group, duration, times
-        every = bool(short.all())
-        own, length, n = (group, duration, times) if every else (group[short], duration[short], times[short])
-        self._make_room(int(own.max()) + 1, int(n.sum()))
-        np.add.at(self._bins.reshape(-1), own * SHORT + length, n.astype(self._bins.dtype))
-        return (group[:0], duration[:0], times[:0]) if every else (group[~short], duration[~short], times[~short])
+    def _count(self, group: Ints | int, duration: Ints, times: Ints | None) -> Rows:
+        """Add to the cells, some rows at a time; what is too long for these, or of too many groups, is left."""
+        left: list[Counted] = []
+        for first in range(0, len(duration), PIECE):
+            own = group if isinstance(group, int) else group[first : first + PIECE]
+            length = duration[first : first + PIECE]
+            often = None if times is None else times[first : first + PIECE]
+            is_short = _short(own, length)
+            if is_short is not None:
+                others = np.flatnonzero(~is_short)
+                left.append(_counted(own, length, often, others))
+                length, often = length[is_short], None if often is None else often[is_short]
+                own = own if isinstance(own, int) else own[is_short]
+            if len(length):
+                self._make_room((own if isinstance(own, int) else int(own.max())) + 1, often, len(length))
+                self._add(own, length, often)
+        if not left:
+            return 0, np.empty(0, np.int64), None
+        groups, lengths, counts = (np.concatenate(columns) for columns in zip(*left, strict=True))
+        return groups, lengths, counts
 
-    def _make_room(self, n_groups: int, n_more: int) -> None:
+    def _add(self, group: Ints | int, duration: Ints, times: Ints | None) -> None:
+        one = self._bins.dtype.type(1)
+        if isinstance(group, int):
+            cells, place = self._bins[group], duration
+        else:
+            cells, place = self._bins.reshape(-1), group * np.int64(SHORT) + duration
+        np.add.at(cells, place, one if times is None else times.astype(self._bins.dtype))
+
+    def _make_room(self, n_groups: int, times: Ints | None, n_rows: int) -> None:
         """Cells for some groups, wide enough for more durations."""
-        self._n_binned += n_more
+        self._n_binned += n_rows if times is None else int(times.sum())
         n_groups = max(len(self._bins), n_groups)
         if n_groups > len(self._bins) or self._n_binned >= 2**31 > np.iinfo(self._bins.dtype).max:
             kind = np.int64 if self._n_binned >= 2**31 else self._bins.dtype
@@ -119,7 +135,7 @@ class Durations:
             more[: len(self._bins)] = self._bins
             self._bins = more
 
-    def _counted(self) -> list[Counted]:
+    def _counted(self) -> list[Rows]:
         """All that was gathered."""
         if not len(self._bins):
             return self._waiting
@@ -129,7 +145,7 @@ class Durations:
 
     def statistics(self) -> Statistics:
         """Group by group where durations are in cells: all of them at once would take much memory."""
-        if self._n_waiting > min(MANY, COMPACT_ROWS):
+        if len(self._bins) or self._n_waiting >= MANY:
             self._compact()
         group, duration, times = _together(self._waiting)
         bounds = np.searchsorted(group, np.arange(len(self._bins) + 1)).tolist()
@@ -164,14 +180,39 @@ def _statistics(group: Ints, duration: Ints, times: Ints) -> Statistics:
     return Statistics(group[first], count, total, mean, median, duration[first], duration[last], std, p95)
 
 
-def _together(parts: list[Counted]) -> Counted:
+def _short(group: Ints | int, duration: Ints) -> Bools | None:
+    """Rows that have a cell; None: all."""
+    of_few = group < MOST_BINNED if isinstance(group, int) else int(group.max()) < MOST_BINNED
+    if of_few and int(duration.min()) >= 0 and int(duration.max()) < SHORT:
+        return None
+    short: Bools = (duration >= 0) & (duration < SHORT) & (group < MOST_BINNED)
+    return short
+
+
+def _counted(group: Ints | int, duration: Ints, times: Ints | None, rows: Ints | slice = slice(None)) -> Counted:
+    """All three columns of some rows."""
+    length = duration[rows].astype(np.int64)
+    own = np.full(len(length), group, np.int64) if isinstance(group, int) else group[rows].astype(np.int64)
+    return own, length, np.ones(len(length), np.int64) if times is None else times[rows].astype(np.int64)
+
+
+def _narrow(column: Any) -> Any:
+    """Integers in 4 bytes each, where these suffice."""
+    if (
+        not isinstance(column, np.ndarray)
+        or not len(column)
+        or int(column.min()) < -(2**31)
+        or int(column.max()) >= 2**31
+    ):
+        return column
+    return column.astype(np.int32)
+
+
+def _together(parts: Sequence[Rows]) -> Counted:
     """Sorted by group and duration, equal ones counted once."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
-    return _sorted(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _sorted(group: Ints, duration: Ints, times: Ints) -> Counted:
+    group, duration, times = (np.concatenate(columns) for columns in zip(*(_counted(*p) for p in parts), strict=True))
     order = _order(group, duration)
     group, duration, times = group[order], duration[order], times[order]
     new = np.append(True, (np.diff(group) != 0) | (np.diff(duration) != 0))[: len(group)]
@@ -185,7 +226,7 @@ def _order(group: Ints, duration: Ints) -> Ints:
         return np.empty(0, np.int64)
     low, high = int(duration.min()), int(duration.max())
     if (int(group.max()) + 1) * (high - low + 1) < 2**62:
-        return np.argsort(group * (high - low + 1) + (duration - low), kind="stable")
+        return np.argsort(group * (high - low + 1) + (duration - low))
     return np.lexsort((duration, group))
 
 

@@ -23,7 +23,7 @@ from callgrove.analysis.summaries import (
 )
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import InputWarning, Severity
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import Directory, distinct
 from callgrove.model.intervals import enclosing, usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.traces import LABEL, SideTable, SpanKind, Traces, Window
@@ -257,11 +257,10 @@ def _value(by: By, number: int, strings: Sequence[str]) -> int | str | None:
 def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: Ints) -> None:
     if table is None or "bytes" not in table.columns:
         return
-    order = np.arange(len(spans)) if (spans.span[1:] > spans.span[:-1]).all() else np.argsort(spans.span)
-    place = np.minimum(np.searchsorted(spans.span, table.span, sorter=order), len(order) - 1)
+    row = Directory(spans.span, np.arange(len(spans)))[table.span]
     sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
-    here = (spans.span[order[place]] == table.span) & (sizes >= 0)
-    keys, number = distinct(own[order[place[here]]])
+    here = (row >= 0) & (sizes >= 0)
+    keys, number = distinct(own[row[here]])
     sums = np.zeros(keys.shape[1], np.int64)
     np.add.at(sums, number, sizes[here])
     for key, size in zip(keys[0].tolist(), sums.tolist(), strict=True):

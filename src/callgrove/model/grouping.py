@@ -9,7 +9,7 @@ import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ints
 
-__all__ = ["Directory", "bundles", "distinct", "packed"]
+__all__ = ["Directory", "bundles", "distinct", "in_order", "packed"]
 
 DENSE = 4  # cells of a table per row that are still cheaper than sorting the rows
 SMALL = 1 << 16  # cells that are cheap in any case
@@ -28,13 +28,14 @@ def bundles(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
     return list(pairwise([*firsts, len(sizes)])) if sizes else []
 
 
-def packed(*columns: Array) -> Ints | None:
-    """One number for each row, equal and in order as its cells are; None where these need more than 62 bits."""
+def packed(*columns: Array, far: int = FAR) -> Ints | None:
+    """One number for each row, equal and in order as its cells are; None where these need more than 62 bits. Cells of a
+    column that lie further apart than `far` are numbered first, which takes long."""
     out: Ints | None = None
     size = 1
     for column in columns:
         low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        if high - low > FAR:  # some cells are far away, such as those that stand for nothing
+        if high - low > far:  # some cells are far away, such as those that stand for nothing
             column = np.unique(column, return_inverse=True)[1].reshape(-1)
             low, high = 0, int(column.max())
         if low == high:
@@ -62,6 +63,21 @@ def distinct(*columns: Array) -> tuple[Ints, Ints]:
     else:
         _, rows, number = np.unique(keys, return_index=True, return_inverse=True)
     return np.stack([column[rows].astype(np.int64) for column in columns]), number.reshape(-1)
+
+
+def in_order(*columns: Array) -> Ints:
+    """The rows in the order of their cells, equal ones as they stand. A number that ends with that of the row sorts
+    several times faster than rows do, where there is one."""
+    keys = packed(*columns, far=LIMIT)
+    if keys is None or not len(keys) or (int(keys.max()) + 1) * len(keys) > LIMIT:
+        return np.lexsort(columns[::-1])
+    if (keys[1:] >= keys[:-1]).all():
+        return np.arange(len(keys))
+    bits = len(keys).bit_length()
+    keys = (keys << bits) | np.arange(len(keys))
+    keys.sort()
+    keys &= (1 << bits) - 1
+    return keys
 
 
 class Directory:

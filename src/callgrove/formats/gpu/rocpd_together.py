@@ -58,14 +58,26 @@ class ByOwner:
         self._table[(owner * self._width + place)[::-1]] = values[::-1]
         self.is_unique = int((self._table >= 0).sum()) == len(every)
 
-    def places(self, owner: Ints, ids: Ints) -> Ints:
-        """Where in the table an id stands."""
+    def places(self, n: Ints, ids: Ints) -> Ints:
+        """Where in the table ids stand: n[k] of them are of data set k, and these come one after the other."""
+        firsts = np.arange(len(n)) * self._width
+        if self._has_all(n, ids):
+            return ids + np.repeat(firsts - self._low, n)
         with np.errstate(over="ignore"):
-            place = (ids - self._low.take(owner)).view(np.uint64)  # what lies below wraps around to far above
-        return np.minimum(place, np.uint64(self._width - 1)).view(np.int64) + owner * self._width
+            place = (ids - np.repeat(self._low, n)).view(np.uint64)  # what lies below wraps around to far above
+        return np.minimum(place, np.uint64(self._width - 1)).view(np.int64) + np.repeat(firsts, n)
 
-    def __call__(self, owner: Ints, ids: Ints) -> Ints:
-        return self._table.take(self.places(owner, ids))
+    def _has_all(self, n: Ints, ids: Ints) -> bool:
+        """Lie all ids where the table has cells for them?"""
+        some = n > 0
+        if not some.any():
+            return False
+        firsts, low = (np.cumsum(n) - n)[some], self._low[some]
+        least, largest = np.minimum.reduceat(ids, firsts), np.maximum.reduceat(ids, firsts)
+        return bool((least >= low).all() and (largest < low + self._width).all())
+
+    def __call__(self, n: Ints, ids: Ints) -> Ints:
+        return self._table.take(self.places(n, ids))
 
     @property
     def n_cells(self) -> int:
@@ -75,9 +87,9 @@ class ByOwner:
         """What stands at places of the table."""
         return self._table.take(places)
 
-    def found(self, owner: Ints, ids: Ints) -> Ints:
+    def found(self, n: Ints, ids: Ints) -> Ints:
         """The same, where all of them are there."""
-        out = self(owner, ids)
+        out = self(n, ids)
         if len(out) and int(out.min()) < 0:
             raise Unusual("ids that lead to no row")
         return out
@@ -123,7 +135,7 @@ class RocpdTogether:
             if other == base:
                 break
             first = first + self.counts[other]
-        return first[table.owner] + table.within
+        return np.arange(len(table)) + np.repeat(first - table.firsts, table.n)
 
     @cached_property
     def _threads(self) -> ByOwner:
@@ -164,7 +176,7 @@ class RocpdTogether:
         lanes = [np.array([lane for _, lane in own], np.int64) + self._first_lanes[k] for k, own in enumerate(used)]
         return ByOwner(ids, lanes), width
 
-    def _symbols(self, owner: Ints, ids: Ints) -> Ints:
+    def _symbols(self, n: Ints, ids: Ints) -> Ints:
         table = self._table("info_kernel_symbol")
         every = np.arange(len(table))
         columns = [table.integers("id", MISSING).tolist()]
@@ -173,16 +185,16 @@ class RocpdTogether:
             raise Unusual("names that are no text")
         names = self._names.numbers([kernel_name(*row) for row in zip(*columns, *texts, strict=True)])
         known = _unique(ByOwner(_by_owner(table, table.integers("id", MISSING)), _by_owner(table, names)))
-        return known.found(owner, ids)
+        return known.found(n, ids)
 
     @cached_property
     def _string_rows(self) -> ByOwner:
         table = self._table("string")
         return _unique(ByOwner(_by_owner(table, table.integers("id", MISSING))))
 
-    def _named(self, owner: Ints, ids: Ints) -> Ints:
+    def _named(self, n: Ints, ids: Ints) -> Ints:
         """The names of strings; only those that are used are read."""
-        places = self._string_rows.places(owner, ids)
+        places = self._string_rows.places(n, ids)
         used = np.zeros(self._string_rows.n_cells, np.bool_)
         used[places] = True
         cells = np.flatnonzero(used)
@@ -211,12 +223,12 @@ class RocpdTogether:
             if "place" not in event:
                 event["place"] = self._event_places(table)
             if name not in event:
-                event[name] = self._table("event").integers(name, MISSING).take(event["place"])
+                event[name] = self._event_column(name).take(event["place"])
             return event[name]
 
         def category() -> Ints:
             if "category" not in event:
-                event["category"] = self._named(table.owner, of_event("category_id"))
+                event["category"] = self._named(table.n, of_event("category_id"))
             return event["category"]
 
         def kind() -> Ids:
@@ -238,6 +250,16 @@ class RocpdTogether:
             "lane": lambda: self._lane(base, table),
         }
         return {"span": self._spans(base), **{name: make[name]() for name in columns}}
+
+    def _event_column(self, name: str) -> Ints:
+        """A column of the event table, which all tables of events refer to."""
+        if name not in self._event_columns:
+            self._event_columns[name] = self._table("event").integers(name, MISSING)
+        return self._event_columns[name]
+
+    @cached_property
+    def _event_columns(self) -> dict[str, Ints]:
+        return {}
 
     def _event_places(self, table: JoinedTable) -> Ints:
         """The row of the event table that each event refers to: ids count these rows."""
@@ -266,13 +288,13 @@ class RocpdTogether:
 
     def _name(self, base: str, table: JoinedTable) -> Ids:
         if base == "kernel_dispatch":
-            return self._symbols(table.owner, table.integers("kernel_id", MISSING)).astype(np.int32)
+            return self._symbols(table.n, table.integers("kernel_id", MISSING)).astype(np.int32)
         if base == "memory_allocate":
             types = table.objects("type", np.arange(len(table)))
             if not all(isinstance(text, str) for text in types):
                 raise Unusual("types that are no text")
             return self._names.numbers(types)  # type: ignore[arg-type]
-        return self._named(table.owner, table.integers("name_id", MISSING)).astype(np.int32)
+        return self._named(table.n, table.integers("name_id", MISSING)).astype(np.int32)
 
     def _label(self, base: str, table: JoinedTable, kind: Callable[[], Ids], of_event: Callable[[str], Ints]) -> Ids:
         """The name; of markers, the message that the event carries."""
@@ -291,18 +313,18 @@ class RocpdTogether:
 
     def _lane(self, base: str, table: JoinedTable) -> Ids:
         if base in ("region", "memory_allocate"):
-            return self._threads.found(table.owner, table.integers("tid", MISSING)).astype(np.int32)
+            return self._threads.found(table.n, table.integers("tid", MISSING)).astype(np.int32)
         streams, width = self._streams
-        device = self._device(base, table) - self._first_devices.take(table.owner)
+        device = self._device(base, table) - np.repeat(self._first_devices, table.n)
         stream = table.integers("stream_id", MISSING)
         if len(stream) and (int(stream.min()) < 0 or int(stream.max()) >= width):
             raise Unusual("streams without a number")
-        return streams.found(table.owner, device * width + stream).astype(np.int32)
+        return streams.found(table.n, device * width + stream).astype(np.int32)
 
     def _device(self, base: str, table: JoinedTable) -> Ints:
         """The device that an event ran on: the agent, or for copies the GPU at either end."""
         if base == "kernel_dispatch":
-            return self._agents.found(table.owner, table.integers("agent_id", MISSING))
+            return self._agents.found(table.n, table.integers("agent_id", MISSING))
         to, origin = (self._end(table, name) for name in ("dst_agent_id", "src_agent_id"))
         device = np.where(self._is_gpu[to], to, np.where(self._is_gpu[origin], origin, to))
         if len(device) and int(device.min()) < 0:
@@ -312,7 +334,7 @@ class RocpdTogether:
     def _end(self, table: JoinedTable, name: str) -> Ints:
         """The device at one end of copies; -1 where it is not said."""
         ids = table.integers(name, MISSING)
-        found = self._agents(table.owner, ids)
+        found = self._agents(table.n, ids)
         if ((found < 0) & (ids != MISSING)).any():
             raise Unusual("agents that are missing")
         return found
