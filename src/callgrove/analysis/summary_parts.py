@@ -26,6 +26,7 @@ from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.grouping import Directory, distinct
 from callgrove.model.intervals import enclosing, usable
 from callgrove.model.launches import launch_calls
+from callgrove.model.memory import keep_freed_memory
 from callgrove.model.traces import LABEL, SideTable, SpanKind, Traces, Window
 
 __all__ = ["Task", "of_part"]
@@ -88,6 +89,7 @@ class _Spans:
 
 def of_part(task: Task) -> Summary:
     """Everything about one part."""
+    keep_freed_memory()
     summary = Summary(task.by)
     found = _read(task, summary)
     if found is not None:

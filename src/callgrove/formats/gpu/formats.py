@@ -32,6 +32,7 @@ from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_prob
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.grouping import bundles
+from callgrove.model.memory import keep_freed_memory
 from callgrove.model.study import Study
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
@@ -49,6 +50,7 @@ Opened = Sequence[DataSet] | InputError | None
 def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]]]) -> list[Opened]:
     """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
     in one transaction. (Workers may have another current folder; messages say what the user said.)"""
+    keep_freed_memory()
     format_, paths = task
     out: list[SqliteFile | Opened] = []
     for path, named in paths:
