@@ -15,9 +15,12 @@ from callgrove.analysis import summary
 from callgrove.analysis.summary import By, summarise
 from callgrove.analysis.summary_table import table
 from callgrove.errors import CallgroveError
+from callgrove.formats.gpu import formats
 from callgrove.formats.gpu.joined_files import JoinedFiles
 from callgrove.formats.gpu.joined_spans import JoinedSpans
 from callgrove.formats.gpu.pages import Unusual
+from callgrove.formats.gpu.rocpd_opening import read_together
+from callgrove.formats.gpu.rocpd_tables import LISTED
 from callgrove.formats.gpu.rocpd_together import ByOwner
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
@@ -156,6 +159,78 @@ def test_whatever_is_wrong_with_one_of_them(tmp_path: Path, statement: str) -> N
     assert str(table(found)) == str(table(want))  # as text: some cells are no numbers
     assert sorted(found.damage) == sorted(want.damage)
     assert (found.n_read, found.n_flagged, found.n_unlinked) == (want.n_read, want.n_flagged, want.n_unlinked)
+
+
+def described(experiment: Experiment) -> list[object]:
+    """Everything that opening finds out."""
+    profiles, system = experiment.profiles, experiment.system
+    names = ("node", "rank", "thread", "gpu_device", "gpu_stream")
+    columns = [profiles.identity(name) for name in names]
+    devices = experiment.traces.spans_backend
+    assert isinstance(devices, DataSetSpans)
+    return [
+        experiment.title,
+        experiment.version,
+        sorted(warning.text for warning in experiment.warnings),
+        [(str(kind), name) for kind, name in zip(profiles.kind.tolist(), profiles.name, strict=True)],
+        [(values[present].tolist(), present.tolist()) for values, present in columns],
+        (system.parent.tolist(), system.kind, system.name, system.rank.tolist(), system.attributes),
+        [
+            (d.kind, d.index, d.name, dict(d.attributes))
+            for k in range(len(devices.datasets))
+            for d in devices.devices(k)
+        ],
+        experiment.traces.time_range,
+        experiment.traces.n_spans,
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "",
+        'INSERT INTO "rocpd_info_agent%s" SELECT * FROM "rocpd_info_agent%s"',
+        """UPDATE "rocpd_info_agent%s" SET type_index = 'two', product_name = NULL""",
+        """UPDATE "rocpd_info_agent%s" SET name = X'41FF', type = 7""",
+        """UPDATE "rocpd_info_process%s" SET environment = '{"X": "' || hex(zeroblob(9000)) || '"}'""",
+        """UPDATE "rocpd_info_process%s" SET pid = NULL, command = '', init = 2.5""",
+        'DELETE FROM "rocpd_info_process%s"',
+        'UPDATE "rocpd_info_thread%s" SET tid = NULL, name = 12',
+        'DELETE FROM "rocpd_info_thread%s"',
+        'DROP TABLE "rocpd_info_stream%s"',
+        'DROP TABLE "rocpd_info_node%s"',
+        'ALTER TABLE "rocpd_info_node%s" ADD COLUMN more TEXT DEFAULT 4',
+        'ALTER TABLE "rocpd_info_node%s" RENAME COLUMN hostname TO host',
+        """UPDATE "rocpd_metadata%s" SET value = '3.0.2' WHERE tag = 'schema_version'""",
+        """UPDATE "rocpd_metadata%s" SET value = '9' WHERE tag = 'schema_version'""",
+        'DROP TABLE "rocpd_metadata%s"',
+        'INSERT INTO "rocpd_sample%s"(id, track_id, timestamp, event_id) VALUES (1, 77, 2222, 1)',
+        'UPDATE "rocpd_region%s" SET tid = 99 WHERE rowid = 2',
+        'UPDATE "rocpd_kernel_dispatch%s" SET agent_id = 77, stream_id = NULL WHERE rowid = 1',
+    ],
+)
+def test_opening_some_at_a_time_finds_what_opening_each_does(tmp_path: Path, statement: str) -> None:
+    files = made(tmp_path)
+    if statement:
+        damaged(files, statement)
+    found = described(opened(files))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "BUNDLE_BYTES", 0)
+        assert found == described(opened(files))
+
+
+def test_tables_that_list_things_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = made(tmp_path)
+    before = read_together(JoinedFiles([SqliteFile.unread(path) for path in files]))
+    assert [set(own.listed) for own in before] == [set(LISTED)] * N_FILES
+    assert [own.listed["info_process"]["pid"].tolist() for own in before] == [[4000 + k % 2] for k in range(N_FILES)]
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteFile, "_bytes", lambda file: (file._given, None))  # no file is read a second time
+        again = opened(files)
+    assert described(again) == described(opened(files))
+    damaged(files, """UPDATE "rocpd_info_process%s" SET environment = '{"X": "' || hex(zeroblob(9000)) || '"}'""")
+    before = read_together(JoinedFiles([SqliteFile.unread(path) for path in files]))
+    assert [set(LISTED) - set(own.listed) for own in before] == [{"info_process"}] * N_FILES
 
 
 def test_other_page_sizes_and_a_file_that_is_no_database(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import pages_shapes, pages_tables, sqlite_file
 from callgrove.formats.gpu.pages import Pages, Unusual
-from callgrove.formats.gpu.pages_few import few_rows, schema_rows
+from callgrove.formats.gpu.pages_few import few_rows, schema_leaves, schema_rows
 from callgrove.formats.gpu.pages_tables import PageTables
 from callgrove.formats.gpu.schema import Schema
 from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
@@ -62,7 +62,7 @@ def by_pages(path: Path, table: str, names: Sequence[str], **options: Any) -> li
     pages = Pages(np.fromfile(path, np.uint8))
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
         rows = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
-        assert rows == schema_rows(pages)
+        assert rows == schema_rows(pages, schema_leaves(pages))[0]
         layout = Schema(rows, lambda: connection).layout(table)
     tables = PageTables(pages)
     list(tables.rows_of(layout, []))
@@ -419,7 +419,23 @@ def test_schemas_that_differ_by_a_guid(tmp_path: Path, page_size: int) -> None:
     for _ in range(2):
         for k in range(len(guids)):
             path = tmp_path / f"{k}.db"
-            found = schema_rows(Pages(np.fromfile(path, np.uint8)))
+            pages = Pages(np.fromfile(path, np.uint8))
             with connect(path) as connection:
                 wanted = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master").fetchall()
-            assert found == wanted
+                assert schema_rows(pages, schema_leaves(pages))[0] == wanted
+                own = Schema(wanted, lambda: connection)
+            found = Schema.of_pages(pages, pytest.fail)  # texts are known by now
+            assert list(found.tables.items()) == list(own.tables.items())
+            assert found.roots == own.roots
+            assert all(found.layout(name) == own.layout(name) for name in own.tables)
+
+
+def test_columns_that_are_called_like_a_guid(tmp_path: Path) -> None:
+    """Then files that differ by a GUID differ in more than the names of tables."""
+    for k in range(2):
+        guid = f"0000000b_1111_2222_3333_44444444444{k}"
+        path = tmp_path / f"{k}.db"
+        execute = f'CREATE TABLE "t_{guid}"(a, "x_{guid}")'
+        with connect(path) as connection:
+            connection.execute(execute)
+        assert SqliteFile.open(path).tables == {f"t_{guid}": ("a", f"x_{guid}")}

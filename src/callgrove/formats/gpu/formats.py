@@ -24,8 +24,8 @@ from callgrove.formats.gpu.index_file import write_index
 from callgrove.formats.gpu.joined_files import BUNDLE_BYTES, JoinedFiles
 from callgrove.formats.gpu.nsight_extrap import extra_p_study
 from callgrove.formats.gpu.pages import Unusual
-from callgrove.formats.gpu.rocpd import UsedPlaces
-from callgrove.formats.gpu.rocpd_together import used_places
+from callgrove.formats.gpu.rocpd import ReadBefore
+from callgrove.formats.gpu.rocpd_opening import read_together
 from callgrove.formats.gpu.rocpd_writer import RocpdWriter
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_problem, is_unfinished
@@ -213,23 +213,23 @@ class RocpdFormat(GpuFormat):
         return None
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
-        """Where the events of small databases happened is found out for all of them at once."""
+        """What small databases list, and where their events happened, is found out for all of them at once."""
         joined = JoinedFiles(files)
         try:
-            used = used_places(joined) if len(files) > 1 else []
+            before = read_together(joined) if len(files) > 1 else []
         except (Unusual, InputError):  # then of each by itself, which also tells what is wrong with it
-            used = []
+            before = []
         try:
-            if not used:
+            if not before:
                 return super().open_all(files)
-            return [self._read_known(file, own) for file, own in zip(files, used, strict=True)]
+            return [self._read_known(file, own) for file, own in zip(files, before, strict=True)]
         finally:
             joined.give_back()
 
-    def _read_known(self, file: SqliteFile, used: UsedPlaces) -> Opened:
+    def _read_known(self, file: SqliteFile, before: ReadBefore) -> Opened:
         try:
             self._refuse_others(file)
-            return rocpd.datasets(file, used)
+            return rocpd.datasets(file, before)
         except InputError as error:
             return error
 

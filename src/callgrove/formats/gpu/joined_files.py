@@ -12,6 +12,7 @@ import numpy as np
 
 from callgrove.formats.gpu.joined_pages import JoinedPages, JoinedTable
 from callgrove.formats.gpu.pages import Unusual
+from callgrove.formats.gpu.pages_tables import TableLayout
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.model.arrays import Array
 
@@ -48,16 +49,27 @@ class JoinedFiles:
         self.files = files
         self._buffer: Array | None = None
         self._pages: JoinedPages | None = None
-        self._tables: dict[str, JoinedTable] = {}
+        self._tables: dict[str, JoinedTable | None] = {}  # None: not plain
 
-    def table(self, key: str, name_of: Callable[[int], str]) -> JoinedTable:
-        """The table that file k calls `name_of(k)`; a file may lack it."""
+    def table(self, key: str, name_of: Callable[[str, int], str]) -> JoinedTable:
+        """The table that file k calls `name_of(key, k)`; a file may lack it."""
         if key not in self._tables:
-            pages = self.pages
-            names = [(file, name_of(k)) for k, file in enumerate(self.files)]
-            layouts = [file.schema.layout(name) if name in file.tables else None for file, name in names]
-            self._tables[key] = pages.joined(layouts)
-        return self._tables[key]
+            self.read([key], name_of)
+        found = self._tables[key]
+        if found is None:
+            raise Unusual("a table that is not plain")
+        return found
+
+    def read(self, keys: Sequence[str], name_of: Callable[[str, int], str]) -> None:
+        """Look for the rows of several small tables at once, for who will ask for them."""
+        pages = self.pages
+        wanted = [key for key in keys if key not in self._tables]
+        found = pages.several([self._layouts(key, name_of) for key in wanted])
+        self._tables |= dict(zip(wanted, found, strict=True))
+
+    def _layouts(self, key: str, name_of: Callable[[str, int], str]) -> list[TableLayout | None]:
+        names = [(file, name_of(key, k)) for k, file in enumerate(self.files)]
+        return [file.schema.layout(name) if name in file.tables else None for file, name in names]
 
     @property
     def pages(self) -> JoinedPages:

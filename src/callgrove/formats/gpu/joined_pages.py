@@ -41,13 +41,19 @@ class JoinedPages(Pages):
 
     def joined(self, layouts: Sequence[TableLayout | None]) -> JoinedTable:
         """A table of every file; None where it has none."""
-        known = [layout for layout in layouts if layout is not None]
-        first = known[0].columns if known else {}
-        if any(layout.columns is not first and layout.columns != first for layout in known):
-            raise Unusual("tables with different columns")
-        owner = np.array([k for k, layout in enumerate(layouts) if layout is not None], np.int64)
-        roots = np.array([layout.root for layout in known], np.int64)
-        pages, owner = self._forest(roots, owner)
+        (found,) = self.several([layouts])
+        if found is None:
+            raise Unusual("a table that is not plain")
+        return found
+
+    def several(self, tables: Sequence[Sequence[TableLayout | None]]) -> list[JoinedTable | None]:
+        """Several tables of every file, their rows looked for at once; None for those that are not plain. What a table
+        of a file holds has one owner: these are numbered table by table."""
+        n_files = len(self._before) - 1
+        layouts = [layout for table in tables for layout in table]
+        known = [(number, layout.root) for number, layout in enumerate(layouts) if layout is not None]
+        owner, roots = np.array(known, np.int64).reshape(-1, 2).T
+        pages, owner = self._forest(roots, owner, owner % n_files)
         begin, _, n_cells = self.header(pages)
         rows = self.rows(pages, begin, n_cells)
         n = np.bincount(owner, n_cells, len(layouts)).astype(np.int64)
@@ -56,15 +62,22 @@ class JoinedPages(Pages):
         if (owner[falls] == owner[falls + 1]).any():
             raise Unusual("row ids that do not rise")
         records = Records(self.bytes, rows, 0) if len(rows) else None
-        if records is not None and not (records.knows_all and records.is_whole):
-            raise Unusual("records that do not stand in their pages")
-        return JoinedTable(known[0] if known else None, records, owner, n)
+        if len(tables) == 1:
+            return [_table(tables[0], records, owner, n)]
+        out = []
+        ends = np.cumsum(n)
+        for number, table in enumerate(tables):
+            own = n[number * n_files : (number + 1) * n_files]
+            part = slice(ends[number * n_files] - own[0], ends[(number + 1) * n_files - 1])
+            some = None if records is None or part.start == part.stop else records.part(part)
+            out.append(_table(table, some, owner[part] - number * n_files, own))
+        return out
 
-    def _forest(self, roots: Ints, owner: Ints) -> tuple[Ints, Ints]:
-        """The leaf pages below root pages, file by file, and whose they are."""
-        pages = self._own(roots, owner)
+    def _forest(self, roots: Ints, owner: Ints, file: Ints) -> tuple[Ints, Ints]:
+        """The leaf pages below root pages, owner by owner, and whose they are."""
+        pages = self._own(roots, file)
         found: list[tuple[Ints, Ints]] = []
-        is_done = np.zeros(len(self._before), np.bool_)
+        is_done = np.zeros(int(owner.max(initial=0)) + 1, np.bool_)
         n_visited = 0
         for _ in range(DEEPEST):
             begin, kind, n_cells = self.header(pages)
@@ -82,15 +95,26 @@ class JoinedPages(Pages):
                 order = np.argsort(of, kind="stable")
                 return every[order], of[order]
             below, _ = self.children(pages[inner], begin[inner], n_cells[inner], np.zeros(len(inner), np.int64))
-            owner = np.repeat(owner[inner], n_cells[inner] + 1)
-            pages = self._own(below, owner)
+            owner, file = (np.repeat(column[inner], n_cells[inner] + 1) for column in (owner, file))
+            pages = self._own(below, file)
         raise Unusual("a tree without an end")
 
-    def _own(self, pages: Ints, owner: Ints) -> Ints:
+    def _own(self, pages: Ints, file: Ints) -> Ints:
         """Numbers of pages in their files -> those over all files."""
-        if ((pages < 2) | (pages > self._before[owner + 1] - self._before[owner])).any():
+        if ((pages < 2) | (pages > self._before[file + 1] - self._before[file])).any():
             raise Unusual("a page that no table can have")
-        return pages + self._before[owner]
+        return pages + self._before[file]
+
+
+def _table(layouts: Sequence[TableLayout | None], records: Records | None, owner: Ints, n: Ints) -> JoinedTable | None:
+    """The rows of one table; None where columns differ, or records do not stand in their pages."""
+    known = [layout for layout in layouts if layout is not None]
+    first = known[0].columns if known else {}
+    if any(layout.columns is not first and layout.columns != first for layout in known):
+        return None
+    if records is not None and not (records.knows_all and records.is_whole):
+        return None
+    return JoinedTable(known[0] if known else None, records, owner, n)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class RowBatch:
     size: Ints
     local: Ints
 
-    def take(self, rows: Array) -> RowBatch:
+    def take(self, rows: Array | slice) -> RowBatch:
         return RowBatch(self.rowid[rows], self.start[rows], self.size[rows], self.local[rows])
 
     def __len__(self) -> int:

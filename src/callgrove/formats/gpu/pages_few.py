@@ -5,8 +5,6 @@ The same rules as in pages.py and pages_records.py, and the same `Unusual`.
 
 from __future__ import annotations
 
-import re
-import secrets
 import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,18 +14,13 @@ from callgrove.formats.gpu.pages_records import NULL, ONE, REAL, SIZES, ZERO, He
 from callgrove.formats.gpu.pages_tables import TableLayout, is_plain
 from callgrove.model.arrays import ABSENT
 
-__all__ = ["few_rows", "n_few", "schema_rows"]
+__all__ = ["SchemaRow", "few_rows", "n_few", "schema_leaves", "schema_rows"]
 
 FIRST_BYTES = 100  # of page 1, which are the file's header
 SIZE_OF = tuple(SIZES.tolist())
 N_SCHEMA_COLUMNS = 5  # type, name, table, root page, SQL text
 MOST_SCHEMA_ROWS = 1 << 16
-GUID = re.compile(rb"(?<=_)[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
-MARKS = tuple(f"<{secrets.token_hex(17)}>" for _ in range(2))  # as long as a GUID, and in no file
-MOST_KNOWN = 64  # pages
 SchemaRow = tuple[object, ...]
-
-_known_pages: dict[tuple[int, int, bytes], list[SchemaRow]] = {}
 
 
 class _Row(NamedTuple):
@@ -66,15 +59,15 @@ def few_rows(
     return out
 
 
-def schema_rows(pages: Pages) -> list[SchemaRow]:
-    """Type, name, table, root page and SQL text of everything that a file has."""
-    found: list[SchemaRow] = []
+def schema_leaves(pages: Pages) -> list[tuple[int, int]]:
+    """The pages that tell what a file has, in order, and where in each its header stands."""
+    found: list[tuple[int, int]] = []
     waiting = [(1, 0)]
     n_pages = 0
     while waiting:
         page, depth = waiting.pop()
         n_pages += 1
-        if depth > DEEPEST or n_pages > pages.count or len(found) > MOST_SCHEMA_ROWS:
+        if depth > DEEPEST or n_pages > pages.count:
             raise Unusual("a tree without an end")
         at = FIRST_BYTES if page == 1 else 0
         if not 1 <= page <= pages.count:
@@ -87,47 +80,22 @@ def schema_rows(pages: Pages) -> list[SchemaRow]:
             children.append(int.from_bytes(pages.buffer[begin + at + 8 : begin + at + 12], "big"))
             waiting += [(child, depth + 1) for child in reversed(children)]
         else:
-            found += _schema_page(pages, page, at)
+            found.append((page, at))
     return found
 
 
-def _schema_page(pages: Pages, page: int, header: int) -> list[SchemaRow]:
-    """The rows of one page. Those of one run have equal pages but for a GUID: these are taken apart once."""
-    begin = (page - 1) * pages.size
-    raw = bytes(pages.buffer[begin + header : begin + pages.size])
-    match = GUID.search(raw)
-    if match is None:
-        return _schema_rows_of_page(pages, page, header)[0]
-    guid = match[0].decode("ascii"), match[0].decode("ascii").replace("_", "-")
-    alike = raw
-    for own, mark in zip(guid, MARKS, strict=True):
-        alike = alike.replace(own.encode("ascii"), mark.encode("ascii"))
-    key = pages.usable, header, alike
-    known = _known_pages.get(key)
-    if known is None:
-        rows, is_whole = _schema_rows_of_page(pages, page, header)
-        known = [_exchanged(row, guid, MARKS) for row in rows]
-        n_marks = sum(cell.count(mark) for row in known for cell in row if isinstance(cell, str) for mark in MARKS)
-        if is_whole and n_marks == sum(alike.count(mark.encode("ascii")) for mark in MARKS):
-            if len(_known_pages) >= MOST_KNOWN:
-                _known_pages.clear()
-            _known_pages[key] = known
-        return rows
-    return [_exchanged(row, MARKS, guid) for row in known]
-
-
-def _schema_rows_of_page(pages: Pages, page: int, header: int) -> tuple[list[SchemaRow], bool]:
-    """The rows, and whether all of them stand in the page."""
-    rows = list(_rows_of_page(pages, page, header))
-    is_whole = all(pages.local(len(row.record)) == len(row.record) for row in rows)
-    return [tuple(_value(row, k, False, False) for k in range(N_SCHEMA_COLUMNS)) for row in rows], is_whole
-
-
-def _exchanged(row: SchemaRow, old: Sequence[str], new: Sequence[str]) -> SchemaRow:
-    """The row with other texts in the place of some."""
-    return tuple(
-        cell.replace(old[0], new[0]).replace(old[1], new[1]) if isinstance(cell, str) else cell for cell in row
-    )
+def schema_rows(pages: Pages, leaves: Sequence[tuple[int, int]]) -> tuple[list[SchemaRow], bool]:
+    """Type, name, table, root page and SQL text of everything that a file has, and whether all of it stands in these
+    pages."""
+    found: list[SchemaRow] = []
+    is_whole = True
+    for page, header in leaves:
+        for row in _rows_of_page(pages, page, header):
+            is_whole = is_whole and pages.local(len(row.record)) == len(row.record)
+            found.append(tuple(_value(row, k, False, False) for k in range(N_SCHEMA_COLUMNS)))
+        if len(found) > MOST_SCHEMA_ROWS:
+            raise Unusual("a tree without an end")
+    return found, is_whole
 
 
 def _cells(pages: Pages, page: int, array: int, header: int) -> Iterator[int]:

@@ -128,7 +128,16 @@ class Records:
         """Are all columns known, however many there are?"""
         return self.n_known == ALL
 
-    def take(self, rows: Array) -> Records:
+    def part(self, rows: slice) -> Records:
+        """The same of rows that follow each other, without what only others look like."""
+        used, group = np.unique(self._group[rows], return_inverse=True)
+        some = self.take(rows)
+        some._group, some._models = group.reshape(-1), self._models[used]
+        some._serial, some._place = ([column[used] for column in every] for every in (self._serial, self._place))
+        some._ends = self._ends[used]
+        return some
+
+    def take(self, rows: Array | slice) -> Records:
         """The same of some rows."""
         some = Records.__new__(Records)
         some.__dict__.update(self.__dict__)

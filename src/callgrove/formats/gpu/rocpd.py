@@ -14,7 +14,7 @@ event table, not all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -25,7 +25,8 @@ from callgrove.formats.gpu.dataset import CounterRows, Device, Events, Lane, Pro
 from callgrove.formats.gpu.extras import Extra
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.lookup import Lookup
-from callgrove.formats.gpu.rocpd_agents import AGENT_NUMBERS, AgentWords
+from callgrove.formats.gpu.rocpd_agents import AgentWords
+from callgrove.formats.gpu.rocpd_events import EventRows
 from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, columns_of
 from callgrove.formats.gpu.rocpd_sides import (
@@ -36,7 +37,15 @@ from callgrove.formats.gpu.rocpd_sides import (
     side_pieces,
     side_table,
 )
-from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY, ON_DEVICE, ON_THREADS, PLACE_COLUMNS, tables_of
+from callgrove.formats.gpu.rocpd_tables import (
+    AGENT_NUMBERS,
+    KIND_OF_CATEGORY,
+    LISTED,
+    ON_DEVICE,
+    ON_THREADS,
+    PLACE_COLUMNS,
+    tables_of,
+)
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
@@ -64,16 +73,25 @@ def suffixes(file: SqliteFile) -> list[str]:
 
 @dataclass(frozen=True)
 class UsedPlaces:
-    """Where the events of one set of tables happened, each place once: the columns of `PLACE_COLUMNS` of what ran on
-    devices, and the threads of everything else."""
+    """Where the events of one set of tables happened, each place once or a few times: the columns of `PLACE_COLUMNS` of
+    what ran on devices, the tracks of samples, and the threads of everything else."""
 
     on_device: Sequence[Ints]
     threads: Ints
+    tracks: Ints
 
 
-def datasets(file: SqliteFile, used: UsedPlaces | None = None) -> list[RocpdData]:
-    """Every process of a file. Tables whose suffix no metadata table has belong to nobody. `used` may be told where
-    there is one process."""
+@dataclass(frozen=True)
+class ReadBefore:
+    """What somebody has read of one set of tables: some of those that are listed, and where events happened."""
+
+    listed: Mapping[str, Cells]
+    used: UsedPlaces
+
+
+def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdData]:
+    """Every process of a file. Tables whose suffix no metadata table has belong to nobody. What was read before may be
+    told where there is one process."""
     known = suffixes(file)
     owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *LATER_TABLES)}
     stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
@@ -81,7 +99,7 @@ def datasets(file: SqliteFile, used: UsedPlaces | None = None) -> list[RocpdData
         raise CorruptFile(
             file.path, "rocpd_metadata", expected="a table that says whose these are", found=f"only {', '.join(stray)}"
         )
-    out = [RocpdData(file, suffix, used if len(known) == 1 else None) for suffix in known]
+    out = [RocpdData(file, suffix, before if len(known) == 1 else None) for suffix in known]
     for view in sorted(owned & file.schema.views):
         out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
     if stray:
@@ -93,66 +111,31 @@ def kernel_name(id_: int, display: str | None, mangled: str | None) -> str:
     return display or (mangled or "").removesuffix(".kd") or f"kernel #{id_}"
 
 
-class EventRows:
-    """Rows of the event table by their id, which as a rule counts them."""
-
-    def __init__(self, parts: Iterable[Cells], columns: Sequence[str]) -> None:
-        found = [{name: _narrow(part[name]) for name in columns} for part in parts]
-        nothing = [np.empty(0, np.int64)]
-        # one column after the other, each part of it given back
-        self._cells = {name: np.concatenate([part.pop(name) for part in found] or nothing) for name in columns}
-        ids = self._cells.pop("id")
-        self._first, self._n = (int(ids[0]) if len(ids) else 0), len(ids)
-        counted = np.array_equal(ids, np.arange(self._first, self._first + self._n))
-        self._lookup = None if counted else Lookup(ids.astype(np.int64), np.arange(self._n))
-
-    def has(self, columns: Collection[str]) -> bool:
-        return set(columns) <= {"id", *self._cells}
-
-    def of(self, ids: Ints, columns: Collection[str], nowhere: Callable[[int], None]) -> Cells:
-        """Columns for these ids; absent where there is no such row, and `nowhere` is told of how many that is so."""
-        place = ids - self._first if self._lookup is None else self._lookup[ids]
-        outside = (place < 0) | (place >= self._n)
-        if outside.any():
-            nowhere(int((ids[outside] != MISSING).sum()))
-        if not self._n:
-            return {name: np.full(len(ids), MISSING) for name in columns}
-        if outside.any():
-            place = np.where(outside, 0, place)
-        cells = {name: self._cells[name].take(place).astype(np.int64) for name in columns}
-        return {name: np.where(outside, MISSING, cell) for name, cell in cells.items()} if outside.any() else cells
-
-
 def _range(ids: Ints) -> tuple[int, int]:
     """From the least to the largest id that is there."""
     known = ids[ids != MISSING]
     return (int(known.min()), int(known.max())) if len(known) else (0, -1)
 
 
-def _narrow(column: Ints) -> Array:
-    """The same numbers in 4 bytes each, where these suffice."""
-    fits = not len(column) or (int(column.min()) >= -(2**31) and int(column.max()) < 2**31)
-    return column.astype(np.int32) if fits else column
-
-
 class RocpdData(TableData):
     """One process's tables."""
 
-    def __init__(self, file: SqliteFile, suffix: str, used: UsedPlaces | None = None) -> None:
+    def __init__(self, file: SqliteFile, suffix: str, before: ReadBefore | None = None) -> None:
         super().__init__(file, tables_of(suffix))
         self._kept_events: EventRows | None = None
         self.suffix = suffix
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
-            tags = self.small("metadata", tag=TEXT, value=TEXT)
+            listed = {} if before is None else before.listed
+            tags = self._listed("metadata", listed)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
             self.require(self.table_name("string"), "id", "string")
-            self.processes = self._read_processes()
-            self.devices, self._agents = self._read_devices()
+            self.processes = self._read_processes(listed)
+            self.devices, self._agents = self._read_devices(listed)
             self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-            self.lanes = self._read_lanes(used or self._used_places())
+            self.lanes = self._read_lanes(listed, self._used_places() if before is None else before.used)
 
     def _refuse_unknown(self) -> None:
         if not re.fullmatch(r"3(\.\d+)*", self.version):
@@ -176,17 +159,20 @@ class RocpdData(TableData):
         return f"rocpd_{base}{self.suffix}"
 
     def small(self, base: str, **columns: Type) -> Cells:
-        cells = self._file.table(self.table_name(base), columns)
-        if "id" in columns and base not in self._checked:
+        return self._checked_once(base, self._file.table(self.table_name(base), columns))
+
+    def _listed(self, base: str, before: Mapping[str, Cells]) -> Cells:
+        """A table that opening reads, unless that was done before."""
+        return self._checked_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
+
+    def _checked_once(self, base: str, cells: Cells) -> Cells:
+        if "id" in cells and base not in self._checked:
             self._checked.add(base)
             self.once(self.table_name(base), cells["id"])
         return cells
 
-    def _read_processes(self) -> tuple[Process, ...]:
-        nodes = self.small("info_node", id=INTEGER, machine_id=TEXT, hostname=TEXT)
-        row = self.small(
-            "info_process", pid=INTEGER, nid=INTEGER, init=INTEGER, fini=INTEGER, command=TEXT, environment=TEXT
-        )
+    def _read_processes(self, before: Mapping[str, Cells]) -> tuple[Process, ...]:
+        nodes, row = self._listed("info_node", before), self._listed("info_process", before)
         uid = str(self.metadata.get("guid") or self.suffix)
         if not len(row["pid"]):
             return (Process(uid, 0),)
@@ -205,10 +191,9 @@ class RocpdData(TableData):
             ),
         )
 
-    def _read_devices(self) -> tuple[tuple[Device, ...], Lookup]:
+    def _read_devices(self, before: Mapping[str, Cells]) -> tuple[tuple[Device, ...], Lookup]:
         """Agents as devices, and the device of an agent's id."""
-        indices = dict.fromkeys(("type_index", *AGENT_NUMBERS), INTEGER)
-        agents = self.small("info_agent", id=INTEGER, type=TEXT, name=TEXT, product_name=TEXT, **indices)
+        agents = self._listed("info_agent", before)
         seen: dict[str, int] = {}
         devices: list[Device] = []
         for k in range(len(agents["id"])):
@@ -222,13 +207,13 @@ class RocpdData(TableData):
         self.agent_ids: Ints = agents["id"]
         return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
 
-    def _read_lanes(self, used: UsedPlaces) -> tuple[Lane, ...]:
+    def _read_lanes(self, before: Mapping[str, Cells], used: UsedPlaces) -> tuple[Lane, ...]:
         """The threads that are listed, then the streams that kernels and copies ran on.
 
         A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
         unknown, comes from.
         """
-        threads = self.small("info_thread", id=INTEGER, tid=INTEGER, name=TEXT)
+        threads = self._listed("info_thread", before)
         lanes = LaneList()
         own = [
             lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
@@ -237,7 +222,7 @@ class RocpdData(TableData):
         self.thread_ids: Ints = threads["id"]
         self.thread_lanes: Ints = np.array(own, np.int64)
         self._threads = Lookup(self.thread_ids, self.thread_lanes)
-        streams = self.small("info_stream", id=INTEGER, name=TEXT)
+        streams = self._listed("info_stream", before)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
         self.streams: dict[tuple[int, int], int] = {}  # (device, stream) -> lane
         for device, stream in sorted(self._streams_used(used)):
@@ -250,22 +235,20 @@ class RocpdData(TableData):
     def _used_places(self) -> UsedPlaces:
         found = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
         on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in found]
-        threads = {id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")}
-        return UsedPlaces(on_device, np.array(sorted(threads), np.int64))
+        threads = [id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")]
+        tracks = [id_ for (id_,) in self._file.distinct(self.table_name("sample"), "track_id")]
+        return UsedPlaces(on_device, np.array(threads, np.int64), np.array(tracks, np.int64))
 
     def _streams_used(self, used: UsedPlaces) -> set[tuple[int, int]]:
-        out: set[tuple[int, int]] = set()
-        for rows in used.on_device:
-            cells = dict(zip(PLACE_COLUMNS, rows, strict=True))
-            out |= set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
-        return out
+        rows = np.concatenate(used.on_device, axis=1)
+        cells = dict(zip(PLACE_COLUMNS, rows, strict=True))
+        return set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
 
     def _has_homeless_rows(self, used: UsedPlaces) -> bool:
         """Are there rows whose thread is not listed?"""
         if (self._threads[used.threads] < 0).any():
             return True
-        tracks = self._file.distinct(self.table_name("sample"), "track_id")
-        return bool(tracks) and bool((self._track_lanes[np.array([t for (t,) in tracks], np.int64)] < 0).any())
+        return len(used.tracks) > 0 and bool((self._track_lanes[used.tracks] < 0).any())
 
     def _device(self, cells: Cells) -> Ints:
         """The device that an event ran on: the agent, or for copies the GPU at either end."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from callgrove.formats.gpu.cells import Type
 from callgrove.formats.gpu.json_cells import json_scalars
+from callgrove.formats.gpu.rocpd_tables import AGENT_NUMBERS
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 
-__all__ = ["AGENT_NUMBERS", "AgentWords"]
+__all__ = ["AgentWords"]
 
-AGENT_NUMBERS = ("absolute_index", "logical_index")
 AGENT_TEXTS = ("name", "model_name", "vendor_name", "product_name")
 
 

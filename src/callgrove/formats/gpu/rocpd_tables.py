@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from callgrove.formats.gpu.cells import Type
 from callgrove.formats.gpu.tables import EventTable
 from callgrove.model.traces import SpanKind
 
-__all__ = ["KIND_OF_CATEGORY", "ON_DEVICE", "ON_THREADS", "PLACE_COLUMNS", "tables_of"]
+__all__ = ["AGENT_NUMBERS", "KIND_OF_CATEGORY", "LISTED", "ON_DEVICE", "ON_THREADS", "PLACE_COLUMNS", "tables_of"]
 
 KIND_OF_CATEGORY = {  # by the word before the first underscore
     "HIP": SpanKind.API,
@@ -21,6 +22,22 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
 ON_DEVICE = ("kernel_dispatch", "memory_copy")
 ON_THREADS = ("region", "memory_allocate")
 PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
+AGENT_NUMBERS = ("absolute_index", "logical_index")
+
+
+def _columns(integers: str, texts: str) -> dict[str, Type]:
+    return {**dict.fromkeys(integers.split(), Type.INTEGER), **dict.fromkeys(texts.split(), Type.TEXT)}
+
+
+# The tables that opening reads, and what of them.
+LISTED: Mapping[str, Mapping[str, Type]] = {
+    "metadata": _columns("", "tag value"),
+    "info_node": _columns("id", "machine_id hostname"),
+    "info_process": _columns("pid nid init fini", "command environment"),
+    "info_agent": _columns(f"id type_index {' '.join(AGENT_NUMBERS)}", "type name product_name"),
+    "info_thread": _columns("id tid", "name"),
+    "info_stream": _columns("id", "name"),
+}
 
 Needs = Mapping[str, Sequence[str]]
 

@@ -21,14 +21,13 @@ from callgrove.formats.gpu.joined_files import JoinedFiles
 from callgrove.formats.gpu.joined_pages import JoinedTable
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.pages import Unusual
-from callgrove.formats.gpu.rocpd import RocpdData, UsedPlaces, kernel_name, suffixes
-from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY, ON_DEVICE, ON_THREADS, PLACE_COLUMNS
+from callgrove.formats.gpu.rocpd import RocpdData, kernel_name
+from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY
 from callgrove.formats.gpu.tables import or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
-from callgrove.model.grouping import distinct
 from callgrove.model.traces import SideTable, SpanKind
 
-__all__ = ["ByOwner", "RocpdTogether", "used_places"]
+__all__ = ["ByOwner", "RocpdTogether"]
 
 KINDS = {
     "region": SpanKind.REGION,
@@ -36,6 +35,7 @@ KINDS = {
     "memory_copy": SpanKind.COPY,
     "memory_allocate": SpanKind.ALLOC,
 }
+SMALL = ("string", "info_kernel_symbol", "sample", "memory_allocate")  # as a rule
 LARGEST = 1 << 22  # cells of a look-up
 NO_MESSAGE = "{}"
 
@@ -104,7 +104,10 @@ class RocpdTogether:
         self._names = names
 
     def _table(self, base: str) -> JoinedTable:
-        return self._files.table(base, lambda k: self._datasets[k].table_name(base))
+        return self._files.table(base, self._table_name)
+
+    def _table_name(self, base: str, k: int) -> str:
+        return self._datasets[k].table_name(base)
 
     def give_back(self) -> None:
         """Forget what was read; only names stay, which others know by their numbers."""
@@ -116,6 +119,7 @@ class RocpdTogether:
     @cached_property
     def counts(self) -> Mapping[str, Ints]:
         """Events of every data set, by table."""
+        self._files.read(SMALL, self._table_name)
         if self.has_samples:
             raise Unusual("samples")
         return {base: self._table(base).n for base in KINDS}
@@ -348,27 +352,6 @@ class RocpdTogether:
         if not len(table):
             return None
         return SideTable(self._spans(base), {"bytes": or_absent(table.integers("size", MISSING))})
-
-
-def used_places(joined: JoinedFiles) -> list[UsedPlaces]:
-    """Where the events of files with one set of tables each happened."""
-    _ = joined.pages  # reads all files at once
-    known = [suffixes(file) for file in joined.files]
-    if any(len(own) != 1 for own in known):
-        raise Unusual("several processes in one file")
-    n = len(known)
-
-    def distinct_rows(base: str, columns: Sequence[str]) -> list[Ints]:
-        table = joined.table(base, lambda k: f"rocpd_{base}{known[k][0]}")
-        rows, _ = distinct(table.owner, *(table.integers(name, MISSING) for name in columns))
-        return np.split(rows[1:], np.searchsorted(rows[0], np.arange(1, n)), axis=1)
-
-    on_device = [distinct_rows(base, PLACE_COLUMNS) for base in ON_DEVICE]
-    threads = [distinct_rows(base, ("tid",)) for base in ON_THREADS]
-    return [
-        UsedPlaces([rows[k] for rows in on_device], np.unique(np.concatenate([rows[k][0] for rows in threads])))
-        for k in range(n)
-    ]
 
 
 def _unique(known: ByOwner) -> ByOwner:

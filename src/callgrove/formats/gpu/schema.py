@@ -8,18 +8,21 @@ generated. Two things it does not say outright:
     ALTER TABLE ADD       older records end before the column: it has its default
 
 The same text declares the same columns in every file, so it is asked once. The databases of one run differ by a GUID at
-the end of all names of tables, which is also the default of a column; texts that differ in nothing else are the same.
+the end of all names of tables, which is also the default of a column; texts that differ in nothing else are the same,
+and files whose pages of texts do have the same tables under other names.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from callgrove.formats.gpu.pages import Unusual
+from callgrove.formats.gpu.pages import Pages, Unusual
+from callgrove.formats.gpu.pages_few import SchemaRow, schema_leaves, schema_rows
 from callgrove.formats.gpu.pages_tables import PageColumn, TableLayout
 from callgrove.model.arrays import ABSENT
 
@@ -30,7 +33,9 @@ ROWID_NAMES = ("rowid", "_rowid_", "oid")
 VIRTUAL, HIDDEN = 2, 1
 GUID = re.compile(r"_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
 GUID_LENGTH = 37
-MOST_KNOWN = 1 << 12
+GUID_IN_PAGES = re.compile(rb"(?<=_)[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
+MARKS = tuple(f"<{secrets.token_hex(17)}>" for _ in range(2))  # as long as a GUID, and in no file
+MOST_KNOWN, MOST_SCHEMAS = 1 << 12, 64
 
 Connect = Callable[[], sqlite3.Connection]
 Row = Sequence[object]
@@ -50,6 +55,7 @@ class Declared:
 
 
 _known: dict[str, Declared] = {}
+_schemas: dict[tuple[int, bytes], Schema] = {}  # by pages, marks in the place of the GUID
 _knowing = Lock()
 
 
@@ -74,6 +80,45 @@ class Schema:
         for name, text in texts.items():
             self._declared[name] = _declared(name, text, connect)
 
+    @classmethod
+    def of_pages(cls, pages: Pages, connect: Connect) -> Schema:
+        """From the pages of a file; what is known of a file that differs by a GUID alone is not looked for again."""
+        leaves = schema_leaves(pages)
+        begins = [((page - 1) * pages.size, header) for page, header in leaves]
+        raw = b"".join(pages.buffer[begin + header : begin + pages.size] for begin, header in begins)
+        match = GUID_IN_PAGES.search(raw)
+        if match is None:
+            return cls(schema_rows(pages, leaves)[0], connect)
+        guid = match[0].decode("ascii"), match[0].decode("ascii").replace("_", "-")
+        for own, mark in zip(guid, MARKS, strict=True):
+            raw = raw.replace(own.encode("ascii"), mark.encode("ascii"))
+        key = pages.usable, raw
+        with _knowing:
+            known = _schemas.get(key)
+        if known is not None:
+            return known._renamed(MARKS, guid)
+        rows, is_whole = schema_rows(pages, leaves)
+        made = cls(rows, connect)
+        n_marks = sum(raw.count(mark.encode("ascii")) for mark in MARKS)
+        if is_whole and n_marks == _n_times(rows, guid) and not made._has_columns_like(guid):
+            with _knowing:
+                if len(_schemas) >= MOST_SCHEMAS:
+                    _schemas.clear()
+                _schemas[key] = made._renamed(guid, MARKS)
+        return made
+
+    def _renamed(self, old: Sequence[str], new: Sequence[str]) -> Schema:
+        """The same tables with other texts in their names."""
+        made = Schema.__new__(Schema)
+        names = {name: name.replace(old[0], new[0]).replace(old[1], new[1]) for name in self._found}
+        made._found = {names[name]: found for name, found in self._found.items()}
+        made._declared = {names[name]: declared for name, declared in self._declared.items()}
+        return made
+
+    def _has_columns_like(self, texts: Sequence[str]) -> bool:
+        names = [column for declared in self._declared.values() for column in declared.names]
+        return any(text in name for name in names for text in texts)
+
     @property
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Every table with its columns."""
@@ -91,6 +136,11 @@ class Schema:
             raise Unusual("a table whose records cannot be told")
         root, has_collations = found[0]
         return TableLayout(root, stored, has_collations)
+
+
+def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
+    """How often some texts stand in the cells of rows."""
+    return sum(cell.count(text) for row in rows for cell in row if isinstance(cell, str) for text in texts)
 
 
 def _declared(name: str, sql: str, connect: Connect) -> Declared:

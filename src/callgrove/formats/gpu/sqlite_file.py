@@ -24,7 +24,7 @@ from callgrove.binary.filebytes import FileBytes
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised
 from callgrove.formats.gpu.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.formats.gpu.pages import Pages, Unusual
-from callgrove.formats.gpu.pages_few import few_rows, n_few, schema_rows
+from callgrove.formats.gpu.pages_few import few_rows, n_few
 from callgrove.formats.gpu.pages_found import FoundTable
 from callgrove.formats.gpu.pages_tables import PageTables
 from callgrove.formats.gpu.private_copy import PrivateCopy, is_left_behind, private_copy
@@ -134,6 +134,8 @@ class SqliteFile:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._given is not None:
+            return  # who has read it tells when it is over
         before, _latest.file = _latest.file, self
         if before is not None and before is not self and not before._readers:
             before.close()
@@ -231,7 +233,7 @@ class SqliteFile:
     def schema(self) -> Schema:
         with self.errors("sqlite_master"), self.reading():
             try:
-                return Schema(schema_rows(self._tables.pages), lambda: self.connection)
+                return Schema.of_pages(self._tables.pages, lambda: self.connection)
             except Unusual:
                 return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection)
 

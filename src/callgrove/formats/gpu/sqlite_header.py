@@ -52,5 +52,5 @@ def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
 
 def is_unfinished(path: Path) -> bool:
     """Is there a write-ahead log or a journal, so that the file alone is not all?"""
-    really = Path(os.path.realpath(path))  # SQLite looks beside the file that a link leads to
-    return any(really.with_name(really.name + suffix).exists() for suffix in ("-wal", "-journal"))
+    really = os.path.realpath(path) if path.is_symlink() else path  # SQLite looks beside what a link leads to
+    return any(Path(f"{really}{suffix}").exists() for suffix in ("-wal", "-journal"))

@@ -142,7 +142,7 @@ class TableData(ABC):
 
     def once(self, table: str, ids: Ints) -> None:
         """Ids that a table has twice: the first row counts."""
-        again = len(ids) - len(np.unique(ids))
+        again = len(ids) - len(set(ids.tolist()))
         if again:
             self.warn(Severity.DAMAGE, f"{table}: {again} ids are there twice; the first row of each counts")
 
