@@ -20,6 +20,7 @@ SECTIONS = (
 )
 DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
 MODES = ("inside", "touch", "clip")
+WORK = ("callgrove.analysis.summary_parts", "callgrove.formats.gpu.formats")  # what workers run, as a rule
 FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
 LEAST_WANTED = ("std", "min", "p95", "median", "most_at_once", "max", "mean")  # where a terminal is too narrow
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.cli.opening import open_experiment, said_damage, said_everything, said_notes
     from callgrove.execute import executor
 
-    with executor(engine_for(args, args.paths)) as workers:
+    with executor(engine_for(args, args.paths), preload=WORK) as workers:
         args.workers = workers
         experiment = open_experiment(args)
         window, profiles = _window(experiment, args), select(experiment, args.rank, None)
