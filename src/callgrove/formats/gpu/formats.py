@@ -1,6 +1,7 @@
 """The formats of this package: which tables each one is known by, and who reads them.
 
-Specification: gpu-traces.md 1.1. Versions overlap between families, so the names of tables decide.
+Specification: gpu-traces.md 1.1. Versions overlap between families, so the names of tables decide. Readers and writers
+are imported when they are needed: most runs see one family, and opening a small database takes no longer than that.
 """
 
 from __future__ import annotations
@@ -9,24 +10,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from callgrove.binary.sources import Source
 from callgrove.errors import InputError, NotRecognised, UsageError
 from callgrove.execute import IN_PROCESS
-from callgrove.formats.gpu import draft, nsight, rocpd, rpd
-from callgrove.formats.gpu.checking import problems
 from callgrove.formats.gpu.dataset import DataSet
-from callgrove.formats.gpu.draft_writer import DraftWriter
-from callgrove.formats.gpu.dumping import fields
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, size_of
-from callgrove.formats.gpu.index_file import write_index
 from callgrove.formats.gpu.joined_files import BUNDLE_BYTES, JoinedFiles
-from callgrove.formats.gpu.nsight_extrap import extra_p_study
 from callgrove.formats.gpu.pages import Unusual
-from callgrove.formats.gpu.rocpd import ReadBefore
-from callgrove.formats.gpu.rocpd_opening import read_together
-from callgrove.formats.gpu.rocpd_writer import RocpdWriter
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_problem, is_unfinished
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
@@ -34,6 +27,11 @@ from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.grouping import bundles
 from callgrove.model.memory import keep_freed_memory
 from callgrove.model.study import Study
+
+if TYPE_CHECKING:
+    from callgrove.formats.gpu.draft_writer import DraftWriter
+    from callgrove.formats.gpu.rocpd import ReadBefore
+    from callgrove.formats.gpu.rocpd_writer import RocpdWriter
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
 
@@ -156,10 +154,14 @@ class GpuFormat:
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Reads everything; what opening says, and what is strange about events."""
+        from callgrove.formats.gpu.checking import problems
+
         return problems(self._experiment(source, options))
 
     def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
         """Every file has to be one of ours."""
+        from callgrove.formats.gpu.index_file import write_index
+
         files = databases(source.paths)
         for path in files:
             self._open(path)
@@ -168,6 +170,8 @@ class GpuFormat:
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every table with its columns and first rows."""
+        from callgrove.formats.gpu.dumping import fields
+
         for path in databases(source.paths):
             yield from fields(SqliteFile.open(path))
 
@@ -214,6 +218,8 @@ class RocpdFormat(GpuFormat):
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
         """What small databases list, and where their events happened, is found out for all of them at once."""
+        from callgrove.formats.gpu.rocpd_opening import read_together
+
         joined = JoinedFiles(files)
         try:
             before = read_together(joined) if len(files) > 1 else []
@@ -227,6 +233,8 @@ class RocpdFormat(GpuFormat):
             joined.give_back()
 
     def _read_known(self, file: SqliteFile, before: ReadBefore) -> Opened:
+        from callgrove.formats.gpu import rocpd
+
         try:
             self._refuse_others(file)
             return rocpd.datasets(file, before)
@@ -234,17 +242,31 @@ class RocpdFormat(GpuFormat):
             return error
 
     def open_writer(self, target: Path, options: WriteOptions) -> RocpdWriter:
+        from callgrove.formats.gpu.rocpd_writer import RocpdWriter
+
         return RocpdWriter(target, options)
 
 
-ROCPD = RocpdFormat("rocpd", "rocprofv3 database (rocpd, SQLite)", _rocpd_tables, rocpd.datasets)
+def _rocpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
+    from callgrove.formats.gpu import rocpd
+
+    return rocpd.datasets(file)
+
+
+ROCPD = RocpdFormat("rocpd", "rocprofv3 database (rocpd, SQLite)", _rocpd_tables, _rocpd_datasets)
 
 
 def _rpd_tables(tables: Collection[str]) -> str:
     return "a SQLite file with the tables rocpd_api and rocpd_op" if {"rocpd_api", "rocpd_op"} <= set(tables) else ""
 
 
-RPD = GpuFormat("rpd", "RPD database (rocmProfileData, SQLite)", _rpd_tables, rpd.datasets)
+def _rpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
+    from callgrove.formats.gpu import rpd
+
+    return rpd.datasets(file)
+
+
+RPD = GpuFormat("rpd", "RPD database (rocmProfileData, SQLite)", _rpd_tables, _rpd_datasets)
 
 
 def _nsight_tables(tables: Collection[str]) -> str:
@@ -256,10 +278,20 @@ class NsightFormat(GpuFormat):
     """Nsight Systems' exports; a folder of them may be read as the study that Extra-P makes of it."""
 
     def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
-        return extra_p_study(source, options) if options.extrap_compat else super().read(source, options)
+        if not options.extrap_compat:
+            return super().read(source, options)
+        from callgrove.formats.gpu.nsight_extrap import extra_p_study
+
+        return extra_p_study(source, options)
 
 
-NSIGHT = NsightFormat("nsight", "Nsight Systems export (SQLite)", _nsight_tables, nsight.datasets)
+def _nsight_datasets(file: SqliteFile) -> Sequence[DataSet]:
+    from callgrove.formats.gpu import nsight
+
+    return nsight.datasets(file)
+
+
+NSIGHT = NsightFormat("nsight", "Nsight Systems export (SQLite)", _nsight_tables, _nsight_datasets)
 
 
 def _draft_tables(tables: Collection[str]) -> str:
@@ -271,7 +303,15 @@ class DraftFormat(GpuFormat):
     """The draft schema, which can be written."""
 
     def open_writer(self, target: Path, options: WriteOptions) -> DraftWriter:
+        from callgrove.formats.gpu.draft_writer import DraftWriter
+
         return DraftWriter(target, options)
 
 
-DRAFT = DraftFormat("rocpd-draft", "draft of rocprofv3's multi-node schema (SQLite)", _draft_tables, draft.datasets)
+def _draft_datasets(file: SqliteFile) -> Sequence[DataSet]:
+    from callgrove.formats.gpu import draft
+
+    return draft.datasets(file)
+
+
+DRAFT = DraftFormat("rocpd-draft", "draft of rocprofv3's multi-node schema (SQLite)", _draft_tables, _draft_datasets)
