@@ -9,6 +9,7 @@ import pytest
 from callgrove.binary.sources import Source
 from callgrove.errors import NotRecognised
 from callgrove.formats import registry
+from callgrove.formats.interface import Format
 from tests.formats.samples import CORPUS
 
 
@@ -16,13 +17,13 @@ from tests.formats.samples import CORPUS
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the formats that are loaded."""
     names: list[str] = []
-    load = registry._import
+    load = registry.Entry.load
 
-    def counting(entry: registry.Entry) -> registry.Format:
+    def counting(entry: registry.Entry) -> Format:
         names.append(entry.name)
         return load(entry)
 
-    monkeypatch.setattr(registry, "_import", counting)
+    monkeypatch.setattr(registry.Entry, "load", counting)
     return names
 
 

@@ -4,6 +4,7 @@
     verbs.py     the table of verbs
     parser.py    argparse with our error messages
     options.py   arguments that verbs share, and what they mean
+    targets.py   what is to be written, refused before anything is read
     opening.py   what a user names, opened; what is wrong with it, said
     selecting.py which part of an experiment is wanted
     modelling.py what `model` and `predict` share; results.py the verbs that make an experiment of experiments
@@ -11,6 +12,7 @@
     ending.py    what a signal that ends the program means
     messages.py  notes and failures on stderr; errors -> exit codes
     progress.py  a progress bar on a terminal
+    help_examples.py  what one may type, at the end of each `--help`
 
     rocprofv3_merge.py  a command of its own
 

@@ -148,7 +148,7 @@ def _format_for(paths: list[str]) -> str:
 def _request(args: argparse.Namespace) -> tuple[Request, Path]:
     from pathlib import Path
 
-    from callgrove.cli.opening import really
+    from callgrove.cli.targets import really
     from callgrove.errors import InputError, UsageError
     from callgrove.prof.conversion import Request
     from callgrove.prof.experiment import Attribution

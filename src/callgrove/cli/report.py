@@ -44,8 +44,9 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import inputs, really, said_everything
+    from callgrove.cli.opening import inputs, said_everything
     from callgrove.cli.progress import progress
+    from callgrove.cli.targets import really
     from callgrove.errors import UsageError
     from callgrove.formats.targets import PendingFile
     from callgrove.model.experiment import Experiment

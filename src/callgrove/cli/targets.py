@@ -13,7 +13,7 @@ from pathlib import Path
 
 from callgrove.errors import UsageError
 
-__all__ = ["refuse_output", "refuse_target"]
+__all__ = ["really", "refuse_output", "refuse_target"]
 
 STDOUT = "-"
 
@@ -28,7 +28,7 @@ def refuse_output(args: argparse.Namespace) -> None:
     path = Path(output)
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, and a file is to be written; choose another name")
-    where = _really(path)
+    where = really(path)
     if path.exists() and any(where.is_relative_to(source) for source in _sources(_named(args))):
         raise UsageError(f"{path}: is an input or a part of one, which is never modified; name another FILE")
     _refuse_folder(path)
@@ -43,7 +43,7 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
     if target == STDOUT:
         return
     path = Path(target)
-    where, sources = _really(path), _sources(inputs)
+    where, sources = really(path), _sources(inputs)
     fills = bool(names) and all(entry_of(name).fills for name in names)
     if any(where.is_relative_to(source) for source in sources):
         raise UsageError(f"{target}: is the input itself or a part of it, which is never modified; name another OUT")
@@ -56,13 +56,13 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
     _refuse_folder(path)
 
 
-def _really(path: str | Path) -> Path:
+def really(path: str | Path) -> Path:
     """Where a path leads to in the end. Links that lead nowhere are no error here: whoever opens them says so."""
     return Path(os.path.realpath(path))
 
 
 def _refuse_folder(path: Path) -> None:
-    folder = _really(path).parent
+    folder = really(path).parent
     if not folder.is_dir():
         raise UsageError(f"{path}: cannot be written: there is no folder {path.parent}; make it first")
     if not os.access(folder, os.W_OK | os.X_OK) and not path.exists():
@@ -76,4 +76,4 @@ def _named(args: argparse.Namespace) -> list[str]:
 
 def _sources(inputs: Iterable[str]) -> list[Path]:
     """Inputs that are there; a query is among the paths of `sql`."""
-    return [_really(path) for path in inputs if os.path.lexists(path)]
+    return [really(path) for path in inputs if os.path.lexists(path)]

@@ -238,7 +238,7 @@ def names(tree: ContextTree) -> list[str]:
     no name; and the two roots that every program has are called the same.
     """
     regions, kinds = tree.region[: tree.n_listed].tolist(), tree.kind[: tree.n_listed].tolist()
-    found = []
+    found: list[str] = []
     for context, (region, kind, parent) in enumerate(zip(regions, kinds, tree.parent.tolist(), strict=False)):
         name = tree.label(context) if region >= 0 else f"<{ContextKind(kind).word}>"
         if kind == ContextKind.INSTRUCTION and region >= 0 and tree.regions.offset[region] != NO_OFFSET:

@@ -4,6 +4,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
 
     sqlite_file.py   a database that is safe to read: header checked, read-only, columns by name
     sqlite_header.py what the first bytes say; schema.py: what tables are declared to be
+    private_copy.py  databases whose writer did not finish, read from a copy
     cells.py         any type in any cell, as numbers, times or texts
     pages.py, pages_records.py, pages_tables.py, pages_few.py     tables from the bytes of a file that nobody writes
     pages_found.py, pages_shapes.py               where rows stand, and which are alike
@@ -18,6 +19,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     places.py        hosts, processes, devices and lanes of all data sets, as profiles and a system tree
     spans.py         events of any number of data sets as the spans of one experiment
     stack_samples.py samples of call stacks as contexts and lines; beside.py: small tables that stand beside spans
+    extras.py        columns that no reader knows, kept
     experiment.py    data sets -> experiment
     formats.py       the formats of the registry
     checking.py, dumping.py                      what `check` and `dump` say
