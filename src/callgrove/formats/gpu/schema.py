@@ -110,7 +110,8 @@ class Schema:
     def _renamed(self, old: Sequence[str], new: Sequence[str]) -> Schema:
         """The same tables with other texts in their names."""
         made = Schema.__new__(Schema)
-        names = {name: name.replace(old[0], new[0]).replace(old[1], new[1]) for name in self._found}
+        names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._found, *self.views)}
+        made.views = frozenset(names[name] for name in self.views)
         made._found = {names[name]: found for name, found in self._found.items()}
         made._declared = {names[name]: declared for name, declared in self._declared.items()}
         return made
