@@ -49,6 +49,3 @@ def test_what_nobody_knows(tmp_path: Path) -> None:
     (tmp_path / "script.txt").write_text("pth 23269 2387.1: cpu-clock")
     with pytest.raises(NotRecognised, match=r"it begins with 'pth 23269 2387\.1'; see `callgrove formats`"):
         registry.detect(Source.of(tmp_path / "script.txt"))
-    (tmp_path / "traces.otf2").write_bytes(b"OTF2\x01")
-    with pytest.raises(NotRecognised, match="looks like otf2, a format that is written and not read"):
-        registry.detect(Source.of(tmp_path / "traces.otf2"))

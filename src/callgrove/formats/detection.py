@@ -40,17 +40,27 @@ def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], li
     return claims, missing
 
 
-def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str], remark: str) -> Claim:
-    """The claim of the highest grade. A tie, or no claim, is an error that says so, the latter with a remark."""
-    if not claims:
+def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str]) -> Claim:
+    """The claim of the highest grade. A tie, or no claim, is an error that says so."""
+    best = max((match.grade for _, match in claims), default=None)
+    if best is None or (best < Grade.EXACT and not source.is_folder):
+        _refuse_stranger(source)
+    if best is None:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
-        raise NotRecognised(f"{_unrecognised(source)}{remark}; see `callgrove formats`{unable}")
-    best = max(match.grade for _, match in claims)
+        raise NotRecognised(f"{_unrecognised(source)}; see `callgrove formats`{unable}")
     winners = [(f, m) for f, m in claims if m.grade == best]
     if len(winners) > 1:
         both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
         raise NotRecognised(f"{source.path}: recognised as {both}; choose one with --from")
     return winners[0]
+
+
+def _refuse_stranger(source: Source) -> None:
+    """What an input is that no format reads; loaded only where nothing is sure of the content."""
+    from callgrove.formats.strangers import stranger
+
+    if other := _readable(source.path, lambda: stranger(source)):
+        raise NotRecognised(f"{source.path}: {other}")
 
 
 def _unrecognised(source: Source) -> str:

@@ -355,7 +355,7 @@ def detect(source: Source, without: Container[str] = ()) -> Claim:
     claims, missing = claims_on(source, likely, [entry for entry in asked if entry not in likely])
     if not claims and source.more:
         _refuse_set(source)
-    return strongest(source, claims, missing, _only_written(source))
+    return strongest(source, claims, missing)
 
 
 def _names(source: Source) -> list[str]:
@@ -373,16 +373,6 @@ def _refuse_set(source: Source) -> NoReturn:
     """No format opens these paths as one experiment; say what the first one is."""
     alone, _ = detect(Source(source.path))
     raise UsageError(f"{source.path}: {alone.name} opens one path at a time, and {len(source.paths)} were given")
-
-
-def _only_written(source: Source) -> str:
-    """A word on a format that the names belong to, if it is written here and not read."""
-    readable = {ending for entry in FORMATS if entry.reads for ending in entry.suffixes}
-    for entry in FORMATS:
-        endings = tuple(ending for ending in entry.suffixes if ending not in readable)
-        if not entry.reads and endings and any(name.endswith(endings) for name in _names(source)):
-            return f", which looks like {entry.name}, a format that is written and not read"
-    return ""
 
 
 def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:

@@ -1,0 +1,68 @@
+"""Files that people hand to callgrove and that it does not read: what they are, and what to do instead.
+
+Most are traces that it writes itself. Like formats, they are known by their content; only where other programs' files
+have no mark of their own, by their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from callgrove.binary.sources import Source
+
+__all__ = ["stranger"]
+
+LOOKED_AT = 16 << 10  # bytes
+MOST_PACKETS = 8
+PACKET = 0x0A  # tag of Perfetto's Trace.packet
+CSV_HEADER = re.compile(rb'"Guid","(Kind|Domain|Node_Id)"|"Pid","Correlation_Id"|"Kind","Operation","Agent_Id"')
+NSYS_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
+WRITTEN = "which callgrove writes and does not read; open what it was made of"
+
+
+def _is_perfetto(source: Source) -> bool:
+    """Packets follow each other: a tag, a length of variable size, that many bytes."""
+    data, at, n = source.head(LOOKED_AT), 0, 0
+    if data.isascii():  # a text that begins with an empty line
+        return False
+    while n < MOST_PACKETS and at < len(data):
+        if data[at] != PACKET:
+            return False
+        length, shift, at = 0, 0, at + 1
+        while at < len(data) and shift < 35:
+            byte = data[at]
+            length, shift, at = length | (byte & 0x7F) << shift, shift + 7, at + 1
+            if byte < 0x80:
+                break
+        at, n = at + length, n + 1
+    return n > 1
+
+
+def _is_chrome(source: Source) -> bool:
+    head = source.head(LOOKED_AT).lstrip()
+    return head[:1] in (b"{", b"[") and (b'"traceEvents"' in head or (b'"ph"' in head and b'"pid"' in head))
+
+
+def _is_otf2(source: Source) -> bool:
+    if not source.is_folder:
+        return source.head(6)[1:] == b"BOTF2"
+    return any(path.suffix == ".otf2" for path in source.path.iterdir())
+
+
+STRANGERS: tuple[tuple[Callable[[Source], bool], str], ...] = (
+    (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
+    (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
+    (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}"),
+    (lambda source: source.head(8) == b"PERFILE2", "is a recording of Linux perf, which callgrove does not read"),
+    (
+        lambda source: source.path.name.endswith(NSYS_REPORTS),
+        "is a report of Nsight Systems; export it first: nsys export --type sqlite",
+    ),
+    (_is_perfetto, f"is a Perfetto trace, {WRITTEN}, or look at it on ui.perfetto.dev"),
+)
+
+
+def stranger(source: Source) -> str:
+    """What an input is that no format reads, and what to do; empty where that is not known either."""
+    return next((text for is_it, text in STRANGERS if is_it(source)), "")
