@@ -12,6 +12,15 @@ FOLDER = Path(__file__).resolve().parent / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
+# name of the picture, input of the demo's report, view, height
+PICTURES = (
+    ("report-flame", 0, "Flame graph", 480),
+    ("report-overview", 0, "Overview", 640),
+    ("report-gpu", 1, "GPU", 560),
+    ("report-scaling", 2, "Scaling", 520),
+)
+
+
 def main(report: Path) -> int:
     """One picture for each view that the documentation shows."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -24,15 +33,15 @@ def main(report: Path) -> int:
         page = browser.new_page(viewport={"width": 1180, "height": 480}, device_scale_factor=1)
         page.goto(report.resolve().as_uri())
         page.wait_for_selector("html[data-ready]", state="attached")
-        page.get_by_role("tab", name="Flame graph").click()
-        page.mouse.move(5, 5)
-        page.wait_for_timeout(300)
-        page.screenshot(path=FOLDER / "report-flame.png")
-        page.set_viewport_size({"width": 1180, "height": 640})
-        page.get_by_role("tab", name="Overview").click()
-        page.mouse.move(5, 5)
-        page.wait_for_timeout(300)
-        page.screenshot(path=FOLDER / "report-overview.png")
+        for name, number, view, height in PICTURES:
+            page.set_viewport_size({"width": 1180, "height": height})
+            page.locator(".top select").select_option(str(number))
+            page.get_by_role("tab", name=view).click()
+            if view == "Scaling":
+                page.locator(".panel:not([hidden]) .row").nth(1).click()  # one that grows
+            page.mouse.move(5, 5)
+            page.wait_for_timeout(300)
+            page.screenshot(path=FOLDER / f"{name}.png")
         browser.close()
     return 0
 

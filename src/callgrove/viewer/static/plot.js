@@ -70,7 +70,8 @@ export function createPlot(name, height, plotOf) {
       const here = y.place(plot.target.y);
       if (Number.isFinite(here)) {
         surface.circle(at, here, 4.5, theme.ground, theme.mark);
-        surface.text(at - 9, Math.min(Math.max(here - 9, TOP + 8), bottom - 8), plot.target.text, { fill: theme.ink, size: 12, anchor: "end", bold: true });
+        const beside = here - 9 < TOP + 8 ? here + 13 : here - 9; // below the curve where there is no room above
+        surface.text(at - 9, Math.min(beside, bottom - 8), plot.target.text, { fill: theme.ink, size: 12, anchor: "end", bold: true });
       }
     }
     plot.points.forEach((point, k) => drawPoint(surface, point, x, y, theme, k === cursor && document.activeElement === picture.canvas));
