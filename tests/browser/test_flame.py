@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,6 +130,9 @@ def test_colours_have_a_legend(stencil: Path, open_page: OpenPage, screenshot: S
             assert "main thread" not in keys
             for text in (*keys, f"inclusive CPUTIME (sec), {amount('sec')(costs(example()).total)} in total"):
                 assert f">{text}</text>" in saved, "a saved picture explains itself"
+            area = flame(page).bounding_box()
+            assert area is not None
+            assert float(ET.fromstring(saved).attrib["height"]) < area["height"], "without the room below it"
 
 
 def test_a_metric_without_parts_is_not_passed_off_as_another(

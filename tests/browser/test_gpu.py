@@ -67,6 +67,14 @@ def test_the_overview_says_what_devices_did(
     assert page.get_by_role("tab", selected=True).inner_text() == "GPU"
 
 
+def test_a_small_window_holds_everything(shared: Path, tmp_path: Path, open_page: OpenPage) -> None:
+    page = open_page(genuine_page(shared / "data" / "own" / "rocpd" / "small", tmp_path))
+    page.set_viewport_size({"width": 920, "height": 640})
+    for tab in page.get_by_role("tab").all_inner_texts():
+        open_tab(page, tab)
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 920, tab
+
+
 def test_tables_sort_and_search(
     shared: Path, tmp_path: Path, open_page: OpenPage, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -187,10 +187,11 @@ export function themeColours() {
  * @param {string} options.label  for who cannot see it
  * @param {function(Surface, number, number): void} options.draw
  * @param {function(number): number} [options.height]  of a width; without it, that of the element around it
+ * @param {function(number): number} [options.used]  how much of its height has anything on it; the rest is not saved
  * @param {function(): import("./caption.js").Key[]} [options.caption]  below it where it is saved
  * @returns {Picture}
  */
-export function createPicture({ name, label, draw, height, caption = () => [] }) {
+export function createPicture({ name, label, draw, height, used = (tall) => tall, caption = () => [] }) {
   const canvas = /** @type {HTMLCanvasElement} */ (
     element("canvas", { attributes: { tabindex: "0", role: "img", "aria-label": label } })
   );
@@ -220,7 +221,8 @@ export function createPicture({ name, label, draw, height, caption = () => [] })
     requestAnimationFrame(drawNow);
   };
   const saveSvg = () => {
-    const { width, height: tall } = size();
+    const { width, height: whole } = size();
+    const tall = Math.min(used(whole), whole);
     const theme = themeColours();
     const below = laidOutCaption(canvasSurface(context), caption(), width);
     const surface = svgSurface(width, tall + below.height);
@@ -230,19 +232,21 @@ export function createPicture({ name, label, draw, height, caption = () => [] })
     save(`${name}.svg`, new Blob([surface.toString()], { type: "image/svg+xml" }));
   };
   const savePng = () => {
-    const { width } = size();
+    const { width, height: whole } = size();
     const ratio = canvas.width / width;
+    const tall = Math.min(used(whole), whole);
     const theme = themeColours();
     const copy = document.createElement("canvas");
     const target = /** @type {CanvasRenderingContext2D} */ (copy.getContext("2d"));
     const below = laidOutCaption(canvasSurface(target), caption(), width);
     copy.width = canvas.width;
-    copy.height = canvas.height + Math.round(below.height * ratio);
+    copy.height = Math.round((tall + below.height) * ratio);
     target.fillStyle = theme.ground;
     target.fillRect(0, 0, copy.width, copy.height);
     target.drawImage(canvas, 0, 0);
     target.setTransform(ratio, 0, 0, ratio, 0, 0);
-    below.draw(canvasSurface(target), canvas.height / ratio, theme);
+    target.fillRect(0, tall, width, below.height);
+    below.draw(canvasSurface(target), tall, theme);
     copy.toBlob((blob) => blob && save(`${name}.png`, blob), "image/png");
   };
   const buttons = element("div", { class: "savers" }, [

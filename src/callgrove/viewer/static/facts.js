@@ -7,7 +7,7 @@ import { button, element } from "./dom.js";
  * @param {{facts: [string, string][], warnings: [string, string][], commands: string[]}} section
  */
 export function drawFacts(place, section) {
-  const rows = section.facts.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text, attributes: { title: text } })]);
+  const rows = section.facts.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { attributes: { title: text } }, pathParts(text))]);
   place.append(element("section", { class: "card facts" }, [
     element("h2", { text: "What was opened" }),
     element("dl", {}, rows),
@@ -34,5 +34,10 @@ function command(text) {
       copy.textContent = "select it"; // pages from disk may not write to the clipboard
     }
   });
-  return element("div", { class: "command" }, [element("code", { text }), copy]);
+  return element("div", { class: "command" }, [element("code", {}, pathParts(text)), copy]);
+}
+
+/** A text that may go on in a new line behind every slash, so that paths are not cut within words. */
+function pathParts(text) {
+  return text.split(/(?<=\/)/).flatMap((part) => [document.createTextNode(part), element("wbr")]).slice(0, -1);
 }

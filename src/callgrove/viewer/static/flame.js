@@ -83,6 +83,7 @@ class FlameGraph {
       label: "Flame graph. Arrow keys walk through calls, Enter zooms in, Escape out, slash searches.",
       draw: (surface, width, height) => this.draw(surface, width, height),
       height: () => this.scroller.clientHeight - PADDING,
+      used: (tall) => (this.upside ? tall : TOP + (this.layout.deepest + 1) * this.row + 4),
       caption: () => this.caption(),
     });
     this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);

@@ -70,8 +70,7 @@ export function createPlot(name, height, plotOf) {
       const here = y.place(plot.target.y);
       if (Number.isFinite(here)) {
         surface.circle(at, here, 4.5, theme.ground, theme.mark);
-        const beside = here - 9 < TOP + 8 ? here + 13 : here - 9; // below the curve where there is no room above
-        surface.text(at - 9, Math.min(beside, bottom - 8), plot.target.text, { fill: theme.ink, size: 12, anchor: "end", bold: true });
+        surface.text(at - 9, Math.min(Math.max(here - 10, TOP), bottom - 8), plot.target.text, { fill: theme.ink, size: 12, anchor: "end", bold: true });
       }
     }
     plot.points.forEach((point, k) => drawPoint(surface, point, x, y, theme, k === cursor && document.activeElement === picture.canvas));
@@ -156,7 +155,7 @@ function axis(values, logarithmic, from, to, fromZero) {
   if (!logarithmic) {
     if (fromZero) low = Math.min(low, 0);
     if (low === high) high = low + (Math.abs(low) || 1);
-    if (fromZero) high += (high - low) * 0.06;
+    if (fromZero) high += (high - low) * 0.12; // room for words above the highest point
   } else if (fromZero) {
     [low, high] = [low / 1.25, high * 1.25];
   } else if (low === high) {

@@ -67,6 +67,7 @@ class Timeline {
       label: "Timeline. Left and right go from box to box, up and down from row to row, Enter zooms in, Escape out; plus and minus zoom, A and D move.",
       draw: (surface, width, height) => drawScene(surface, width, height, this.scene()),
       height: () => this.room(),
+      used: () => this.height - this.scroller.scrollTop,
       caption: () => captionOf(this.colours),
     });
     this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
