@@ -19,7 +19,7 @@ HEADER_BYTES = 100
 def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
     """What is wrong with a file that should be a database, as far as its first 100 bytes show."""
     if not size:
-        return InputError(f"{path}: the file is empty")
+        return InputError(f"{path}: the file is empty; export it again")
     if head.startswith(b"version https://git-lfs"):
         return NotRecognised(f"{path}: a Git LFS pointer, not the data; fetch the real file with `git lfs pull`")
     if head and not any(head):

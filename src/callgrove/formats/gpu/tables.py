@@ -138,6 +138,7 @@ class TableData(ABC):
                 table,
                 expected=f"the columns {' and '.join(columns)}",
                 found=f"no {missing[0]}",
+                remedy="'callgrove dump' shows what the table has",
             )
 
     def once(self, table: str, ids: Ints) -> None:
