@@ -5,6 +5,7 @@ registry.py    the list of formats, and opening a path; detection.py whose conte
 strangers.py   files that are not read, and what to do with them
 transfer.py    an experiment, streamed into a writer; saving.py the same with one call
 writing.py     what writers share: the order of calls, and that a failure leaves nothing
+losses.py      what more than one format cannot hold
 targets.py     files and folders that are written beside their place and renamed into it
 hpctoolkit/    HPCToolkit databases: pre-release, released and legacy
 hpcrun/        HPCToolkit measurements, traces and structure files

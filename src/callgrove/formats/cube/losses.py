@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from callgrove.formats.cube.anchor import Level
 from callgrove.formats.cube.anchor_writer import NOT_XML
 from callgrove.formats.cube.places import Places
 from callgrove.formats.cube.plan import CnodePlan, MetricPlan
+from callgrove.formats.losses import losses_of_events, losses_of_runs, some
 from callgrove.model.arrays import NO_OFFSET
 from callgrove.model.contexts import ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment
@@ -17,7 +18,6 @@ from callgrove.model.metrics import Metrics, Scope
 
 __all__ = ["losses_of"]
 
-SHOWN = 5
 KEPT_KINDS = (ContextKind.FUNCTION, ContextKind.LOOP, ContextKind.ELIDED)
 OWN_IDENTIFIERS = ("NODE", "RANK", "THREAD", "GPUDEVICE", "GPUSTREAM")
 
@@ -31,24 +31,18 @@ def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, pl
     yield from _rest(experiment)
 
 
-def _some(names: Iterable[str]) -> str:
-    found = list(dict.fromkeys(names))
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return ", ".join(found[:SHOWN]) + more
-
-
 def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     if plan.left_out:
-        yield f"scopes that can be computed, or not be stored: {_some(_label(metrics, row) for row in plan.left_out)}"
+        yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in plan.left_out)}"
     written = [(metrics[p.row], p) for p in plan.metrics]
     if found := [m.name for m, _ in written if m.scope == Scope.POINT]:
-        yield f"costs of instructions of {_some(found)}: stored as exclusive costs of their contexts"
+        yield f"costs of instructions of {some(found)}: stored as exclusive costs of their contexts"
     if found := [f"{m.name} as {p.name}" for m, p in written if m.name != p.name]:
-        yield f"names of metrics: {_some(found)}"
+        yield f"names of metrics: {some(found)}"
     if found := [m.name for m, p in written if p.scalar]:
-        yield f"composite values of {_some(found)}: their scalar reading is stored"
+        yield f"composite values of {some(found)}: their scalar reading is stored"
     if found := [m.name for m, _ in written if m.number_format]:
-        yield f"number formats of {_some(found)}"
+        yield f"number formats of {some(found)}"
     if any(m.statistic for m in metrics):
         yield "stored summaries: they are left out, as readers compute them"
     if metrics.columns:
@@ -64,7 +58,7 @@ def _contexts(tree: ContextTree) -> Iterator[str]:
         yield f"elided contexts: {elided}, whose cost is contained in others"
     kinds = [ContextKind(k) for k in np.unique(tree.kind).tolist()]
     if found := [kind.word for kind in kinds if kind not in KEPT_KINDS]:
-        yield f"kinds of contexts: {_some(found)} are stored as functions"
+        yield f"kinds of contexts: {some(found)} are stored as functions"
     if (tree.region[: tree.n_listed] < 0).any():
         yield "contexts without a region: they get one without a name"
     if (tree.within[: tree.n_listed] >= 0).any():
@@ -90,7 +84,7 @@ def _system(experiment: Experiment, places: Places) -> Iterator[str]:
         if profiles.identifiers.name(kind) not in OWN_IDENTIFIERS
     }
     if odd - {"SUMMARY"}:
-        yield f"identifiers of profiles: {_some(sorted(odd - {'SUMMARY'}))}"
+        yield f"identifiers of profiles: {some(sorted(odd - {'SUMMARY'}))}"
     numbers = profiles.identifiers
     if (numbers.physical != numbers.logical).any():
         yield "identifiers of profiles: physical numbers that differ from the logical ones"
@@ -103,19 +97,13 @@ def _system(experiment: Experiment, places: Places) -> Iterator[str]:
 
 
 def _rest(experiment: Experiment) -> Iterator[str]:
-    if len(experiment.runs) > 1:
-        yield f"runs: {len(experiment.runs)} become one"
-    if any(run.parameters for run in experiment.runs):
-        yield "parameters of runs"
+    yield from losses_of_runs(experiment.runs)
     if experiment.damage:
         yield f"damaged parts of the input: {len(experiment.damage)}, the first is {experiment.damage[0].text}"
     traces = experiment.traces
     if traces.n_samples:
         yield f"samples: {traces.n_samples} are left out"
-    if traces.n_spans:
-        yield f"spans: {traces.n_spans} are left out"
-    if traces.counters is not None and len(traces.counters):
-        yield f"counters over time: {len(traces.counters)} values are left out"
+    yield from losses_of_events(traces)
     if len(experiment.sources):
         yield f"copies of {len(experiment.sources)} source files"
     texts = [*experiment.contexts.regions.strings, *experiment.attributes.values()]

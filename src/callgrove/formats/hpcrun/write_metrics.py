@@ -14,6 +14,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.formats.hpcrun.metrics import description_of, is_int, renumbered
 from callgrove.formats.hpcrun.primitives import REAL, MetricDescription
+from callgrove.formats.losses import some
 from callgrove.model.arrays import Array, Bools, Ids, Offsets
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -78,11 +79,10 @@ class MetricPlan:
 
     def losses(self) -> Iterator[str]:
         if self.left_out:
-            more = f" and {len(self.left_out) - 5} more" if len(self.left_out) > 5 else ""
-            yield f"metrics {', '.join(self.left_out[:5])}{more}: files hold sums over nodes only"
+            yield f"metrics {some(self.left_out)}: files hold sums over nodes only"
         computed = [m.name for m, way in zip(self.rows, self.recipes, strict=True) if way is not None]
         if computed:
-            yield f"scopes of {', '.join(computed[:5])}: exclusive values are stored"
+            yield f"scopes of {some(computed)}: exclusive values are stored"
 
     def column(self, row: int, context: Ids, value: Array, position: Ids, tree: ContextTree) -> Column:
         """One metric of one profile. `position` is the node of each context; equal nodes add up."""

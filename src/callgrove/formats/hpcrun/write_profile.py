@@ -14,6 +14,7 @@ from callgrove.formats.hpcrun.primitives import EpochHeader, Header
 from callgrove.formats.hpcrun.records import node_02
 from callgrove.formats.hpcrun.write_contexts import NodePlan
 from callgrove.formats.hpcrun.write_metrics import Column, MetricPlan
+from callgrove.formats.losses import losses_of_events
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 
@@ -155,10 +156,7 @@ class ProfileWriter:
             yield "names of profiles"
         if tables.system.topologies:
             yield "topologies"
-        if tables.traces.n_spans:
-            yield f"spans: {tables.traces.n_spans} are left out"
-        if tables.traces.counters is not None and len(tables.traces.counters):
-            yield f"counters over time: {len(tables.traces.counters)} values are left out"
+        yield from losses_of_events(tables.traces)
 
     def _is_lost(self, profile: int) -> bool:
         header = Header(self._version, tuple(self.pairs(profile).items()))

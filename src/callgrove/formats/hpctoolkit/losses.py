@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from callgrove.formats.hpctoolkit.database import GPU_KINDS, unit_of
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.release_words import storable
+from callgrove.formats.losses import losses_of_events, losses_of_runs, some
 from callgrove.model.arrays import Bools, Ids, distinct
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
@@ -16,9 +17,8 @@ from callgrove.model.metrics import Aggregation, Metric, Metrics
 from callgrove.model.profiles import ProfileKind, Profiles
 from callgrove.model.system import system_of
 
-__all__ = ["DESCRIPTION", "losses_of_both", "some"]
+__all__ = ["DESCRIPTION", "losses_of_both"]
 
-SHOWN = 5  # names in one sentence
 DESCRIPTION = "description"  # the attribute that meta.db has a place for
 
 
@@ -32,13 +32,6 @@ def losses_of_both(
     yield from _profiles(experiment.profiles)
     yield from _rest(experiment)
     yield from _traces(experiment)
-
-
-def some(names: Iterable[str]) -> str:
-    """The first few of some names."""
-    found = list(dict.fromkeys(names))
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return ", ".join(found[:SHOWN]) + more
 
 
 def _contexts(contexts: ContextTree, kind_as_read: Ids, around: Ids, keeps_ids: bool) -> Iterator[str]:
@@ -118,10 +111,7 @@ def _profiles(profiles: Profiles) -> Iterator[str]:
 
 
 def _rest(experiment: Experiment) -> Iterator[str]:
-    if len(experiment.runs) > 1:
-        yield f"runs: {len(experiment.runs)} become one"
-    if any(run.parameters for run in experiment.runs):
-        yield "parameters of runs"
+    yield from losses_of_runs(experiment.runs)
     made, _ = system_of(experiment.profiles)
     system = experiment.system
     same = np.array_equal(system.parent, made.parent) and (system.kind, system.name) == (made.kind, made.name)
@@ -137,9 +127,6 @@ def _rest(experiment: Experiment) -> Iterator[str]:
 
 def _traces(experiment: Experiment) -> Iterator[str]:
     traces = experiment.traces
-    if traces.n_spans:
-        yield f"spans: {traces.n_spans} are left out"
-    if traces.counters is not None and len(traces.counters):
-        yield f"counters over time: {len(traces.counters)} values are left out"
+    yield from losses_of_events(traces)
     if traces.samples is not None and (traces.samples.metric >= 0).any():
         yield "samples of metrics: only samples of contexts are stored"
