@@ -30,6 +30,7 @@ import multiprocessing
 import os
 import re
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.forkserver import ensure_running
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from callgrove._version import __version__
@@ -85,8 +87,8 @@ class Engine:
 @contextmanager
 def executor(engine: Engine, preload: Sequence[str] = ()) -> Iterator[Workers]:
     """Workers of an engine, for as long as the context is open. In the worker processes of MPI it raises SystemExit
-    when the work is over. `preload` are modules that a pool of processes will need: they are imported once for all,
-    while this process goes on."""
+    when the work is over. `preload` are modules with all that a pool of processes will need: they are imported once
+    for all, while this process goes on, and the program that started all this is not imported again."""
     if engine.mpi:
         with _mpi() as workers:
             yield workers
@@ -284,11 +286,31 @@ def _start_of_processes(preload: Sequence[str]) -> Any:
     process imports everything by itself."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
+    context = _LeanContext() if preload else multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["numpy", *preload])
     with _deaf():
         ensure_running()
     return context
+
+
+if sys.platform != "win32":
+    from multiprocessing.context import ForkServerContext, ForkServerProcess
+
+    class _LeanProcess(ForkServerProcess):
+        """A process that does not import the main program. By default every worker does, before anything else: that
+        may take long, and a script that does not ask for `__name__` would begin its work anew."""
+
+        @staticmethod
+        def _Popen(process_obj: Any) -> Any:  # noqa: N802
+            program = sys.modules["__main__"]
+            sys.modules["__main__"] = ModuleType("__main__")  # which came from nowhere
+            try:
+                return ForkServerProcess._Popen(process_obj)
+            finally:
+                sys.modules["__main__"] = program
+
+    class _LeanContext(ForkServerContext):
+        Process = _LeanProcess
 
 
 @contextmanager

@@ -318,6 +318,30 @@ if __name__ == "__main__":
 """
 
 
+NO_GUARD = """
+from pathlib import Path
+from callgrove.execute import Engine, executor
+from tests.execution.work import length
+
+with Path("begun").open("a") as file:
+    file.write("1 ")
+with executor(Engine(2), preload=["tests.execution.work"]) as workers:
+    print(list(workers.map(length, ["a", "bc", "def"])))
+"""
+
+
+def test_the_program_is_not_imported_again(tmp_path: Path) -> None:
+    """Also one that does not ask whether it is the main program."""
+    script = tmp_path / "script.py"
+    script.write_text(NO_GUARD)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[1, 2, 3]\n", "")
+    assert (tmp_path / "begun").read_text() == "1 "
+
+
 def test_modules_are_imported_before_processes_begin(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(PRELOADED)
