@@ -104,5 +104,6 @@ def load(folder: str) -> Plan:
     """The plan that lies in a folder of ours; arrays are mapped, so that the workers of a node share them."""
     place = Path(folder)
     rest = pickle.loads((place / TABLES).read_bytes())
-    arrays = {path.stem: np.load(path, mmap_mode="r") for path in place.glob("*.npy")}
+    # plain arrays: views of a memmap are memmaps again, and all that small ones take is the time to make them
+    arrays = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in place.glob("*.npy")}
     return Plan(**rest, **arrays)
