@@ -10,6 +10,7 @@ import pickle
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -105,5 +106,5 @@ def load(folder: str) -> Plan:
     place = Path(folder)
     rest = pickle.loads((place / TABLES).read_bytes())
     # plain arrays: views of a memmap are memmaps again, and all that small ones take is the time to make them
-    arrays = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in place.glob("*.npy")}
+    arrays: dict[str, Any] = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in place.glob("*.npy")}
     return Plan(**rest, **arrays)

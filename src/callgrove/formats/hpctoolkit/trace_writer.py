@@ -13,6 +13,7 @@ in, it is where it belongs, or is moved towards the beginning, because one befor
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -119,7 +120,9 @@ class TraceWriter:
             self._merge()
         self._align()
         self._file.write(self._written.footer)
-        self._file.truncate()  # lines may have been written further on, and moved
+        size = self._file.tell()
+        if self._file.seek(0, os.SEEK_END) > size:  # lines were written further on, and moved
+            self._file.truncate(size)
         start, end = self._places()
         self._file.seek(0)
         self._file.write(self._written.tables(start, end, self.time_range or (0, 0)))
