@@ -64,7 +64,7 @@ def test_what_a_prompt_shows_is_one_line() -> None:
 
 def test_help_and_completion_know_every_public_name() -> None:
     assert set(callgrove.__all__) <= set(dir(callgrove))
-    text = pydoc.render_doc(callgrove, renderer=pydoc.plaintext)  # type: ignore[attr-defined]
+    text = pydoc.plain(pydoc.render_doc(callgrove))
     for name in ("merge(", "part(", "open = open_path(", "write("):
         assert name in text
 

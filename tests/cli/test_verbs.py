@@ -154,7 +154,7 @@ def test_golden_of_formats(capsys: Capture) -> None:
         (["top", PTH4, "--rank", "0"], r"no profile has rank 0 \(there are none\)"),
         (["top", PTH4, "--by", "color"], r"invalid choice: 'color'"),
         (["top", PTH4, "--format", "xml"], r"invalid choice: 'xml'"),
-        (["export", PTH4], r"the following arguments are required: --table"),
+        (["export", PTH4], r"which table\? --table profiles, metrics, .* or series"),
         (["export", PTH4, "--table", "series"], r"carry no parameters, .*--point"),
         (["export", PTH4, "--table", "values", "--scope", "best"], r"invalid choice: 'best'"),
         (
@@ -407,3 +407,17 @@ def test_measurements_lead_to_a_database(capsys: Capture) -> None:
         r"^ +(callgrove .*)", run(capsys, "info", CORPUS / "hpcrun" / "04.00" / "pth4.m"), re.MULTILINE
     )
     assert commands[0].startswith("callgrove prof ")
+
+
+def test_an_empty_table_is_said(capsys: Capture, tmp_path: Path) -> None:
+    for table in ("spans", "counters"):
+        capsys.readouterr()
+        assert main(["export", str(PTH4), "--table", table]) == 0
+        out, err = capsys.readouterr()
+        assert (out.count("\n"), err) == (1, f"callgrove: {PTH4}: has no {table}\n")
+
+
+def test_a_pipe_is_no_input(capsys: Capture, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("-", tmp_path / "pipe"):
+        assert "a pipe does not allow" in said(capsys, "info", path, code=2)

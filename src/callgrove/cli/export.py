@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from callgrove.cli.options import add_selection, add_study_input, add_table_output, emit
+
+if TYPE_CHECKING:
+    from callgrove.model.table import Table
 
 TABLES = ("profiles", "metrics", "contexts", "values", "samples", "spans", "counters", "parameters", "series")
 WITHOUT_PROFILE = ("profiles", "spans", "counters")  # of GPU runs: nothing has to be folded for these
@@ -15,7 +20,8 @@ SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_selection(parser, metric="only values of this metric (default: of all)")
-    parser.add_argument("--table", required=True, choices=TABLES, help="which table")
+    parser.usage = f"{parser.prog} [options] PATH... --table TABLE"
+    parser.add_argument("--table", choices=TABLES, help="which table; needed")
     parser.add_argument("--scope", choices=SCOPES, default="stored", help="of values (default: stored)")
     add_table_output(parser, formats=("csv", "jsonl", "json", "table", "markdown", "parquet"))
 
@@ -23,11 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.tables import Selection, export, n_rows
-    from callgrove.cli.opening import as_study, open_any, said_everything
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import as_study, named, open_any, said_everything
     from callgrove.cli.parquet_output import emit_parquet
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
 
+    if args.table is None:
+        raise UsageError(f"which table? --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")
     if args.format == "parquet" and not args.output:
         raise UsageError("a Parquet file cannot be printed: name it with -o FILE")
     if args.table != "values" and (args.metric or args.scope != "stored"):
@@ -48,5 +57,15 @@ def run(args: argparse.Namespace) -> int:
         tables = chain([first], tables)
         if not len(first):
             said_everything(opened, args, printed=False)
-    give(tables, args, n_rows(opened, args.table, chosen))
+    sizes: list[int] = []
+    give(_measured(tables, sizes), args, n_rows(opened, args.table, chosen))
+    if not any(sizes):
+        note(f"{named(args)}: has no {args.table}")
     return said_everything(opened, args)
+
+
+def _measured(tables: Iterable[Table], sizes: list[int]) -> Iterator[Table]:
+    """The tables as they are; `sizes` gets the rows of each."""
+    for table in tables:
+        sizes.append(len(table))
+        yield table

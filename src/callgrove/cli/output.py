@@ -32,7 +32,7 @@ def emit(tables: Table | Iterable[Table], args: argparse.Namespace, n_rows: int 
     pieces = render(_counting_cut(stream, cut), args.format, look)
     emit_text(pieces, args.output)
     if cut and args.format not in _SHOWS_WHAT_IS_LEFT:  # data has no place to say so
-        note(f"{'' if UNCOUNTED in cut else f'{sum(cut)} '}more rows were left out by --limit")
+        note(f"{'' if UNCOUNTED in cut else f'{sum(cut):,} '}more rows were left out by --limit")
 
 
 def emit_each(tables: Iterable[Table], args: argparse.Namespace) -> None:

@@ -75,7 +75,7 @@ def is_numeric(column: Column) -> bool:
 
 def left_out(left: int) -> str:
     """`and 12 more`, for rows that a limit cut."""
-    return "and more" if left == UNCOUNTED else f"and {left} more"
+    return "and more" if left == UNCOUNTED else f"and {left:,} more"
 
 
 def reading_float(value: float) -> str:

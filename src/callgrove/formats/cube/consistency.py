@@ -45,5 +45,6 @@ def _negative(experiment: Experiment) -> Iterator[Problem]:
                 continue
             found = int(np.count_nonzero(experiment.totals(metric.name, Scope.EXCLUSIVE) < 0))
             if found:
-                text = f"{found} contexts have less than what they call: their exclusive value is negative"
+                who = "1 context has" if found == 1 else f"{found} contexts have"
+                text = f"{who} less than what it calls: the exclusive value is negative"
                 yield Problem(Severity.NOTE, experiment.path, metric.name, text)
