@@ -12,6 +12,7 @@ from callgrove.cli.main import main
 from callgrove.model.study import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.stored import with_models
+from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
 from tests.modeling.series import X, grid, study_of_many
 
@@ -187,3 +188,14 @@ def test_json_has_no_numbers_that_json_lacks(capsys: Capture, monkeypatch: pytes
     first = json.loads(text)[0]
     assert (first["function"], first["constant"], first["smape"]) == (None, None, None)
     assert first["warnings"]
+
+
+def test_a_narrow_terminal_keeps_call_paths(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(capsys, "demo", "--keep", tmp_path / "demo")
+    monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(width=80))
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "demo" / "scaling.txt"), "--at", "p=4096,n=500"]) == 0
+    out, err = capsys.readouterr()
+    assert "left out for want of room: speedup" in err
+    assert "main->exchange->MPI_Waitall" in out
+    assert max(map(len, out.splitlines())) <= 80

@@ -122,6 +122,15 @@ def test_speed_up_and_efficiency(scaling: str, speedup: float, efficiency: float
     assert table.column("efficiency").plain()[row] == pytest.approx(efficiency)
 
 
+def test_nothing_is_compared_with_a_base_below_zero() -> None:
+    """2 * p - 3 is -1 at p = 1: a prediction is no multiple of that."""
+    models = model_of(lambda p: 2 * p - 3, (1, 2, 4, 8, 16))
+    table = predict(models, target_of(models.study, {"p": 100}))
+    assert table.column("base").plain() == pytest.approx([-1])
+    assert table.column("prediction").plain() == pytest.approx([197])
+    assert [table.column(name).plain() for name in ("growth", "speedup", "efficiency")] == [[None]] * 3
+
+
 def test_no_speed_up_where_nothing_counts_processes() -> None:
     models = model_of([1, 2, 3, 4, 5], parameters=["size"])
     target = target_of(models.study, {"size": 100})

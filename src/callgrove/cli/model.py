@@ -66,6 +66,7 @@ def _styles(args: argparse.Namespace) -> list[str]:
 
 def _shown(table: Table, args: argparse.Namespace) -> Table:
     """For people: fewer columns, and functions with four digits. Data is given as it is."""
+    from callgrove.cli.output import fitting
     from callgrove.model.table import Column, Table
 
     if args.format not in ("table", "markdown"):
@@ -78,7 +79,7 @@ def _shown(table: Table, args: argparse.Namespace) -> Table:
         columns.append(Column("function", table.column("short").values))
     columns += [table.column(style) for style in dict.fromkeys(args.expression)]
     columns += [table.column(name) for name in ("order", "smape", "ar2", "models") if name in table.names]
-    return Table(tuple(columns), table.left)
+    return fitting(Table(tuple(columns), table.left), args, ("ar2", "order", "smape"))
 
 
 def _only(models: Models, option: str) -> int:

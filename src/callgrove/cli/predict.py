@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _shown(table: Table, args: argparse.Namespace) -> Table:
     """For people: without the columns that repeat."""
+    from callgrove.cli.output import fitting
     from callgrove.model.table import Column, Table
 
     if args.format not in ("table", "markdown"):
@@ -49,4 +50,4 @@ def _shown(table: Table, args: argparse.Namespace) -> Table:
         Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
         *(table.column(name) for name in names if name in table.names),
     ]
-    return Table(tuple(columns), table.left)
+    return fitting(Table(tuple(columns), table.left), args, ("speedup", "growth", "efficiency"))

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_table_output, engine_for
-from callgrove.cli.output import emit, emit_each
+from callgrove.cli.output import emit, emit_each, fitting, say_narrowed
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary import Summary
@@ -24,7 +24,6 @@ WORK = ("callgrove.analysis.summary_parts", "callgrove.formats.gpu.formats")  # 
 FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
 LEAST_WANTED = ("std", "min", "p95", "median", "most_at_once", "max", "mean")  # where a terminal is too narrow
-NAME_WIDTH = 36  # of a terminal, for the name of a kernel; what it needs more than that is cut
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,9 +86,9 @@ def run(args: argparse.Namespace) -> int:
     args.limit = None  # it counts in every section
     if for_people:
         narrowed: dict[str, None] = {}
-        emit_each((_fitting(_for_people(made), args, narrowed) for made in tables(found, sections, limit)), args)
-        if narrowed:
-            note(f"left out for want of room: {', '.join(narrowed)}; a wider terminal or --format csv shows all")
+        shown = (_for_people(made) for made in tables(found, sections, limit))
+        emit_each((fitting(made, args, LEAST_WANTED, narrowed) for made in shown), args)
+        say_narrowed(narrowed)
     else:
         emit(table(found, sections, limit), args)
     said_notes(experiment)
@@ -146,28 +145,6 @@ def _for_people(made: Table) -> Table:
             columns.append(Amounts(column.name.removesuffix("_ns"), cells))
         else:
             columns.append(column)
-    return replace(made, columns=tuple(columns))
-
-
-def _fitting(made: Table, args: argparse.Namespace, narrowed: dict[str, None]) -> Table:
-    """Without the columns that matter least, as long as names have too little room on a terminal. `narrowed` gets
-    what is left out."""
-    from dataclasses import replace
-
-    from callgrove.cli.output import stdout_look
-    from callgrove.render.text_table import width_of
-
-    look = stdout_look()
-    if args.format != "table" or args.output or look.width is None:
-        return made
-    columns = list(made.columns)
-    for name in LEAST_WANTED:
-        names, *others = map(width_of, columns)
-        if min(names, NAME_WIDTH) + sum(others) <= look.width:
-            break
-        if any(column.name == name for column in columns):
-            columns = [column for column in columns if column.name != name]
-            narrowed[name] = None
     return replace(made, columns=tuple(columns))
 
 

@@ -74,14 +74,16 @@ def predict(models: Models, target: Target, subtrees: bool = False, processes: s
     total = np.array([totals.get(metric, np.nan) for metric in metrics])
     ranked = _ranking(at, metrics, study)
     with np.errstate(all="ignore"):
-        columns = {"prediction": at, "share": at / total * 100, "base": base, "growth": at / base}
-    columns |= _efficiencies(study, target, base, at, processes)
+        columns = {"prediction": at, "share": at / total * 100, "base": base}
+        ratios = {"growth": at / base} | _efficiencies(study, target, base, at, processes)
+    sound = (base > 0) & (at >= 0)  # a function may fall below 0 at small points, where nothing can be compared with it
+    columns |= {name: np.where(sound, ratio, np.nan) for name, ratio in ratios.items()}
     order = ranked.tolist()
     return Table(
         (
             Column("callpath", [callpaths[n] for n in order]),
             Column("metric", [metrics[n] for n in order]),
-            *(Column(name, column[ranked]) for name, column in columns.items()),
+            *(Column(name, column[ranked], np.nan if name in ratios else None) for name, column in columns.items()),
             Column("order", [order_text(functions, n) for n in order]),
             Column("function", [function_text(functions, n) for n in order]),
         )
