@@ -97,7 +97,7 @@ def test_what_the_documentation_says_about_views(shared: Path, tmp_path: Path, c
 @every_family
 @pytest.mark.parametrize("verb", ["info", "top", "tree", "hot", "summary", "check", "dump"])
 def test_every_verb_on_every_family(family: str, verb: str, capsys: Capture) -> None:
-    assert run(capsys, verb, MADE[family])
+    assert run(capsys, verb, MADE[family]) or verb == "check"  # which prints problems, and there are none
 
 
 @every_family
