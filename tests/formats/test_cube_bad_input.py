@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import struct
 import tracemalloc
@@ -346,6 +347,18 @@ def test_names_that_lead_elsewhere_are_only_names(tmp_path: Path) -> None:
     assert list(found.attachments) == names
     assert found.attachments["../../evil.txt"].read() == b"evil"
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "x"]
+
+
+def test_zeros_without_an_end_are_the_end(tmp_path: Path) -> None:
+    path = r1().write(tmp_path / "x")
+    size = path.stat().st_size
+    os.truncate(path, 1 << 40)  # a hole, which takes no room
+    found = opened(path)
+    assert found.damage == ()
+    assert any("the archive ends here; zeros follow" in w.text for w in found.warnings)
+    assert found.totals("time", Scope.INCLUSIVE)[0] == 128
+    os.truncate(path, size + (1 << 19))
+    assert opened(path).warnings == ()
 
 
 def test_a_member_that_the_file_ends_in(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@
     345   prefix        155 bytes, before the name
 
 Blocks of zeros are skipped wherever they stand: some writers put one after a member whose size is a multiple of 512.
+A megabyte of them is the end.
 A wrong checksum is told, and forgiven where the magic and the size are sound; CubeW counts one blank too few.
 """
 
@@ -52,6 +53,7 @@ HEADER = np.dtype(
 MAGIC = b"ustar"
 PLAIN, LONG_NAME, PAX, PAX_ALL = (b"0", b"", b"7"), b"L", b"x", b"g"
 ZEROS = bytes(BLOCK)
+MOST_ZEROS = 1 << 20  # bytes
 MOST_TEXT = 1 << 20  # bytes of a long name or of extended headers
 BLANK_CHECKSUM = slice(148, 156)
 
@@ -108,14 +110,19 @@ def is_archive(block: bytes) -> bool:
 
 def headers(file: FileBytes, notes: list[str], most: int | None = None) -> Iterator[Member]:
     """Every member in the file's order, `most` blocks at most; headers only are looked at."""
-    at, name, size = 0, "", None
+    at, name, size, n_zeros = 0, "", None, 0
     for _ in islice(iter(int, 1), most):
         if at + BLOCK > file.size:
             break
         block = file.copy(at, BLOCK, "tar header")
         if block == ZEROS:
-            at += BLOCK
-            continue
+            at, n_zeros = at + BLOCK, n_zeros + BLOCK
+            if n_zeros < MOST_ZEROS:
+                continue
+            if at < file.size:
+                notes.append(f"{file.path}: tar header at byte {at - n_zeros}: the archive ends here; zeros follow")
+            break
+        n_zeros = 0
         header, kind = _checked(file.path, at, block, notes), block[156:157].strip(b"\0")
         length = (
             size
