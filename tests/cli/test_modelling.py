@@ -199,3 +199,14 @@ def test_a_narrow_terminal_keeps_call_paths(capsys: Capture, tmp_path: Path, mon
     assert "left out for want of room: speedup" in err
     assert "main->exchange->MPI_Waitall" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("value", ["1e308", "-1e308", "5e-324", "nan", "inf"])
+def test_numbers_at_the_end_of_their_range(value: str, tmp_path: Path, capsys: Capture) -> None:
+    """Nothing is said about them in NumPy's words: warnings are errors here."""
+    path, page = tmp_path / "x.txt", tmp_path / "r.html"
+    lines = ["PARAMETER p", "POINTS 4 8 16 32 1e308", "METRIC time", "REGION main"]
+    path.write_text("\n".join([*lines, *(f"DATA {number} {number}" for number in (value, "1", "2", "1e308", value))]))
+    for words in (["model", path], ["model", path, "--no-cross-validation"], ["predict", path, "--at", "p=1e308"]):
+        run(capsys, *words)
+    run(capsys, "report", path, "-o", page)

@@ -91,6 +91,7 @@ class _Fitting:
         self.costs, self.noise = Costs.unknown(n), np.full(n, np.nan)
         self.n_points, self.cautions = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
+    @np.errstate(all="ignore")  # values may be too large to be added up; a term with such an error is never chosen
     def run(self) -> Models:
         for start in range(0, len(self.series), SERIES_AT_ONCE):
             self._block(np.arange(start, min(start + SERIES_AT_ONCE, len(self.series))))

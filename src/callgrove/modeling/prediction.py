@@ -44,6 +44,7 @@ def target_of(study: Study, values: Mapping[str, float]) -> Target:
     return Target(at, study.points[least])
 
 
+@np.errstate(over="ignore")  # a value may be as large as numbers go
 def far_from(study: Study, target: Target) -> list[str]:
     """Parameters whose target lies far beyond what was measured, in words."""
     found = []

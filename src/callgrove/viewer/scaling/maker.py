@@ -148,7 +148,8 @@ def _first_metric(study: Study, wanted: str | None) -> int:
 def far_target(study: Study) -> Floats:
     """A point worth predicting: the largest values measured, with four times the processes (or the first parameter)."""
     at: Floats = study.points.max(axis=0)
-    at[process_parameter(study) or 0] *= FAR
+    with np.errstate(over="ignore"):
+        at[process_parameter(study) or 0] *= FAR
     return at
 
 
