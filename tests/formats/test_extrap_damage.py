@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import struct
 from pathlib import Path
 
 import pytest
 
 from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, InvalidExperiment
+from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment
+from callgrove.formats.extrap import lines
 from callgrove.formats.interface import Checks, Dumps, ReadOptions
-from callgrove.formats.registry import detect, load
+from callgrove.formats.registry import detect, load, open_path
 from callgrove.model.study import Study
 from tests.formats.damage import EXHAUSTIVE, Case, answers, bounded, chance
 from tests.formats.extrap_files import CORPUS
@@ -65,3 +69,32 @@ def test_the_command_line_on_half_a_file(path: Path, tmp_path: Path) -> None:
     target = tmp_path / path.name
     target.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     answers(target, path.name, ("info",), ("export", "--table", "series"), ("check",))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("json.json", "JSON, which is read in one piece, may have 1,073,741,824; write it as JSON Lines"),
+        ("json-old.json", "JSON, which is read in one piece"),
+        ("jsonl.jsonl", "expected at most 9 bytes, found a line that is longer"),
+        ("text.txt", "expected at most 9 bytes, found a line that is longer"),
+        ("talpas.txt", "expected at most 9 bytes, found a line that is longer"),
+    ],
+)
+def test_files_without_an_end(name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / name
+    path.write_bytes((CORPUS / name).read_bytes())
+    os.truncate(path, 1 << 40)  # a hole, which takes no room
+    monkeypatch.setattr(lines, "LONGEST_LINE", 9)
+    with bounded(name), pytest.raises(CallgroveError, match=re.escape(words)):
+        open_path(path)
+
+
+def test_a_text_without_an_end_in_a_binary_file(tmp_path: Path) -> None:
+    path, data = tmp_path / "x", (CORPUS / "binary3.exp").read_bytes()
+    order = "<" if data[0] == 1 else ">"
+    at = data.index(b"Parameter") - 4
+    path.write_bytes(data[:at] + struct.pack(f"{order}I", 0xF0000000) + data[at + 4 :])
+    os.truncate(path, 1 << 40)
+    with bounded("binary3"), pytest.raises(CorruptFile, match="of at most 1048576 bytes, found a length of 4026531840"):
+        open_path(path)

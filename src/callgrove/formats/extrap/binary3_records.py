@@ -24,6 +24,7 @@ __all__ = ["Function", "Reader3"]
 SINGLE_STRATEGIES = ("FIRST_POINTS_FOUND", "MAX_NUMBER_POINTS", "CHEAPEST_POINTS")
 MULTI_STRATEGIES = ("INCREASING_COST", "DECREASING_COST")
 TERM_TYPES = ("polynomial", "logarithm")
+LONGEST_TEXT = 1 << 20  # bytes of a name or a comment
 SMALLEST_TERM = 16  # bytes of a term with nothing in it
 
 Function = tuple[float, tuple[Term, ...]]  # constant and terms
@@ -68,6 +69,8 @@ class Reader3:
         size = int(self._unpack("I", f"the length of {what}"))
         if size > self._file.size - self.at:
             raise self.bad(f"{what}", f"a length of {size} bytes where {self._file.size - self.at} are left")
+        if size > LONGEST_TEXT:
+            raise self.bad(f"{what} of at most {LONGEST_TEXT} bytes", f"a length of {size}")
         raw = self._file.copy(self.at, size, self.tag)
         self.at += size
         try:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CorruptFile
+from callgrove.errors import CorruptFile, RefusedInput
 from callgrove.formats.extrap.json_tree import Node, parse_json
 from callgrove.formats.extrap.json_writer import write_json
 from callgrove.formats.extrap.numbers import NotANumber, as_number, as_repetitions
@@ -26,6 +26,8 @@ from callgrove.model.study import Study
 from callgrove.model.study_builder import StudyBuilder
 
 __all__ = ["FORMAT", "json_fields", "parameter_names", "whole_file"]
+
+LARGEST = 1 << 30  # bytes
 
 
 class JsonFormat(StudyFormat):
@@ -57,6 +59,11 @@ FORMAT = JsonFormat()
 def whole_file(source: Source) -> Node:
     """The JSON text of a file."""
     file = source.bytes()
+    if file.size > LARGEST:
+        raise RefusedInput(
+            f"{source.path}: has {file.size:,} bytes; JSON, which is read in one piece, may have {LARGEST:,}; "
+            "write it as JSON Lines"
+        )
     return parse_json(file.copy(0, file.size, "JSON"), source.path)
 
 

@@ -14,6 +14,8 @@ __all__ = ["as_text", "line_blocks", "numbered_lines"]
 
 BOM = b"\xef\xbb\xbf"
 BLOCK = 1 << 20  # bytes
+LONGEST_LINE = 256 << 20  # bytes
+NO_TEXT = "the file is damaged, or no text"
 
 
 def as_text(data: bytes, path: Path, section: str, offset: int = 0, line: int | None = None) -> str:
@@ -38,22 +40,29 @@ def _lines(data: bytes) -> list[bytes]:
 
 def line_blocks(path: Path, size: int = BLOCK) -> Iterator[tuple[int, list[str]]]:
     """(number of the first line, from 1; lines without their ends) of block after block."""
-    number, offset, rest = 1, 0, b""
+    number, offset, rest = 1, 0, bytearray()
     try:
         with path.open("rb") as file:
             while data := file.read(size):
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:  # a line that is longer than a block
                     rest += data
+                    _refuse_endless(rest, path, number)
                     continue
-                lines = _split(rest + data[:cut], path, number, offset)
+                lines = _split(bytes(rest) + data[:cut], path, number, offset)
                 del lines[-1]  # after the last end there is nothing yet
                 yield number, lines
-                number, offset, rest = number + len(lines), offset + len(rest) + cut, data[cut:]
+                number, offset, rest = number + len(lines), offset + len(rest) + cut, bytearray(data[cut:])
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     if rest:
-        yield number, _split(rest, path, number, offset)
+        yield number, _split(bytes(rest), path, number, offset)
+
+
+def _refuse_endless(line: bytearray, path: Path, number: int) -> None:
+    if len(line) > LONGEST_LINE:
+        wanted = f"at most {LONGEST_LINE:,} bytes"
+        raise CorruptFile(path, "text", line=number, expected=wanted, found="a line that is longer", remedy=NO_TEXT)
 
 
 def _split(data: bytes, path: Path, number: int, offset: int) -> list[str]:
