@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Severity
-from tests.formats.damage import answers, chance, run, scratch_folder, survives
+from tests.formats.damage import answers, bounded, chance, run, scratch_folder, survives
 from tests.formats.hpcrun_bytes import HEADER, REAL, ROOT, File04, RawEpoch, RawMetric, RawNode, file_02, u16, u32, u64
 from tests.formats.hpcrun_opening import opened, written
 from tests.formats.hpcrun_synthetic import FILES, FIRST_EPOCH
@@ -398,4 +399,14 @@ def test_an_unreadable_epoch_says_where(tmp_path: Path) -> None:
     epoch = RawEpoch(metrics=METRICS, nodes=(RawNode(2, 0, 0, 0, (0.0,)), RawNode(4, 9, 1, 1, (0.0,))))
     path = written(tmp_path, file_02(FIRST_EPOCH, epoch))
     with pytest.raises(CallgroveError, match=r"epoch 1: cct at byte \d+: expected the id of a node as parent"):
+        open_path(path)
+
+
+def test_a_text_that_announces_gigabytes(tmp_path: Path) -> None:
+    """The file is a hole of a terabyte, so there is room for it."""
+    path = tmp_path / "x.hpcrun"
+    at = OLD.index(b"/bin/app") - 4
+    path.write_bytes(patched(OLD, at, b"\xf0\xff\xff\xf0"))
+    os.truncate(path, 1 << 40)
+    with bounded("a long text"), pytest.raises(CallgroveError, match="of at most 16777216 bytes"):
         open_path(path)

@@ -111,8 +111,11 @@ def test_tables(tmp_path: Path) -> None:
     table.write_text("")
     with pytest.raises(InputError, match="first line"):
         by_table(["a"], table)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"missing: cannot be read: No such file or directory$"):
         by_table(["a"], tmp_path / "missing")
+    table.write_bytes(b"folder,p\n\xff,1\n")
+    with pytest.raises(InputError, match=r"cannot be read as CSV: it is no text in UTF-8$"):
+        by_table(["a"], table)
 
 
 def test_points() -> None:

@@ -122,8 +122,11 @@ def by_table(names: Iterable[str], table: Path) -> list[NamedRun]:
     try:
         with table.open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{table}: cannot be read as CSV: {error}") from error
+    except OSError as error:
+        raise InputError(f"{table}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        reason = "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise InputError(f"{table}: cannot be read as CSV: {reason}") from error
     if not rows or len(rows[0]) < 2:
         raise InputError(f"{table}: expected a first line with `folder` and a name for each parameter")
     parameters = [name.strip() for name in rows[0][1:]]

@@ -20,6 +20,7 @@ __all__ = ["Cursor", "Seen", "remembered", "text_bytes"]
 
 FORMATS = {"u1": struct.Struct(">B"), "u2": struct.Struct(">H"), "u4": struct.Struct(">I"), "u8": struct.Struct(">Q")}
 TEXT_START = 4  # bytes of a string's length
+LONGEST_TEXT = 16 << 20  # bytes
 Result = TypeVar("Result")
 MOST_REMEMBERED, LARGEST_REMEMBERED = 16, 1 << 18  # sections, and bytes of one
 _remembered: dict[tuple[Callable[..., Any], bytes], Any] = {}
@@ -84,10 +85,12 @@ class Cursor:
         at = self.at
         if self.seen is None and at + TEXT_START <= self.end:  # the usual case at once: files have many strings
             last = at + TEXT_START + FORMATS["u4"].unpack_from(self.file.buffer, at)[0]
-            if last <= self.end:
+            if last <= min(self.end, at + LONGEST_TEXT):
                 self.at = last
                 return bytes(self.file.buffer[at + TEXT_START : last]).decode("utf-8", "surrogateescape")
         n = self.count("u4", f"{name} size", 1)
+        if n > LONGEST_TEXT:
+            raise self.fail(f"{name} of at most {LONGEST_TEXT} bytes", f"a size of {n}", at, "truncated or damaged")
         start = self.need(n, name)
         value = bytes(self.file.buffer[start : start + n]).decode("utf-8", "surrogateescape")
         if self.seen is not None:
@@ -105,7 +108,7 @@ class Cursor:
             if start > end:
                 return None
             at = start + size_of(buffer, at)[0]
-            if at > end:
+            if at > end or at - start > LONGEST_TEXT:
                 return None
             found.append(buffer[start:at].decode("utf-8", "surrogateescape"))
         self.at = at
