@@ -259,7 +259,7 @@ def _value(by: By, number: int, strings: Sequence[str]) -> int | str | None:
 def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: Ints) -> None:
     if table is None or "bytes" not in table.columns:
         return
-    row = Directory(spans.span, np.arange(len(spans)))[table.span]
+    row = _rows_of(spans.span, table.span)
     sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
     here = (row >= 0) & (sizes >= 0)
     keys, number = distinct(own[row[here]])
@@ -267,6 +267,14 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: In
     np.add.at(sums, number, sizes[here])
     for key, size in zip(keys[0].tolist(), sums.tolist(), strict=True):
         summary.sizes[key] = summary.sizes.get(key, 0) + size
+
+
+def _rows_of(span: Ints, asked: Ints) -> Ints:
+    """The row of every span that is asked for; -1 where it is not there. One part's spans rise as a rule."""
+    if not len(span) or (span[1:] <= span[:-1]).any():
+        return Directory(span, np.arange(len(span)))[asked]
+    row = np.minimum(np.searchsorted(span, asked), len(span) - 1)
+    return np.where(span[row] == asked, row, ABSENT)
 
 
 # -- devices ---------------------------------------------------------------------------------------------------------
