@@ -28,12 +28,12 @@ DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
 def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
-    """The costs to show. Where nobody chose a metric and there is none with a cost, a missing part may be why."""
+    """The costs to show. Where nobody chose anything and nothing has a cost, a missing part may be why."""
     try:
         return costs(experiment, args.metric, args.rank, args.thread)
     except UsageError as error:
         missing = [w.text for w in experiment.warnings if w.severity == Severity.MISSING]
-        if args.metric or not missing:
+        if args.metric or args.rank or args.thread or not missing:
             raise
         raise InputError(f"{missing[0]}; so {error}") from error
 
