@@ -22,7 +22,14 @@ import numpy as np
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.idmap import IdMap
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, CorruptFile, InputError, InvalidExperiment, NotRecognised
+from callgrove.errors import (
+    CallgroveError,
+    CorruptFile,
+    InputError,
+    InvalidExperiment,
+    NotRecognised,
+    UnsupportedVersion,
+)
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
 from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable
@@ -128,20 +135,32 @@ class Database:
         """What `read` makes of a part; None where it is not there or damaged, and a record of which."""
         if name not in self.parts:
             return None
-        try:
-            file = FileBytes(self.parts[name])
-            result = read(file)
-        except CorruptFile as error:
-            self.damaged(error)
+        file = self._opened(name)
+        if file is None:
             return None
-        except InputError as error:  # of another version, or not ours to read
+        try:
+            result = read(file)
+        except UnsupportedVersion as error:
             if len(self.parts) == 1:
                 raise  # nothing else is there to open
+            self.damaged(error)
+            return None
+        except CorruptFile as error:
             self.damaged(error)
             return None
         if footer_missing(file, name):
             self.unfinished(file)
         return result
+
+    def _opened(self, name: str) -> FileBytes | None:
+        """A part; None where it is not ours to read, and others are."""
+        try:
+            return FileBytes(self.parts[name])
+        except InputError as error:
+            if len(self.parts) == 1:
+                raise
+            self.damaged(error)
+            return None
 
     def read_identifiers(
         self, pointers: Array, read: Callable[[FileBytes, int], list[Identifier]], names: tuple[str, ...]
