@@ -31,9 +31,9 @@ METRIC_DBS = '<MetricDB i="2" n="CPUTIME (sec) (I)"/>\n<MetricDB i="1" n="CPUTIM
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    begin = time.monotonic()
+    begin = time.process_time()
     yield
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def values(path: Path, scope: str) -> list[tuple[object, ...]]:

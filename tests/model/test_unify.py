@@ -364,8 +364,8 @@ def test_large_trees_take_seconds() -> None:
         parent = np.maximum(np.arange(n) - 1 - rng.integers(0, 30, n), -1)
         builder.add_contexts(parent=parent.tolist(), kind=[1] * n, region=rng.integers(0, 500, n).tolist())
         inputs.append(builder.build().contexts)
-    begun = time.monotonic()
+    begun = time.process_time()
     found = unify(inputs)
-    assert time.monotonic() - begun < 30
+    assert time.process_time() - begun < 30
     assert len(found.tree) > n
     assert found.tree.regions.offset[0] == NO_OFFSET
