@@ -17,6 +17,9 @@ settings.register_profile("callgrove", deadline=None)
 settings.register_profile("callgrove-ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("callgrove-ci" if os.environ.get("CI") else "callgrove")
 
+# Modules of checks explain a failed `assert` as tests do.
+pytest.register_assert_rewrite("tests.formats.contract", "tests.formats.damage")
+
 # A shell starts what runs in its background deaf to Ctrl-C; tests of interruptions, and what they start, must hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -52,7 +52,7 @@ def test_totals_in_every_scope() -> None:
 
 
 def test_unknown_quantities_are_refused() -> None:
-    with pytest.raises(UsageError, match="there is nothing"):
+    with pytest.raises(UsageError, match="no metric 'unheard of'; there are nothing, cycles, time"):
         small().totals("unheard of", Scope.EXCLUSIVE)
 
 

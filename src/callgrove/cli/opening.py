@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from callgrove.cli.messages import note
 from callgrove.cli.progress import progress
@@ -51,9 +50,8 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
     if bool(points) == bool(paths):
         wanted = "either PATH or --point, not both" if points else "a PATH"
         raise UsageError(f"name {wanted}; see --help")
-    for path in inputs(args):
-        if path == "-" or Path(path).is_fifo():
-            raise UsageError(f"{path}: inputs are read here and there, which a pipe does not allow; save it to a file")
+    if "-" in inputs(args):
+        raise UsageError("-: inputs are read here and there, which a pipe does not allow; save it to a file")
     with progress() as report:
         options = ReadOptions(
             args.salvage,
