@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from callgrove.analysis.summary import By, summarise
 from callgrove.analysis.summary_table import table
 from callgrove.errors import CallgroveError
 from callgrove.formats.gpu import formats
+from callgrove.formats.gpu.files import read_ahead
 from callgrove.formats.gpu.joined_files import JoinedFiles
 from callgrove.formats.gpu.joined_spans import JoinedSpans
 from callgrove.formats.gpu.pages import Unusual
@@ -217,6 +219,30 @@ def test_opening_some_at_a_time_finds_what_opening_each_does(tmp_path: Path, sta
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(formats, "BUNDLE_BYTES", 0)
         assert found == described(opened(files))
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system takes no hints on files")
+def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = made(tmp_path, 4)
+    size = max(path.stat().st_size for path in files)
+    names = {path.stat().st_ino: path.name for path in files}
+    events: list[tuple[str, str]] = []
+
+    def hint(descriptor: int, *_: int) -> None:
+        events.append(("fetch", names[os.fstat(descriptor).st_ino]))
+
+    def read(file: SqliteFile, part: Any, fill: Any = JoinedFiles._fill) -> None:
+        events.append(("read", file.path.name))
+        fill(file, part)
+
+    monkeypatch.setattr(os, "posix_fadvise", hint)
+    monkeypatch.setattr(JoinedFiles, "_fill", staticmethod(read))
+    monkeypatch.setattr(formats, "BUNDLE_BYTES", 2 * size)
+    opened(files)
+    assert [name for what, name in events if what == "fetch"] == [path.name for path in files[2:]]
+    for path in files[2:]:
+        assert events.index(("fetch", path.name)) < events.index(("read", path.name))
+    read_ahead([tmp_path / "nowhere.db"])  # a hint, and no failure
 
 
 def test_tables_that_list_things_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

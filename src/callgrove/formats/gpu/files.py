@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from callgrove.errors import InputError
 
-__all__ = ["ENDINGS", "INDEX", "candidates", "databases", "names_of_files", "size_of"]
+__all__ = ["ENDINGS", "INDEX", "candidates", "databases", "names_of_files", "read_ahead", "size_of"]
 
 ENDINGS = (".db", ".rpd", ".sqlite", ".sqlite3")
 INDEX = "index.yaml"
@@ -44,6 +45,20 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def read_ahead(paths: Iterable[Path]) -> None:
+    """Have the system fetch files that are wanted soon, while something else is done. Only a hint: whoever reads them
+    says what is wrong with them."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in paths:
+        with suppress(OSError):
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(file)
 
 
 def candidates(folder: Path, most: int) -> list[Path]:

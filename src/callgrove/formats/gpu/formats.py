@@ -17,7 +17,7 @@ from callgrove.errors import InputError, NotRecognised, UsageError
 from callgrove.execute import IN_PROCESS
 from callgrove.formats.gpu.dataset import DataSet
 from callgrove.formats.gpu.experiment import experiment_of
-from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, size_of
+from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead, size_of
 from callgrove.formats.gpu.joined_files import BUNDLE_BYTES, JoinedFiles
 from callgrove.formats.gpu.pages import Unusual
 from callgrove.formats.gpu.sqlite_file import SqliteFile
@@ -45,11 +45,12 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
 Opened = Sequence[DataSet] | InputError | None
 
 
-def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]]]) -> list[Opened]:
+def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]], Sequence[Path]]) -> list[Opened]:
     """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
     in one transaction. (Workers may have another current folder; messages say what the user said.)"""
     keep_freed_memory()
-    format_, paths = task
+    format_, paths, wanted_next = task
+    read_ahead(wanted_next)
     out: list[SqliteFile | Opened] = []
     for path, named in paths:
         try:
@@ -111,7 +112,10 @@ class GpuFormat:
         skipped = [_named_again(own) for own in names if len(own) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
         named = [(path.absolute(), path) for path in files]
-        tasks = [(self, named[first:end]) for first, end in bundles([size_of(path) for path in files], BUNDLE_BYTES)]
+        sizes = [size_of(path) for path in files]
+        together = bundles(sizes, BUNDLE_BYTES)
+        small = [[named[k][0] for k in range(*some) if sizes[k] <= BUNDLE_BYTES] for some in together]
+        tasks = [(self, named[slice(*some)], after) for some, after in zip(together, [*small[1:], []], strict=True)]
         opened = workers.map(_opened, tasks, label="opening databases", progress=options.progress)
         for path, result in zip(files, chain.from_iterable(opened), strict=True):
             if isinstance(result, InputError):
