@@ -24,10 +24,10 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     formats.py       the formats of the registry
     checking.py, dumping.py                      what `check` and `dump` say
     rocpd.py, rpd.py, nsight.py, draft.py        the readers of the families
-    rocpd_tables.py, rocpd_events.py, rocpd_sides.py     more of rocpd's
+    rocpd_places.py, rocpd_tables.py, rocpd_events.py, rocpd_sides.py     more of rocpd's
     rocpd_opening.py, rocpd_together.py                  many of its databases at once: what they list, and their events
     rocpd_agents.py, rocpd_infos.py                      what it says of devices, and of everything else
-    nsight_tables.py, nsight_lookups.py, nsight_devices.py, nsight_chains.py     more of Nsight's
+    nsight_places.py, nsight_tables.py, nsight_lookups.py, nsight_devices.py, nsight_chains.py     more of Nsight's
     nsight_symbols.py                            call paths that Extra-Prof leaves in it
     nsight_extrap.py, nsight_extrap_paths.py, nsight_extrap_activities.py, nsight_extrap_memory.py,
     nsight_extrap_overlaps.py, nsight_extrap_rows.py, nsight_extrap_series.py    the study that Extra-P makes of it

@@ -30,7 +30,7 @@ from callgrove.model.study import Study
 
 if TYPE_CHECKING:
     from callgrove.formats.gpu.draft_writer import DraftWriter
-    from callgrove.formats.gpu.rocpd import ReadBefore
+    from callgrove.formats.gpu.rocpd_places import ReadBefore
     from callgrove.formats.gpu.rocpd_writer import RocpdWriter
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]

@@ -14,7 +14,7 @@ from callgrove.formats.gpu.cells import MISSING, Cells, Type
 from callgrove.formats.gpu.joined_files import JoinedFiles
 from callgrove.formats.gpu.joined_pages import JoinedTable
 from callgrove.formats.gpu.pages import Unusual
-from callgrove.formats.gpu.rocpd import ReadBefore, UsedPlaces, suffixes
+from callgrove.formats.gpu.rocpd_places import ReadBefore, UsedPlaces, suffixes
 from callgrove.formats.gpu.rocpd_tables import LISTED, ON_DEVICE, ON_THREADS, PLACE_COLUMNS
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.grouping import distinct

@@ -1,0 +1,150 @@
+"""Where things happen according to an Nsight Systems export: processes, devices, and the lanes of threads and streams.
+
+Specification: gpu-traces.md section 5.
+
+    globalTid = hardware (8 bits) | machine (8) | process (24) | thread (24); globalPid is the same with thread 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.formats.gpu.dataset import Device, Process
+from callgrove.formats.gpu.lookup import Lookup
+from callgrove.formats.gpu.nsight_devices import Gpus, null_streams
+from callgrove.formats.gpu.nsight_tables import (
+    START_END,
+    STREAM,
+    TID_BITS,
+)
+from callgrove.formats.gpu.sqlite_file import MISSING, Type
+from callgrove.formats.gpu.tables import LaneList, TableData
+from callgrove.model.arrays import ABSENT
+from callgrove.model.profiles import ProfileKind
+
+__all__ = ["NsightPlaces"]
+
+INTEGER, TEXT = Type.INTEGER, Type.TEXT
+
+
+class NsightPlaces(TableData):
+    """The processes, devices and lanes of an export."""
+
+    def _read_places(self) -> None:
+        sampled = ["COMPOSITE_EVENTS"] if "SAMPLING_CALLCHAINS" in self._file.tables else []
+        threads = self._used("globalTid", [t.name for t in self._tables if "globalTid" in t.needs["lane"]] + sampled)
+        streams = self._streams_used()
+        owners = {tid >> TID_BITS << TID_BITS for tid in threads} | {pid for pid, _, _ in streams}
+        owners |= self._used("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
+        pids = sorted(owner for owner in owners if owner != MISSING) or [0]
+        names, host = self._process_names(pids), self._host()
+        ranks = self._ranks()
+        self._process = {pid: k for k, pid in enumerate(pids)}
+        self.processes = [
+            Process(f"{self.path}:{pid}", _pid(pid), host, host, names[pid], ranks.get(pid, ABSENT)) for pid in pids
+        ]
+        self.devices = []
+        self._gpus, self._null_streams = Gpus(self._file), null_streams(self._file)
+        self._device_number: dict[tuple[int, int], int] = {}
+        self._make_lanes(sorted(threads), sorted(streams))
+
+    def _make_lanes(self, threads: list[int], streams: list[tuple[int, int, int]]) -> None:
+        names, lanes = self._thread_names(), LaneList()
+        self._thread_lane = {
+            tid: lanes.add(self._owner(tid), ProfileKind.THREAD, _tid(tid), names.get(tid, f"tid {_tid(tid)}"))
+            for tid in threads
+            if tid != MISSING
+        }
+        self._ranges_lane = {
+            tid: lanes.add(self._owner(tid), ProfileKind.OTHER, _tid(tid), f"ranges of tid {_tid(tid)}")
+            for tid in sorted(self._range_threads())
+        }
+        self._stream_lane = {
+            key: lanes.add(
+                self._process.get(key[0], 0),
+                ProfileKind.GPU_STREAM,
+                max(key[2], 0),
+                self._stream_name(_pid(key[0]), key[2]),
+                self._device(self._process.get(key[0], 0), key[1]),
+            )
+            for key in streams
+        }
+        self._unknown_lane = {k: lanes.unknown(k) for k in range(len(self.processes))}
+        self.lanes = lanes.all
+
+    def _stream_name(self, pid: int, stream: int) -> str:
+        if stream == MISSING:
+            return ""
+        return f"default stream {stream}" if (pid, stream) in self._null_streams else f"stream {stream}"
+
+    def _owner(self, tid: int) -> int:
+        return self._process.get(tid >> TID_BITS << TID_BITS, 0)
+
+    def _device(self, process: int, ordinal: int) -> int:
+        key = (process, max(ordinal, 0))
+        if key not in self._device_number:
+            self._device_number[key] = len(self.devices)
+            gpu = self._gpus.of(self.processes[process].pid, key[1])
+            self.devices = [*self.devices, Device(process, "GPU", key[1], gpu.name, gpu.attributes)]
+        return self._device_number[key]
+
+    def _used(self, column: str, tables: list[str]) -> set[int]:
+        """The different values of a column over some tables."""
+        found: set[int] = set()
+        for table in tables:
+            for cells in self._file.chunks(table, {column: INTEGER}):
+                found |= set(np.unique(cells[column]).tolist())
+        return found - {MISSING}
+
+    def _streams_used(self) -> set[tuple[int, int, int]]:
+        found: set[tuple[int, int, int]] = set()
+        for table in self._tables:
+            if table.needs["lane"] == STREAM["lane"]:
+                for cells in self._file.chunks(table.name, dict.fromkeys(STREAM["lane"], INTEGER)):
+                    different = np.unique(np.stack([cells[name] for name in STREAM["lane"]]), axis=1)
+                    found |= {(p, d, s) for p, d, s in different.T.tolist()}
+        return found
+
+    def _range_threads(self) -> set[int]:
+        """Threads with start/end ranges, which need not nest: they stand on a lane of their own."""
+        found: set[int] = set()
+        for cells in self._file.chunks("NVTX_EVENTS", {"globalTid": INTEGER, "eventType": INTEGER}):
+            found |= set(cells["globalTid"][np.isin(cells["eventType"], START_END)].tolist())
+        return found - {MISSING}
+
+    def _process_names(self, pids: Sequence[int]) -> dict[int, str]:
+        """As the export says, else as the first thread is called, else by number."""
+        rows = self._file.table("PROCESSES", {"globalPid": INTEGER, "name": TEXT})
+        told = dict(zip(rows["globalPid"].tolist(), rows["name"].tolist(), strict=True))
+        threads = self._thread_names()
+        return {pid: told.get(pid) or threads.get(pid | _pid(pid)) or f"pid {_pid(pid)}" for pid in pids}
+
+    def _thread_names(self) -> dict[int, str]:
+        rows = self._file.table("ThreadNames", {"globalTid": INTEGER, "nameId": INTEGER})
+        texts = self._strings[rows["nameId"]].tolist()
+        named = zip(rows["globalTid"].tolist(), texts, strict=True)
+        return {tid: self._names.all[text] for tid, text in named if text >= 0}
+
+    def _host(self) -> str:
+        rows = self._file.table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT})
+        return next((str(v) for n, v in zip(rows["name"], rows["value"], strict=True) if n == "Hostname" and v), "")
+
+    def _ranks(self) -> dict[int, int]:
+        rows = self._file.table("MPI_RANKS", {"globalPid": INTEGER, "rank": INTEGER})
+        return dict(zip(rows["globalPid"].tolist(), rows["rank"].tolist(), strict=True))
+
+    @cached_property
+    def _strings(self) -> Lookup:
+        rows = self._file.table("StringIds", {"id": INTEGER, "value": TEXT})
+        return Lookup(rows["id"], self._names.numbers(rows["value"].tolist()))
+
+
+def _pid(global_pid: int) -> int:
+    return (global_pid >> TID_BITS) & 0xFFFFFF
+
+
+def _tid(global_tid: int) -> int:
+    return global_tid & 0xFFFFFF
