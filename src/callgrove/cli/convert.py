@@ -50,6 +50,9 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
         help="how tracks are called: plainly, or as rocprofv3's own converter calls them",
     )
     group.add_argument("--group-by-queue", action="store_true", help="operations on queues instead of streams")
+    group.add_argument(
+        "--kernel-rename", action="store_true", help="kernels under the name of the range that they were launched in"
+    )
     group.add_argument("--real-pids", action="store_true", help="process ids as they were, even if two are equal")
     group.add_argument(
         "--keep-partial", action="store_true", help="keep what was written before an interruption, as OUT.part"
@@ -67,6 +70,7 @@ def write_options(args: argparse.Namespace, dialect: str, progress: Progress, wo
         track_names=args.track_names,
         real_pids=args.real_pids,
         by_queue=args.group_by_queue,
+        kernel_rename=args.kernel_rename,
         keep_partial=args.keep_partial,
         workers=workers,
     )

@@ -96,8 +96,9 @@ class WriteOptions:
 
     Of traces for viewers: `annotations` (none, default, all) is how much slices say about themselves, `track_names`
     (plain, rocpd) how tracks are called; `real_pids` writes process ids as they were, also where two processes share
-    one; `by_queue` puts operations on queues instead of streams; `keep_partial` keeps what was written before an
-    interruption, as OUT.part. `workers` encode parts that can be encoded by themselves.
+    one; `by_queue` puts operations on queues instead of streams; `kernel_rename` shows kernels under the name of the
+    range that they were launched in; `keep_partial` keeps what was written before an interruption, as OUT.part.
+    `workers` encode parts that can be encoded by themselves.
     """
 
     dialect: str = ""
@@ -107,6 +108,7 @@ class WriteOptions:
     track_names: str = "plain"
     real_pids: bool = False
     by_queue: bool = False
+    kernel_rename: bool = False
     keep_partial: bool = False
     workers: Workers = IN_PROCESS
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from callgrove.model.runs import Run
 from callgrove.model.traces import Traces
 
-__all__ = ["losses_of_events", "losses_of_runs", "some"]
+__all__ = ["NOTHING_RENAMED", "losses_of_events", "losses_of_runs", "some"]
 
 SHOWN = 5  # names in one sentence
+NOTHING_RENAMED = "--kernel-rename: changes nothing, as no kernel here tells the range that it was launched in"
 
 
 def some(names: Iterable[str]) -> str:

@@ -15,7 +15,7 @@
     traces.py      samples and spans over time; selected_traces.py some of them
     span_order.py  spans in the order of time; lanes.py rows for those that overlap
     span_profile.py  a calling-context profile folded from spans; launches.py which call launched an operation
-    memory_use.py  memory in use over time
+    memory_use.py  memory in use over time; region_names.py kernels under the name of their range
     devices.py     what is known of devices
     experiment.py  all of it together
     builder.py     the only way to make an experiment; context_builder.py its contexts and regions

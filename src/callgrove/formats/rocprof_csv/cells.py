@@ -41,11 +41,18 @@ def _operation(prefix: str) -> Callable[[str], bytes]:
 class Words:
     """Every text that a row may have, by the words of `tables.py`."""
 
-    def __init__(self, places: Places, names: Sequence[str], devices: Sequence[str], counters: Sequence[str]) -> None:
+    def __init__(
+        self,
+        places: Places,
+        names: Sequence[str],
+        categories: Sequence[str],
+        devices: Sequence[str],
+        counters: Sequence[str],
+    ) -> None:
         self._texts = {
             "$name": Texts(names, _named, quoted(UNNAMED)),
             "$label": Texts(names, _named, quoted(UNNAMED)),
-            "$category": Texts(names, quoted, b'""'),
+            "$category": Texts(categories, quoted, b'""'),
             "$operation": Texts(names, _operation("MEMORY_ALLOCATION_"), b'""'),
             "$scratch_operation": Texts(names, _operation("SCRATCH_MEMORY_"), b'""'),
             "$counter": Texts(counters, quoted, b'""'),

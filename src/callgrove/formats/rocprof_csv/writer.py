@@ -10,6 +10,7 @@ import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
+from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.rocprof_csv.agents import agent_rows
 from callgrove.formats.rocprof_csv.cells import Words, quoted, rows_of
 from callgrove.formats.rocprof_csv.places import Places
@@ -18,6 +19,7 @@ from callgrove.formats.rocprof_csv.tables import AGENT_FILE, API, FILES, WIDE, C
 from callgrove.formats.targets import PendingFiles, refuse_stdout
 from callgrove.model.arrays import ABSENT, Array, Ids
 from callgrove.model.experiment import Experiment
+from callgrove.model.region_names import RegionNames
 from callgrove.model.span_order import SpanOrder
 from callgrove.model.traces import LABEL, SpanChunk, SpanKind
 from callgrove.model.values import DenseBlock, SparseBlock
@@ -38,6 +40,7 @@ class RocprofCsvWriter:
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         self.target, self._extended = target, options.dialect == "extended"
+        self._kernel_rename = options.kernel_rename
         refuse_stdout(target, "rocprof-csv")
         names = [table.file for table in FILES]
         self._pending = PendingFiles(target, options.overwrite, [*names, AGENT_FILE], keep_partial=options.keep_partial)
@@ -60,7 +63,9 @@ class RocprofCsvWriter:
             self._tables, self._strings = tables, traces.spans_backend.strings
             self._places, self._devices = Places(tables), Devices(traces)
             self._counters = counter_names(traces)
-            self._words = Words(self._places, self._strings, self._devices.labels, self._counters)
+            self._region_names = RegionNames(traces) if self._kernel_rename else None
+            names = self._strings if self._region_names is None else self._region_names.strings
+            self._words = Words(self._places, names, self._strings, self._devices.labels, self._counters)
 
     def write(self, chunk: Chunk) -> None:
         with self._pending.or_nothing(self._close_files):
@@ -87,7 +92,7 @@ class RocprofCsvWriter:
             self._drain()
             self._part = part
             self._records = SpanRecords(self._traces, part, self._counters, self._devices, self._places.queue)
-        kept = self._usable(chunk)
+        kept = self._usable(chunk if self._region_names is None else self._region_names.of(chunk))
         domain = self._domains(kept)
         for table, records in self._records.of(kept, domain):
             if table.name not in self._waiting:
@@ -188,6 +193,8 @@ class RocprofCsvWriter:
         traces = tables.traces
         if any(traces.has_side("argument", part) for part in range(len(traces.parts()))):
             report.add("arguments of calls: rocprofv3's files have no column for them")
+        if self._region_names is not None and not self._region_names.n_renamed:
+            report.hint(NOTHING_RENAMED)
         return report
 
     def abort(self) -> None:

@@ -12,13 +12,25 @@ import numpy as np
 from callgrove.formats.interface import LossReport
 from callgrove.model.arrays import Bools, Ints
 
-__all__ = ["ARGUMENTS", "NO_SAMPLE_TIMES", "OPEN", "POINTS", "UNKNOWN_FREES", "UNNAMED", "Losses", "clean", "possible"]
+__all__ = [
+    "ARGUMENTS",
+    "NO_SAMPLE_TIMES",
+    "OPEN",
+    "POINTS",
+    "RENAMED",
+    "UNKNOWN_FREES",
+    "UNNAMED",
+    "Losses",
+    "clean",
+    "possible",
+]
 
 UNNAMED = "<unnamed>"
 LONGEST = 1 << 16  # bytes of a name
 OPEN = 2**63 - 1  # the end of a span that never ended, until the last moment of its process is known
 
 ARGUMENTS = "parts with arguments of calls"  # no loss by itself: the writer knows whether it writes them
+RENAMED = "kernels under the name of a range"  # no loss either
 BACKWARDS = "spans that end before they start"
 NO_TIMES = "spans with times that no clock shows: negative, or beyond 63 bits"
 UNKNOWN_FREES = "memory that was freed without being allocated before: it is not in the curve of memory in use"

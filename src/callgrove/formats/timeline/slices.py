@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from callgrove.formats.timeline.content import ARGUMENTS, OPEN, POINTS, UNKNOWN_FREES, Losses, clean, possible
+from callgrove.formats.timeline.content import ARGUMENTS, OPEN, POINTS, RENAMED, UNKNOWN_FREES, Losses, clean, possible
 from callgrove.formats.timeline.items import CounterPoints, Slices, Texts
 from callgrove.formats.timeline.launches import FLOW, LAUNCHED, N_LAUNCHED
 from callgrove.formats.timeline.notes import NoteMaker
@@ -32,6 +32,7 @@ class SliceOptions:
 
     annotations: Annotations = Annotations.DEFAULT
     by_queue: bool = False
+    kernel_rename: bool = False
 
 
 class SliceMaker:
@@ -42,7 +43,9 @@ class SliceMaker:
     ) -> None:
         self._traces, self._places, self._options, self._losses = traces, places, options, losses
         self.wanted = side_columns(options.annotations, options.by_queue)
-        self.source = OrderedSpans(traces, part, profiles, places.process, self.wanted, options.annotations)
+        self.source = OrderedSpans(
+            traces, part, profiles, places.process, self.wanted, options.annotations, options.kernel_rename
+        )
         self._lanes: dict[int, Lanes] = {}
         self._memory: dict[int, MemoryInUse] = {}
         if traces.has_side("argument", part):
@@ -88,7 +91,7 @@ class SliceMaker:
             track,
             rows["start_ns"],
             rows["end_ns"],
-            Texts.of(rows[LABEL], strings, words, kinds, self._losses),
+            Texts.of(rows[LABEL], self.source.labels, words, kinds, self._losses),
             Texts.of(rows["category"], strings, words, kinds, self._losses),
             rows[FLOW],
             rows[LAUNCHED],
@@ -160,9 +163,9 @@ class SliceMaker:
             return
         if memory is None:
             memory = self._memory[tracks.process.index] = MemoryInUse()
-        strings = [] if self._traces.spans_backend is None else self._traces.spans_backend.strings
         columns = [side_of(SpanKind.ALLOC, name, self.wanted) or "" for name in ("bytes", "device", "address", "level")]
-        operation = Texts.of(rows[LABEL][own], strings, ["alloc"], np.zeros(len(own), np.int32), self._losses)
+        nameless = np.zeros(len(own), np.int32)
+        operation = Texts.of(rows[LABEL][own], self.source.labels, ["alloc"], nameless, self._losses)
         memory.add(rows["end_ns"][own], operation.index, operation.all, *(rows[name][own] for name in columns))
         yield from self._points(tracks, memory, int(rows["start_ns"][-1]))
 
@@ -184,6 +187,8 @@ class SliceMaker:
             yield from self._points(self._places.processes[index], memory, OPEN)
             self._losses.add(UNKNOWN_FREES, memory.n_unknown)
         yield from counter_points(self._traces, self._places, self._losses)
+        if self.source.region_names is not None:
+            self._losses.add(RENAMED, self.source.region_names.n_renamed)
 
 
 def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[CounterPoints]:

@@ -8,7 +8,7 @@ along with the spans, in columns that all kinds of spans share: SIDES says which
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ import numpy as np
 from callgrove.formats.timeline.content import OPEN
 from callgrove.formats.timeline.launches import AGAIN, Launches, is_narrow, narrow
 from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.region_names import RegionNames
 from callgrove.model.span_order import SpanOrder
 from callgrove.model.texts import Names
 from callgrove.model.traces import LABEL, PARENT, SideChunks, SpanChunk, SpanKind, Traces
@@ -66,9 +67,11 @@ class OrderedSpans:
     process: Ints
     wanted: Mapping[str, tuple[str, ...]]
     annotations: Annotations = Annotations.DEFAULT
+    kernel_rename: bool = False
 
     def __post_init__(self) -> None:
         self.levels = Names()  # of memory: column `level` numbers these
+        self.region_names = RegionNames(self.traces) if self.kernel_rename else None
         self._latest: dict[int, int] = {}
         n = max((len(columns) for columns in self.wanted.values()), default=0)
         self._sides = [f"side{k}" for k in range(n)]
@@ -77,6 +80,13 @@ class OrderedSpans:
         self._tables = {
             table: SideChunks(self.traces, table, self.part) for table, names in self.wanted.items() if names
         }
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """What the labels of spans refer to."""
+        if self.region_names is not None:
+            return self.region_names.strings
+        return [] if self.traces.spans_backend is None else self.traces.spans_backend.strings
 
     def latest(self, process: int) -> int:
         """The last moment of a process, once its spans are given."""
@@ -88,6 +98,7 @@ class OrderedSpans:
 
     def add(self, chunk: SpanChunk) -> None:
         """Spans of the part, in file order."""
+        chunk = chunk if self.region_names is None else self.region_names.of(chunk)
         out = {name: chunk[name] for name in ("span", *self._columns)}
         open_ = out["end_ns"] == MISSING
         if open_.any():

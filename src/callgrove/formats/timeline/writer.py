@@ -23,8 +23,9 @@ import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
+from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.registry import FORMATS
-from callgrove.formats.timeline.content import ARGUMENTS, Losses
+from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses
 from callgrove.formats.timeline.items import CounterPoints, Slices
 from callgrove.formats.timeline.output import Data, Output
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
@@ -99,7 +100,7 @@ class TimelineWriter:
     def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:
         self.target, self._encoder, self._options = target, encoder, options
         annotations = Annotations(options.annotations)
-        self._slice_options = SliceOptions(annotations, options.by_queue)
+        self._slice_options = SliceOptions(annotations, options.by_queue, options.kernel_rename)
         self.columns = (*COLUMNS, PARENT) if annotations is Annotations.ALL else COLUMNS
         self._output = output or Output(target, options.overwrite, options.keep_partial)
         self._losses = Losses()
@@ -264,6 +265,8 @@ class TimelineWriter:
             self._output.complete()
         if self._losses.counts.pop(ARGUMENTS, 0):
             self._say_arguments(self._report)
+        if not self._losses.counts.pop(RENAMED, 0) and self._options.kernel_rename:
+            self._report.hint(NOTHING_RENAMED)
         self._losses.report(self._report)
         return self._report
 
