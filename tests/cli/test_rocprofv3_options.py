@@ -16,7 +16,7 @@ from callgrove.cli.main import main
 from callgrove.cli.rocprofv3_merge import main as merge
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.timeline.perfetto.format import FORMAT as PERFETTO
-from tests.cli.commands import Capture, run
+from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import opened
 from tests.outside import perfetto_trace
@@ -196,3 +196,112 @@ def test_kernels_in_no_range_keep_their_names(
     (more,) = [line for line in messages[1] if line not in messages[0]]
     assert "--kernel-rename: changes nothing" in more
     assert len(messages[1]) == len(messages[0]) + 1
+
+
+# -- what devices are called -------------------------------------------------------------------------------------------
+
+LABEL = {
+    "absolute": "'Agent ' || {0}.absolute_index",
+    "relative": "'Agent ' || {0}.logical_index",
+    "type-relative": "{0}.type || ' ' || {0}.type_index",
+}
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two processes whose devices have three different numbers, which are not the same in both."""
+    out = tmp_path_factory.mktemp("agents")
+    for k in range(2):
+        path, tail = write_rocpd(out / f"{k}.db", [process(k)]), suffix_of(process(k))
+        numbers = f"absolute_index = id + {4 + 10 * k}, logical_index = id + {k}"
+        execute(path, f"UPDATE rocpd_info_agent{tail} SET {numbers}")
+    return out
+
+
+def of_both(folder: Path, query: str, by: str, *names: str) -> Counter[tuple[object, ...]]:
+    """What both databases answer; `names` stand for agents whose label is asked for."""
+    labels = {name: LABEL[by].format(name) for name in names}
+    found: Counter[tuple[object, ...]] = Counter()
+    for k in range(2):
+        found.update(queried(folder / f"{k}.db", query.format(tail=suffix_of(process(k)), **labels)))
+    return found
+
+
+def column(path: Path, *names: str) -> Counter[tuple[object, ...]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return Counter(tuple(row[name] for name in names) for row in csv.DictReader(file, strict=True))
+
+
+@pytest.mark.parametrize(("words", "by"), [((), "relative"), *((("--agent-index-value", by), by) for by in LABEL)])
+def test_csv_files_call_agents_by_the_number_asked_for(
+    words: tuple[str, ...], by: str, agents: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    run(capsys, "convert", agents, tmp_path / "o", "--to", "rocprof-csv", *words)
+    of_one = "select {a}, CAST({time} AS TEXT) from rocpd_{table}{{tail}} e join rocpd_info_agent{{tail}} a"
+    for table, file in (("kernel_dispatch", "kernel_trace"), ("memory_allocate", "memory_allocation_trace")):
+        query = of_one.format(a="{a}", time="e.start", table=table) + " on a.id = e.agent_id"
+        assert column(tmp_path / f"o_{file}.csv", "Agent_Id", "Start_Timestamp") == of_both(agents, query, by, "a")
+    query = (
+        "select {a}, {b} from rocpd_memory_copy{tail} e join rocpd_info_agent{tail} a on a.id = e.src_agent_id"
+        " join rocpd_info_agent{tail} b on b.id = e.dst_agent_id"
+    )
+    copies = column(tmp_path / "o_memory_copy_trace.csv", "Source_Agent_Id", "Destination_Agent_Id")
+    assert copies == of_both(agents, query, by, "a", "b")
+
+
+NAMED = [
+    (("--track-names", "rocpd"), "relative", "COMPUTE {0} QUEUE [0]", "ALLOCATE BYTES on {0} (REAL)"),
+    *(
+        (
+            ("--track-names", "rocpd", "--agent-index-value", by),
+            by,
+            "COMPUTE {0} QUEUE [0]",
+            "ALLOCATE BYTES on {0} (REAL)",
+        )
+        for by in LABEL
+    ),
+    ((), "type-relative", "{0} queue 0", "{0} memory REAL"),
+    (("--agent-index-value", "absolute"), "absolute", "{0} queue 0", "{0} memory REAL"),
+]
+
+
+@pytest.mark.parametrize(("words", "by", "queue", "memory"), NAMED)
+def test_tracks_call_agents_by_the_number_asked_for(
+    words: tuple[str, ...], by: str, queue: str, memory: str, agents: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """Also what is said of copies. Plain names keep the number among GPUs unless another one is asked for."""
+    options = ("--group-by-queue", "--annotations", "all", *words)
+    for jobs in (1, 2) if by == "absolute" else (1,):
+        run(capsys, "convert", agents, tmp_path / f"{jobs}.pftrace", "-j", jobs, *options)
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    trace = perfetto_trace.read((tmp_path / "1.pftrace").read_bytes())
+    kernels = [one for one in trace.slices if one.category == "KERNEL_DISPATCH"]
+    query = "select {a}, e.start from rocpd_kernel_dispatch{tail} e join rocpd_info_agent{tail} a on a.id = e.agent_id"
+    expected = of_both(agents, query, by, "a")
+    assert Counter((one.args["agent"], one.start) for one in kernels) == expected
+    assert {trace.tracks[one.track].name for one in kernels} == {queue.format(agent) for agent, _ in expected}
+    assert {trace.path(one.track)[-2] for one in kernels} == {agent for agent, _ in expected}
+    query = "select {a} from rocpd_memory_allocate{tail} e join rocpd_info_agent{tail} a on a.id = e.agent_id"
+    wanted = {memory.format(agent) for (agent,) in of_both(agents, query, by, "a")}
+    assert {trace.tracks[uuid].name for uuid in trace.counters} == wanted
+    query = (
+        "select {a}, {b}, e.start from rocpd_memory_copy{tail} e join rocpd_info_agent{tail} a on a.id = e.src_agent_id"
+        " join rocpd_info_agent{tail} b on b.id = e.dst_agent_id"
+    )
+    copies = Counter((s.args["src"], s.args["dst"], s.start) for s in trace.slices if s.category == "MEMORY_COPY")
+    assert copies == of_both(agents, query, by, "a", "b")
+
+
+def test_devices_without_such_numbers_are_called_as_people_do(tmp_path: Path, capsys: Capture) -> None:
+    write_nsight(tmp_path / "n.db", process(1))
+    run(capsys, "convert", tmp_path / "n.db", tmp_path / "o", "--to", "rocprof-csv", "--agent-index-value", "absolute")
+    used = {(f"GPU {event.device}",) for event in process(1).events if event.kind == "kernel"}
+    assert set(column(tmp_path / "o_kernel_trace.csv", "Agent_Id")) == used
+    run(capsys, "convert", tmp_path / "n.db", tmp_path / "o.pftrace", "--agent-index-value", "absolute")
+    tracks = perfetto_trace.read((tmp_path / "o.pftrace").read_bytes()).tracks.values()
+    assert {name for (name,) in used} <= {track.name for track in tracks}
+
+
+def test_a_number_that_agents_do_not_have(agents: Path, tmp_path: Path, capsys: Capture) -> None:
+    text = said(capsys, "convert", agents, tmp_path / "o.pftrace", "--agent-index-value", "logical", code=2)
+    assert "'logical'" in text

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ANNOTATIONS = ("default", "none", "all")
 TRACK_NAMES = ("plain", "rocpd")
+AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +54,13 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--kernel-rename", action="store_true", help="kernels under the name of the range that they were launched in"
     )
+    group.add_argument(
+        "--agent-index-value",
+        choices=AGENT_INDICES,
+        default="",
+        help="which number devices are called by: of all in the machine, of those in use, of those of their kind "
+        "(default: relative where names are those of rocprofv3)",
+    )
     group.add_argument("--real-pids", action="store_true", help="process ids as they were, even if two are equal")
     group.add_argument(
         "--keep-partial", action="store_true", help="keep what was written before an interruption, as OUT.part"
@@ -71,6 +79,7 @@ def write_options(args: argparse.Namespace, dialect: str, progress: Progress, wo
         real_pids=args.real_pids,
         by_queue=args.group_by_queue,
         kernel_rename=args.kernel_rename,
+        agent_index=args.agent_index_value,
         keep_partial=args.keep_partial,
         workers=workers,
     )

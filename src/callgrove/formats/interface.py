@@ -97,8 +97,9 @@ class WriteOptions:
     Of traces for viewers: `annotations` (none, default, all) is how much slices say about themselves, `track_names`
     (plain, rocpd) how tracks are called; `real_pids` writes process ids as they were, also where two processes share
     one; `by_queue` puts operations on queues instead of streams; `kernel_rename` shows kernels under the name of the
-    range that they were launched in; `keep_partial` keeps what was written before an interruption, as OUT.part.
-    `workers` encode parts that can be encoded by themselves.
+    range that they were launched in; `agent_index` (absolute, relative, type-relative) says which number devices are
+    called by, and is relative where nothing is said and names are rocprofv3's; `keep_partial` keeps what was written
+    before an interruption, as OUT.part. `workers` encode parts that can be encoded by themselves.
     """
 
     dialect: str = ""
@@ -109,6 +110,7 @@ class WriteOptions:
     real_pids: bool = False
     by_queue: bool = False
     kernel_rename: bool = False
+    agent_index: str = ""
     keep_partial: bool = False
     workers: Workers = IN_PROCESS
 

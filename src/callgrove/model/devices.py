@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Device", "ListsDevices"]
+__all__ = ["AgentIndex", "Device", "ListsDevices", "called_by_title"]
+
+
+class AgentIndex(StrEnum):
+    """Which of the numbers of a device its label shows, in the words of rocprofv3."""
+
+    ABSOLUTE = "absolute"  # among all of the machine
+    RELATIVE = "relative"  # among those that the process may use
+    TYPE_RELATIVE = "type-relative"  # among those of its kind
+
+
+NUMBERS = {AgentIndex.ABSOLUTE: "absolute_index", AgentIndex.RELATIVE: "logical_index"}  # attributes
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,11 @@ class Device:
     @property
     def label(self) -> str:
         """As rocprofv3 says it, where it told the number that it counts agents by."""
-        agent = self.attributes.get("logical_index")
+        return self.called(AgentIndex.RELATIVE)
+
+    def called(self, by: AgentIndex) -> str:
+        """`Agent N` by a number that rocprofv3 told; what people call it where it told none."""
+        agent = self.attributes.get(NUMBERS[by]) if by in NUMBERS else None
         return self.title if agent is None else f"Agent {agent}"
 
 
@@ -37,3 +53,8 @@ class ListsDevices(Protocol):
 
     def devices(self, part: int) -> Sequence[Device]:
         """The devices of a part; its side tables name them by their place in this list."""
+
+
+def called_by_title(devices: Sequence[Device], by: AgentIndex) -> dict[str, str]:
+    """The labels of devices by what people call them; of several the first one counts."""
+    return {device.title: device.called(by) for device in reversed(devices)}

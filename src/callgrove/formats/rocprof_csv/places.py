@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.devices import AgentIndex, called_by_title
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import Traces
@@ -28,8 +29,9 @@ def part_of_profiles(traces: Traces, n_profiles: int) -> Ids:
 class Places:
     """By profile: `process` counts processes; `queue` is -1, and texts are empty, where nothing is known."""
 
-    def __init__(self, tables: Experiment) -> None:
-        self._tables = tables
+    def __init__(self, tables: Experiment, agents: AgentIndex = AgentIndex.RELATIVE) -> None:
+        self._tables, self._agents = tables, agents
+        self._called: dict[int, Mapping[str, str]] = {}  # by part: labels of devices
         profiles, n = tables.profiles, len(tables.profiles)
         self.part = part_of_profiles(tables.traces, n)
         self._above = [self._path(profile) for profile in range(n)]
@@ -60,7 +62,13 @@ class Places:
 
     def _device(self, profile: int) -> str:
         place = self._above[profile].get("device", ABSENT)
-        return self._about(profile, "device").get("label") or (self._tables.system.name[place] if place >= 0 else "")
+        title = self._tables.system.name[place] if place >= 0 else ""
+        if self._agents is AgentIndex.RELATIVE:
+            return self._about(profile, "device").get("label") or title
+        part = int(self.part[profile])
+        if title and part not in self._called:
+            self._called[part] = called_by_title(self._tables.traces.devices(part), self._agents)
+        return self._called[part].get(title, title) if title else ""
 
     def _numbers(self, numbers: list[int | None], kinds: tuple[ProfileKind, ...]) -> list[str]:
         own = self._tables.profiles.kind.tolist()

@@ -12,6 +12,7 @@ import numpy as np
 
 from callgrove.formats.rocprof_csv.tables import ALLOCATIONS, API, COPIES, COUNTERS, KERNELS, SCRATCH, WIDE, FileTable
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.devices import AgentIndex
 from callgrove.model.traces import LABEL, SideChunks, SideTable, SpanChunk, SpanKind, Traces
 
 __all__ = ["Devices", "Records", "SpanRecords", "counter_names", "wide_column"]
@@ -33,14 +34,14 @@ def wide_column(counter: int) -> str:
 class Devices:
     """The labels of all devices; a number of a part's list becomes one of this."""
 
-    def __init__(self, traces: Traces) -> None:
+    def __init__(self, traces: Traces, agents: AgentIndex = AgentIndex.RELATIVE) -> None:
         self.labels: list[str] = []
-        self._traces = traces
+        self._traces, self._agents = traces, agents
         self._first: dict[int, tuple[int, int]] = {}
 
     def numbers(self, part: int, own: Array) -> Array:
         if part not in self._first:
-            labels = [device.label for device in self._traces.devices(part)]
+            labels = [device.called(self._agents) for device in self._traces.devices(part)]
             self._first[part] = len(self.labels), len(labels)
             self.labels += labels
         first, n = self._first[part]

@@ -18,6 +18,7 @@ from callgrove.formats.rocprof_csv.records import Devices, SpanRecords, counter_
 from callgrove.formats.rocprof_csv.tables import AGENT_FILE, API, FILES, WIDE, Columns, FileTable
 from callgrove.formats.targets import PendingFiles, refuse_stdout
 from callgrove.model.arrays import ABSENT, Array, Ids
+from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
 from callgrove.model.region_names import RegionNames
 from callgrove.model.span_order import SpanOrder
@@ -40,7 +41,7 @@ class RocprofCsvWriter:
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         self.target, self._extended = target, options.dialect == "extended"
-        self._kernel_rename = options.kernel_rename
+        self._kernel_rename, self._agents = options.kernel_rename, AgentIndex(options.agent_index or "relative")
         refuse_stdout(target, "rocprof-csv")
         names = [table.file for table in FILES]
         self._pending = PendingFiles(target, options.overwrite, [*names, AGENT_FILE], keep_partial=options.keep_partial)
@@ -61,7 +62,7 @@ class RocprofCsvWriter:
                     f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
                 )
             self._tables, self._strings = tables, traces.spans_backend.strings
-            self._places, self._devices = Places(tables), Devices(traces)
+            self._places, self._devices = Places(tables, self._agents), Devices(traces, self._agents)
             self._counters = counter_names(traces)
             self._region_names = RegionNames(traces) if self._kernel_rename else None
             names = self._strings if self._region_names is None else self._region_names.strings

@@ -51,7 +51,7 @@ class NoteMaker:
     ) -> None:
         self._traces, self._part, self._places, self._level, self._wanted = traces, part, places, level, wanted
         self._losses = losses
-        self._devices = [device.title for device in traces.devices(part)]
+        self._devices = [device.called(places.agents) for device in traces.devices(part)]
 
     def of(self, rows: SpanChunk) -> list[Note]:
         notes = (
@@ -121,13 +121,14 @@ class NoteMaker:
             yield _texts("category", rows["category"] >= 0, rows["category"], lambda k: strings[k])
         yield _integers("parent_corr", rows[PARENT])
         process = self._places.process[rows["profile"]]
-        about = self._places.processes[int(process[0])].process
+        tracks = self._places.processes[int(process[0])]
+        about = tracks.process
         if about.rank >= 0:
             yield Note("rank", np.arange(len(every)), np.full(len(every), about.rank, np.int64))
         if about.host:
             yield _texts("host", every, process, lambda _: about.host)
         device = self._places.device[rows["profile"]]
-        yield _texts("agent", device >= 0, device, lambda n: f"GPU {n}")
+        yield _texts("agent", device >= 0, device, tracks.agent)
 
     # -- counters and arguments: side tables with any number of rows for a span ----------------------------------------
 

@@ -22,6 +22,7 @@ from itertools import count
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Ints
+from callgrove.model.devices import AgentIndex, called_by_title
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 
@@ -94,7 +95,12 @@ class ProcessTracks:
     process: Process
     tracks: list[Track]
     n_described: int = 0
+    agents: dict[int, str] = field(default_factory=dict)  # by device: what it is called, if not GPU and its number
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def agent(self, device: int) -> str:
+        """What a device is called; -1 is one that nobody numbered."""
+        return self.agents.get(device) or (f"GPU {device}" if device >= 0 else "GPU")
 
     def child(self, key: tuple[object, ...], kind: TrackKind, name: str, parent: int = 0, **more: object) -> int:
         """The number of the track that the key stands for."""
@@ -131,6 +137,7 @@ class Places:
     device: Ints
     stream: Ints
     naming: Naming = Naming.PLAIN
+    agents: AgentIndex = AgentIndex.TYPE_RELATIVE
 
     @classmethod
     def none(cls) -> Places:
@@ -138,15 +145,24 @@ class Places:
         return cls({}, nothing, nothing, nothing, nothing)
 
     @classmethod
-    def of(cls, tables: Experiment, naming: Naming = Naming.PLAIN, *, real_pids: bool = False) -> Places:
-        return _Making(tables, naming, real_pids).places()
+    def of(
+        cls,
+        tables: Experiment,
+        naming: Naming = Naming.PLAIN,
+        agents: AgentIndex | None = None,
+        real_pids: bool = False,
+    ) -> Places:
+        """Devices are called by their number among GPUs, or as rocprofv3 does, unless it is said how."""
+        usual = AgentIndex.RELATIVE if naming is Naming.ROCPD else AgentIndex.TYPE_RELATIVE
+        return _Making(tables, naming, agents or usual, real_pids).places()
 
     def take(self, profiles: Ints) -> Places:
         """The places of some profiles, numbered anew."""
         process = self.process[profiles]
         wanted = dict.fromkeys(process[process >= 0].tolist())
         own = {index: self.processes[index] for index in wanted}
-        return Places(own, process, self.track[profiles], self.device[profiles], self.stream[profiles], self.naming)
+        columns = self.track[profiles], self.device[profiles], self.stream[profiles]
+        return Places(own, process, *columns, self.naming, self.agents)
 
     def only(self, profiles: Ints) -> Places:
         """The same, with all other profiles belonging to no process."""
@@ -165,17 +181,20 @@ class Places:
 
     def agent(self, profile: int) -> str:
         """What the device of a profile is called; empty where it has none."""
-        return f"GPU {self.device[profile]}" if self.device[profile] >= 0 else ""
+        device = int(self.device[profile])
+        return self.processes[int(self.process[profile])].agent(device) if device >= 0 else ""
 
 
 class _Making:
     """Places in the making."""
 
-    def __init__(self, tables: Experiment, naming: Naming, real_pids: bool) -> None:
-        self._tables, self._naming, self._real_pids = tables, naming, real_pids
+    def __init__(self, tables: Experiment, naming: Naming, agents: AgentIndex, real_pids: bool) -> None:
+        self._tables, self._naming, self._agents, self._real_pids = tables, naming, agents, real_pids
         profiles = tables.profiles
         columns = ("node", "rank", "thread", "gpu_device", "gpu_context", "gpu_stream")
         self._identity = {name: _numbers(profiles.identity_list(name)) for name in columns}
+        parts = tables.traces.parts() if agents is not AgentIndex.TYPE_RELATIVE else []
+        self._part_of = {profile: number for number, part in enumerate(parts) for profile in part.tolist()}
         self._several_runs = len(np.unique(profiles.run)) > 1
         tids, known = profiles.identifiers.pick("THREAD", "physical")
         self._tids = _numbers([t if k else None for t, k in zip(tids.tolist(), known.tolist(), strict=True)])
@@ -187,7 +206,8 @@ class _Making:
         abouts = [self._about(index, own[0]) for index, own in enumerate(groups.values())]
         n = len(self._tables.profiles)
         process, track = (np.full(n, ABSENT, np.int64) for _ in range(2))
-        out = Places({}, process, track, self._identity["gpu_device"], self._identity["gpu_stream"], self._naming)
+        places = process, track, self._identity["gpu_device"], self._identity["gpu_stream"]
+        out = Places({}, *places, self._naming, self._agents)
         real = _fit([about.real_pid for about in abouts], at_most_once=not self._real_pids)
         for about, own in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
@@ -246,7 +266,7 @@ class _Making:
         return [tid if firsts.get(tid) == k else next(free) for k, tid in enumerate(given)]
 
     def _tracks(self, process: Process, own: Sequence[int], out: Places, tids: Sequence[int]) -> ProcessTracks:
-        tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)])
+        tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)], agents=self._labels(own))
         taken: set[str] = set()
         for profile in own:
             if not self._on_device(profile):
@@ -258,11 +278,20 @@ class _Making:
         for profile in own:
             if self._on_device(profile):
                 device = int(self._identity["gpu_device"][profile])
-                agent = f"GPU {device}" if device >= 0 else "GPU"
+                agent = tracks.agent(device)
                 group = tracks.child(("device", device), TrackKind.GROUP, agent)
                 name = _unique(self._stream_name(profile, agent), taken)
                 out.track[profile] = tracks.child(("profile", profile), TrackKind.STREAM, name, group)
         return tracks
+
+    def _labels(self, own: Sequence[int]) -> dict[int, str]:
+        """What the devices of a process are called, where that is not the usual."""
+        part = next((self._part_of[profile] for profile in own if profile in self._part_of), ABSENT)
+        if self._agents is AgentIndex.TYPE_RELATIVE or part < 0:
+            return {}
+        called = called_by_title(self._tables.traces.devices(part), self._agents)
+        numbers = {int(self._identity["gpu_device"][profile]) for profile in own}
+        return {device: called[f"GPU {device}"] for device in numbers if f"GPU {device}" in called}
 
     def _thread_name(self, profile: int, number: int) -> str:
         thread = int(self._identity["thread"][profile])

@@ -51,7 +51,7 @@ class SliceMaker:
         if traces.has_side("argument", part):
             losses.add(ARGUMENTS)
         self._notes = NoteMaker(traces, part, places, options.annotations, self.wanted, losses)
-        self._devices = [device.title for device in traces.devices(part)]
+        self._devices = [device.called(places.agents) for device in traces.devices(part)]
 
     def read(self, progress: Callable[[int], None] = lambda n: None) -> None:
         """Read all spans of the part."""
@@ -139,7 +139,7 @@ class SliceMaker:
         return out
 
     def _queue(self, tracks: ProcessTracks, device: int, queue: int) -> int:
-        agent = f"GPU {device}" if device >= 0 else "GPU"
+        agent = tracks.agent(device)
         in_rocpd = self._places.naming is Naming.ROCPD
         name = f"COMPUTE {agent} QUEUE [{queue}]" if in_rocpd else f"{agent} queue {queue}"
         group = tracks.child(("device", device), TrackKind.GROUP, agent)
@@ -149,7 +149,7 @@ class SliceMaker:
         """rocprofv3's converter has tracks of their own for copies."""
         if self._places.naming is Naming.PLAIN:
             return self._queue(tracks, device, queue)
-        agent = f"GPU {device}" if device >= 0 else "GPU"
+        agent = tracks.agent(device)
         group = tracks.child(("device", device), TrackKind.GROUP, agent)
         name = f"COPY to {agent} THREAD [{queue}]"
         return tracks.child(("copies", device, queue), TrackKind.STREAM, name, group)

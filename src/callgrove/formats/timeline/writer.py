@@ -33,6 +33,7 @@ from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, counter_
 from callgrove.formats.timeline.source import COLUMNS, Annotations
 from callgrove.formats.timeline.stacks import StackSlices
 from callgrove.model.arrays import Ints
+from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import PARENT, SpanChunk, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
@@ -123,7 +124,9 @@ class TimelineWriter:
                 reason = f"this format holds what happened over time, and {tables.path} has no traces"
                 raise UsageError(f"{self.target}: {reason}{_hint(tables)}")
             self._tables = tables
-            self._places = Places.of(tables, Naming(self._options.track_names), real_pids=self._options.real_pids)
+            naming, said = Naming(self._options.track_names), self._options.agent_index
+            agents = AgentIndex(said) if said else None
+            self._places = Places.of(tables, naming, agents, real_pids=self._options.real_pids)
             self._stacks = StackSlices(tables.contexts, self._slice_options.annotations, self._losses)
             self._place_parts(traces)
             if traces.spans_backend is None and len(tables.metrics):  # of spans, values are made again
