@@ -305,3 +305,16 @@ def test_devices_without_such_numbers_are_called_as_people_do(tmp_path: Path, ca
 def test_a_number_that_agents_do_not_have(agents: Path, tmp_path: Path, capsys: Capture) -> None:
     text = said(capsys, "convert", agents, tmp_path / "o.pftrace", "--agent-index-value", "logical", code=2)
     assert "'logical'" in text
+
+
+def test_options_for_buffers_are_ignored_with_one_notice(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    buffers = ["--perfetto-backend", "inprocess", "--perfetto-buffer-size", "1024", "--perfetto-shmem-size-hint", "64"]
+    buffers += ["--perfetto-buffer-fill-policy", "discard"]
+    run(capsys, "convert", folder, tmp_path / "plain.pftrace", "-j", "1")
+    assert main(["convert", str(folder), str(tmp_path / "o.pftrace"), "-j", "1", *buffers]) == 0
+    (notice,) = capsys.readouterr().err.splitlines()
+    assert all(word in notice for word in buffers[::2])
+    assert (tmp_path / "o.pftrace").read_bytes() == (tmp_path / "plain.pftrace").read_bytes()
+    several = ["--output-format", "pftrace", "json", "--out", str(tmp_path / "m"), "--in", str(folder), *buffers]
+    assert merge(several) == 0
+    assert capsys.readouterr().err.splitlines() == [notice]

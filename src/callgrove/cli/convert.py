@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 ANNOTATIONS = ("default", "none", "all")
 TRACK_NAMES = ("plain", "rocpd")
+IGNORED = (
+    "--perfetto-backend",
+    "--perfetto-buffer-size",
+    "--perfetto-buffer-fill-policy",
+    "--perfetto-shmem-size-hint",
+)
 AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
 
 
@@ -35,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
     add_cutting(parser)
     add_trace_options(parser)
+    add_ignored(parser, argparse.SUPPRESS)
     add_execution(parser)
 
 
@@ -67,6 +74,21 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ignored(parser: argparse.ArgumentParser, shown: str) -> None:
+    """Options of rocprofv3's converter that mean nothing here; `shown` is what the help says of them."""
+    for word in IGNORED:
+        parser.add_argument(word, metavar="X", help=shown)
+
+
+def say_ignored(args: argparse.Namespace) -> None:
+    """One notice for all that were given."""
+    from callgrove.cli.messages import note
+
+    given = [word for word in IGNORED if getattr(args, word.removeprefix("--").replace("-", "_")) is not None]
+    if given:
+        note(f"{', '.join(given)}: ignored, as nothing is kept in buffers that could run full")
+
+
 def write_options(args: argparse.Namespace, dialect: str, progress: Progress, workers: Workers) -> WriteOptions:
     from callgrove.formats.interface import WriteOptions
 
@@ -91,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.execute import executor
     from callgrove.formats.registry import formats_for_target
 
+    say_ignored(args)
     names = [args.to] if args.to else formats_for_target(args.target)
     with executor(engine_for(args, inputs(args))) as workers:
         return convert(args, names, workers)

@@ -13,19 +13,13 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from callgrove.cli.ending import tidy_ending
-from callgrove.cli.messages import exit_code_of, note, settle_stdout
+from callgrove.cli.messages import exit_code_of, settle_stdout
 from callgrove.cli.parser import Parser
 
 __all__ = ["main"]
 
 FORMATS = {"pftrace": "perfetto", "json": "chrome-json", "csv": "rocprof-csv", "otf2": "otf2"}
 ENDINGS = {"pftrace": ".pftrace", "json": ".json", "otf2": ".otf2"}  # CSV files begin with OUT instead
-IGNORED = (
-    "--perfetto-backend",
-    "--perfetto-buffer-size",
-    "--perfetto-buffer-fill-policy",
-    "--perfetto-shmem-size-hint",
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from callgrove.cli.convert import add_trace_options, convert
+    from callgrove.cli.convert import add_ignored, add_trace_options, convert, say_ignored
     from callgrove.cli.options import add_execution, add_salvage, engine_for
     from callgrove.cli.selecting import add_cutting
     from callgrove.execute import executor
@@ -67,16 +61,13 @@ def _run(arguments: list[str]) -> int:
     add_cutting(parser)
     add_trace_options(parser)
     add_execution(parser)
-    for word in IGNORED:
-        parser.add_argument(word, metavar="X", help="accepted and ignored: nothing is buffered, so nothing is dropped")
+    add_ignored(parser, "accepted and ignored: nothing is buffered, so nothing is dropped")
     try:
         args = parser.read(arguments)
     except SystemExit:  # argparse has printed the help
         return 0
     args.dialect, args.from_format, args.scaling, args.study_scope = "", None, None, "exclusive"
-    for word in IGNORED:
-        if getattr(args, word.removeprefix("--").replace("-", "_")) is not None:
-            note(f"{word}: is ignored, as nothing is kept in buffers that could run full")
+    say_ignored(args)
     with executor(engine_for(args, args.paths)) as workers:
         return max(convert(one, [FORMATS[word]], workers) for word, one in _each(args))
 
