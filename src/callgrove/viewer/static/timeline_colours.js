@@ -7,14 +7,13 @@ import { ownTimes } from "./timeline_layers.js";
 
 const GREYS = 3; // shades of what takes little time
 const LONGEST = 36; // letters of a name in the legend
-const IDLE = "<no activity>"; // what samples of idle threads are on: it is not what takes the time
 
 /**
  * @typedef {Object} Colours
  * @property {"name" | "kind"} by
  * @property {function(number, {muted: string, ground: string}): string} of  the colour of a name, in a theme
  * @property {{key: string, short: string, colour: string, share: number}[]} strong  what the strong colours mean; shares
- *     are of all time that is not idle
+ *     are of all time
  * @property {number} n  names, or kinds, that take any time
  */
 
@@ -30,13 +29,13 @@ export function coloursOf(layer, names, deepest, by) {
   /** @type {Map<string, number>} */
   const times = new Map();
   ownTimes(layer, names.kind, deepest).forEach((time, i) => times.set(keys[i], (times.get(keys[i]) ?? 0) + Math.max(time, 0)));
-  const order = [...times].filter(([key, time]) => time > 0 && key !== IDLE).sort((a, b) => b[1] - a[1]);
+  const order = [...times].filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]);
   const all = order.reduce((sum, [, time]) => sum + time, 0) || 1;
   const strong = order.slice(0, CATEGORIES.length).map(([key, time], k) => ({
     key, short: by === "kind" ? key : shortName(key, names.kind[names.text.indexOf(key)]), colour: mixed(CATEGORIES[k], "#ffffff", 0.12), share: time / all,
   }));
   const colours = new Map(strong.map(({ key, colour }) => [key, colour]));
-  const grey = (i, theme) => mixed(theme.muted, theme.ground, keys[i] === IDLE ? 0.85 : 0.5 + 0.1 * (hashed(keys[i]) % GREYS));
+  const grey = (i, theme) => mixed(theme.muted, theme.ground, 0.5 + 0.1 * (hashed(keys[i]) % GREYS));
   return { by, of: (i, theme) => colours.get(keys[i]) ?? grey(i, theme), strong, n: order.length };
 }
 
