@@ -98,7 +98,7 @@ def _from_disk(files: Sequence[Path], repeats: int, cached: float) -> Finding:
     if best["bytes"] < 2 * cached:
         return Finding("gpu", what, math.nan, note="this file system has no disk, or does not forget")
     note = f"{len(files)} databases, one process; from disk, reading takes {best['bytes'] / cached:.0f} times as long"
-    return Finding("gpu", what, best["ours"] / best["bytes"], at_most=5, note=note)
+    return Finding("gpu", what, best["ours"] / best["bytes"], at_most=4, note=note)
 
 
 def _forgotten(files: Sequence[Path], prepare: Callable[[Sequence[Path]], Work]) -> Work:
