@@ -16,7 +16,7 @@ from callgrove.analysis import summary
 from callgrove.analysis.summary import By, summarise
 from callgrove.analysis.summary_table import table
 from callgrove.errors import CallgroveError
-from callgrove.formats.gpu import formats
+from callgrove.formats.gpu import formats, joined_files
 from callgrove.formats.gpu.files import read_ahead
 from callgrove.formats.gpu.joined_files import JoinedFiles
 from callgrove.formats.gpu.joined_spans import JoinedSpans
@@ -231,12 +231,12 @@ def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, mo
     def hint(descriptor: int, *_: int) -> None:
         events.append(("fetch", names[os.fstat(descriptor).st_ino]))
 
-    def read(file: SqliteFile, part: Any, fill: Any = JoinedFiles._fill) -> None:
-        events.append(("read", file.path.name))
-        fill(file, part)
+    def read(path: Path, part: Any, fill: Any = joined_files._fill) -> None:
+        events.append(("read", path.name))
+        fill(path, part)
 
     monkeypatch.setattr(os, "posix_fadvise", hint)
-    monkeypatch.setattr(JoinedFiles, "_fill", staticmethod(read))
+    monkeypatch.setattr(joined_files, "_fill", read)
     monkeypatch.setattr(formats, "BUNDLE_BYTES", 2 * size)
     opened(files)
     assert [name for what, name in events if what == "fetch"] == [path.name for path in files[2:]]

@@ -21,7 +21,7 @@ from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, n
 from callgrove.formats.gpu.joined_files import BUNDLE_BYTES, JoinedFiles
 from callgrove.formats.gpu.pages import Unusual
 from callgrove.formats.gpu.sqlite_file import SqliteFile
-from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_problem, is_unfinished
+from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_problem
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.grouping import bundles
@@ -54,7 +54,8 @@ def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]], Sequence[Path]])
     out: list[SqliteFile | Opened] = []
     for path, named in paths:
         try:
-            out.append(None if is_unfinished(path) else SqliteFile.unread(named if named.exists() else path))
+            file = SqliteFile.unread(named if named.exists() else path)
+            out.append(None if file.live else file)
         except InputError as error:
             out.append(error)
     opened = iter(format_.open_all([found for found in out if isinstance(found, SqliteFile)]))

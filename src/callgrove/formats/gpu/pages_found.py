@@ -1,16 +1,18 @@
 """Where the rows of a table stand, kept in few bytes for who reads the table again.
 
 To find rows costs as much as to read columns of them: cells are looked up in their pages, row ids and headers taken
-apart. A large file is read at least twice, once to see who took part and once for what happened.
+apart. A file is read at least twice, once to see who took part and once for what happened.
 
-    rows       first row id, as a rule the others count on   4 bytes each where a record begins   1 byte: its shape
+    rows       row ids, as a rule counting on   4 bytes each where a record begins   1 byte: its shape
     shapes     serial types and places of columns, as `Records` knows them
 
-Only rows whose records stand in their pages are kept.
+Only rows whose records stand in their pages are kept, and of all files that are read one after the other only as much
+as there is room for.
 """
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +21,65 @@ from callgrove.formats.gpu.pages import Bytes, RowBatch
 from callgrove.formats.gpu.pages_records import Records, Shapes
 from callgrove.model.arrays import Array, Ints
 
-__all__ = ["FoundRows", "FoundTable"]
+__all__ = ["FoundRows", "FoundTable", "FoundTables", "Room", "room"]
+
+ROOM_BYTES = 32 << 20  # for files that nobody reads at the moment
+LEAST_IN_RUN = 4  # row ids, on average, that count on
+
+
+class Room:
+    """Memory that all who keep something share. What somebody has taken is free again when that is forgotten."""
+
+    def __init__(self, n_bytes: int = ROOM_BYTES) -> None:
+        self._left = n_bytes
+
+    @property
+    def left(self) -> int:
+        return self._left
+
+    def take(self, owner: object, n_bytes: int) -> bool:
+        """Is there room for what belongs to the owner?"""
+        if n_bytes > self._left:
+            return False
+        self._left -= n_bytes
+        weakref.finalize(owner, self._give_back, n_bytes).atexit = False
+        return True
+
+    def _give_back(self, n_bytes: int) -> None:
+        self._left += n_bytes
+
+
+room = Room()  # of this process
+
+
+@dataclass(frozen=True)
+class RowIds:
+    """Row ids of rows: those that begin anew, and the rows of these; or all of them."""
+
+    n: int
+    _ids: Ints
+    _rows: Ints | None
+
+    @classmethod
+    def of(cls, rowid: Ints) -> RowIds:
+        rows = np.append(0, np.flatnonzero(rowid[1:] != rowid[:-1] + 1) + 1)
+        if LEAST_IN_RUN * len(rows) > len(rowid) > LEAST_IN_RUN:
+            return cls(len(rowid), rowid, None)
+        return cls(len(rowid), rowid[rows], rows)
+
+    @property
+    def n_bytes(self) -> int:
+        return self._ids.nbytes + (0 if self._rows is None else self._rows.nbytes)
+
+    def all(self) -> Ints:
+        if self._rows is None:
+            return self._ids
+        out = np.arange(self.n)
+        if len(self._rows) == 1:
+            out += self._ids[0]
+        else:
+            out += np.repeat(self._ids - self._rows, np.diff(self._rows, append=self.n))
+        return out
 
 
 @dataclass(frozen=True)
@@ -29,7 +89,7 @@ class FoundRows:
     n: int
     first_rowid: int
     last_rowid: int
-    _rowid: Ints | None  # where row ids do not count
+    _rowid: RowIds
     _base: int
     _start: Array  # from the base
     _shapes: Shapes
@@ -51,7 +111,7 @@ class FoundRows:
             len(rows),
             first,
             last,
-            None if last - first + 1 == len(rows) else rows.rowid,
+            RowIds.of(rows.rowid),
             base,
             (rows.start - base).astype(np.uint32 if small else np.int64),
             shapes,
@@ -60,16 +120,15 @@ class FoundRows:
 
     @property
     def n_bytes(self) -> int:
-        return sum(column.nbytes for column in (self._rowid, self._start, self._group) if column is not None)
+        return self._rowid.n_bytes + self._start.nbytes + (0 if self._group is None else self._group.nbytes)
 
     def records(self, data: Bytes) -> Records:
         """The same records again."""
-        rowid = self.first_rowid + np.arange(self.n) if self._rowid is None else self._rowid
         unknown = np.broadcast_to(np.int64(0), self.n)  # sizes, which were looked at
         start = self._start.astype(np.int64)
         start += self._base
         group = np.broadcast_to(np.int64(0), self.n) if self._group is None else self._group.astype(np.int64)
-        return Records.known(data, RowBatch(rowid, start, unknown, unknown), self._shapes, group)
+        return Records.known(data, RowBatch(self._rowid.all(), start, unknown, unknown), self._shapes, group)
 
 
 @dataclass(frozen=True)
@@ -89,3 +148,21 @@ class FoundTable:
     def between(self, low: int, high: int) -> FoundTable:
         """Parts that may hold row ids from low to high."""
         return FoundTable(tuple(p for p in self.parts if p.first_rowid <= high and p.last_rowid >= low))
+
+
+class FoundTables(dict[int, FoundTable]):
+    """Tables of one file, by their root page."""
+
+    _n_housed = 0
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(table.n_bytes for table in self.values())
+
+    def fit(self, place: Room) -> bool:
+        """Is there room for all of them? It is taken, for what was added since the last time."""
+        more = self.n_bytes - self._n_housed
+        if not place.take(self, more):
+            return False
+        self._n_housed += more
+        return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.formats.gpu.pages import Leaves, Pages, Unusual
-from callgrove.formats.gpu.pages_found import FoundRows, FoundTable
+from callgrove.formats.gpu.pages_found import FoundRows, FoundTable, FoundTables
 from callgrove.formats.gpu.pages_records import NULL, Records, is_text
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 
@@ -149,9 +149,9 @@ class PageTables:
     """The tables of a file. Rows are found once, whatever is asked of them, as far as memory is meant for that; `found`
     may come from who has read the same file before."""
 
-    def __init__(self, pages: Pages, found: dict[int, FoundTable] | None = None) -> None:
+    def __init__(self, pages: Pages, found: FoundTables | None = None) -> None:
         self.pages = pages
-        self.found = {} if found is None else found
+        self.found = FoundTables() if found is None else found
         self._latest: dict[int, Records] = {}  # of tables of one batch
 
     def n_rows(self, root: int) -> int:
@@ -176,7 +176,7 @@ class PageTables:
     def _all_records(self, root: int, leaves: Leaves, last: int) -> Iterator[Records]:
         """All rows; who reads them to the end need not look for them again."""
         parts: list[FoundRows] | None = []
-        left = KEPT_BYTES - sum(table.n_bytes for table in self.found.values())
+        left = KEPT_BYTES - self.found.n_bytes
         records: Records | None = None
         n_batches = 0
         for rows in self.pages.batches(leaves):

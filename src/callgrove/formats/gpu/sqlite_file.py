@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecogni
 from callgrove.formats.gpu.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.formats.gpu.pages import Pages, Unusual
 from callgrove.formats.gpu.pages_few import few_rows, n_few
-from callgrove.formats.gpu.pages_found import FoundTable
+from callgrove.formats.gpu.pages_found import FoundTables, room
 from callgrove.formats.gpu.pages_tables import PageTables
 from callgrove.formats.gpu.private_copy import PrivateCopy, is_left_behind, private_copy
 from callgrove.formats.gpu.schema import Schema, quoted
@@ -33,7 +34,7 @@ from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, header_problem, is
 from callgrove.model.arrays import Array
 from callgrove.model.grouping import distinct
 
-__all__ = ["MISSING", "Cells", "SqliteFile", "Type"]
+__all__ = ["MISSING", "Cells", "SqliteFile", "Type", "Version", "version_of"]
 
 CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
@@ -60,7 +61,7 @@ class _Latest(threading.local):
 _latest = _Latest()
 
 
-@dataclass
+@dataclass(eq=False)
 class SqliteFile:
     """A database, open while it is read: a thousand of them must not be open at once.
 
@@ -72,7 +73,7 @@ class SqliteFile:
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _readers: int = 0
     _pages: PageTables | None = field(default=None, repr=False)
-    _found: dict[int, FoundTable] | None = field(default=None, repr=False)  # where rows stand, of the latest file
+    _found: FoundTables | None = field(default=None, repr=False)  # where rows stand
     _version: Version = (0, 0, 0)  # of what these two were made from
     _given: Array | None = field(default=None, repr=False)  # its bytes, where somebody else has read them
     _copy: PrivateCopy | None = field(default=None, repr=False)  # what is read instead, where its writer has gone
@@ -88,9 +89,9 @@ class SqliteFile:
     def unread(cls, path: Path) -> SqliteFile:
         """Check the header alone."""
         try:
-            if path.exists() and not path.is_file():
+            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
                 raise InputError(f"{path}: is no regular file, so no database")
-            with path.open("rb") as file:
+            with path.open("rb", buffering=0) as file:
                 head = file.read(HEADER_BYTES)
                 size = os.fstat(file.fileno()).st_size
         except OSError as error:
@@ -117,8 +118,8 @@ class SqliteFile:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What is open stays open for as long as somebody reads."""
-        known = self._pages is not None or self._found is not None
-        if not self._readers and known and self._version != _version(self.path):
+        known = self._given is None and (self._pages is not None or self._found is not None)
+        if not self._readers and known and self._version != version_of(self.path):
             self.close()  # somebody has changed the file
             self.__dict__.pop("schema", None)
         self._readers += 1
@@ -138,11 +139,18 @@ class SqliteFile:
             return  # who has read it tells when it is over
         before, _latest.file = _latest.file, self
         if before is not None and before is not self and not before._readers:
-            before.close()
+            before._close_but_found()
         if self._version[0] > SMALL_FILE and self._pages is not None:
             found = self._pages.found
             self.close()
             self._found, _latest.file = found, self
+
+    def _close_but_found(self) -> None:
+        """What was found stays, where there is room for it: the file is likely to be read again."""
+        found = self._found if self._pages is None else self._pages.found
+        self.close()
+        if found and found.fit(room):
+            self._found = found
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -209,7 +217,7 @@ class SqliteFile:
         if self.live:
             raise Unusual("somebody may be writing")
         if self._pages is None:
-            version = _version(self.path)
+            version = version_of(self.path) if self._given is None else self._version
             found = self._found if version == self._version else None
             self._version = version
             self._pages = PageTables(Pages(*self._bytes()), found)
@@ -237,13 +245,13 @@ class SqliteFile:
             except Unusual:
                 return Schema(self.connection.execute(SCHEMA).fetchall(), lambda: self.connection)
 
-    def is_as_read(self) -> bool:
-        """Is the file still the one whose schema was read?"""
-        return not self.live and ("schema" not in self.__dict__ or self._version == _version(self.path))
+    def is_as_read(self, version: Version) -> bool:
+        """Is the file, which has this version now, still the one whose schema was read?"""
+        return not self.live and ("schema" not in self.__dict__ or self._version == version)
 
-    def give(self, data: Array) -> None:
-        """The bytes of the file, which somebody has read; for as long as it is not closed."""
-        self._given = data
+    def give(self, data: Array, version: Version) -> None:
+        """The bytes of the file, which somebody has read since it had this version; for as long as it is not closed."""
+        self._given, self._version = data, version
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
@@ -376,7 +384,7 @@ class SqliteFile:
         return parts[0] if len(parts) == 1 else {n: np.concatenate([part[n] for part in parts]) for n in columns}
 
 
-def _version(path: Path) -> Version:
+def version_of(path: Path) -> Version:
     """Size, time of the last change and identity of a file; of one that is gone, none."""
     try:
         found = path.stat()
