@@ -22,6 +22,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
 from callgrove.model.traces import ArraySpans, SideTable, SpanKind, Window
+from tests.formats.gpu_databases import Run, write_rocpd
 
 N_RANKS = 3
 SHAPES = [GpuShape(400, rank, N_RANKS) for rank in range(N_RANKS)]
@@ -157,6 +158,23 @@ def test_kernels_by_marker_are_attributed_by_their_call(experiment: Experiment) 
     found = {(row["name"], row["marker"]): row["count"] for row in rows(summarise(experiment, [By.MARKER]), "kernels")}
     assert found == wanted
     assert any(marker == "step" for _, marker in found)
+
+
+def test_names_that_differ_in_digits_alone(tmp_path: Path) -> None:
+    run = Run.random(3, 60).without("memset")
+    experiment = opened([write_rocpd(tmp_path / "t.db", [run])])
+    markers = [event for event in run.events if event.kind == "marker"]
+    assert {event.label for event in markers} > {"step 1", "step 2"}
+    found = summarise(experiment, [By.MARKER], ignore_digits=True)
+    (own,) = rows(found, "markers")
+    assert own["name"] == "step #"
+    assert (own["count"], own["total_ns"]) == (len(markers), sum(event.end - event.start for event in markers))
+    assert own["median_ns"] == statistics.median(event.end - event.start for event in markers)
+    divided = rows(summarise(experiment, [By.MARKER]), "kernels")
+    together = rows(found, "kernels")
+    assert {row["marker"] for row in together} == {"step #"}
+    assert {row["marker"] for row in divided} > {"step 1", "step 2"}
+    assert sum(row["count"] for row in together) == sum(row["count"] for row in divided)
 
 
 def test_latency_and_gaps(experiment: Experiment) -> None:

@@ -36,11 +36,14 @@ def summarise(
     profiles: Ints | None = None,
     workers: Workers = IN_PROCESS,
     sections: Sequence[str] = SECTIONS,
+    ignore_digits: bool = False,
 ) -> Summary:
-    """The whole trace, or some profiles of it, or a window of time; what other sections need may be left out."""
+    """The whole trace, or some profiles of it, or a window of time; what other sections need may be left out. Names
+    that differ in digits alone, such as those of steps, may count as one."""
     total = Summary(tuple(by))
     asked = not DEVICE_SECTIONS.isdisjoint(sections)
-    tasks = [replace(task, with_devices=asked) for task in _tasks(experiment, tuple(by), window, mode, profiles)]
+    every = _tasks(experiment, tuple(by), window, mode, profiles)
+    tasks = [replace(task, with_devices=asked, ignore_digits=ignore_digits) for task in every]
     found = map(of_part, tasks) if len(tasks) < 2 else workers.map(of_part, tasks, label="summing up")
     for part in found:
         total.merge(part)

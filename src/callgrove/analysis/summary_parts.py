@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -36,6 +37,7 @@ COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
 COMMUNICATION = ("nccl", "rccl")  # kernels of collective libraries
 COMPUTE, COMMUNICATE, COPY = range(len(CLASSES))
 NOTHING = ""
+DIGITS, ANY_DIGITS = re.compile(r"[0-9]+"), "#"
 N_KINDS = max(SpanKind) + 1
 
 
@@ -51,6 +53,7 @@ class Task:
     window: Window | None = None
     mode: WindowMode = WindowMode.INSIDE
     with_devices: bool = True  # whether how busy they were, and why not, is asked for
+    ignore_digits: bool = False  # whether names that differ in digits alone are one
 
 
 @runtime_checkable
@@ -213,7 +216,7 @@ def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequenc
         return
     columns = [_divided(by, spans, task.places, strings) for by in summary.by]
     groups, number = distinct(spans.kind, spans.name, *columns)
-    own = np.array([_key(summary, group, strings) for group in groups.T.tolist()], np.int64)[number]
+    own = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
     summary.durations.add(own, spans.end_ns - spans.start_ns)
     for side in ("copy", "alloc"):
         _add_sizes(summary, task.traces.side(side, task.side), spans, own)
@@ -239,21 +242,25 @@ def _domains(category: Ids, strings: Sequence[str]) -> Ints:
     return first[category]
 
 
-def _key(summary: Summary, group: Sequence[int], strings: Sequence[str]) -> int:
+def _key(summary: Summary, task: Task, group: Sequence[int], strings: Sequence[str]) -> int:
     kind, name, *divided = group
-    values = tuple(_value(by, number, strings) for by, number in zip(summary.by, divided, strict=True))
-    text = strings[name] if name >= 0 else SpanKind(kind).word
-    if By.DOMAIN in summary.by:
+    values = tuple(_value(by, number, strings, task) for by, number in zip(task.by, divided, strict=True))
+    text = _name(strings[name], task) if name >= 0 else SpanKind(kind).word
+    if By.DOMAIN in task.by:
         text = NOTHING  # one row per domain
     return summary.key(SECTION_OF[SpanKind(kind)], text, values)
 
 
-def _value(by: By, number: int, strings: Sequence[str]) -> int | str | None:
+def _value(by: By, number: int, strings: Sequence[str], task: Task) -> int | str | None:
     if number < 0:
         return None
     if by is By.DOMAIN:
         return strings[number].partition("_")[0]
-    return strings[number] if by is By.MARKER else number
+    return _name(strings[number], task) if by is By.MARKER else number
+
+
+def _name(text: str, task: Task) -> str:
+    return DIGITS.sub(ANY_DIGITS, text) if task.ignore_digits else text
 
 
 def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: Ints) -> None:

@@ -32,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
     group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
+    group.add_argument(
+        "--ignore-digits",
+        action="store_true",
+        help="names that differ in digits alone are one: step 1, step 2 -> step #",
+    )
     window = parser.add_argument_group("window of time")
     for side, word in (("start", "from"), ("end", "until")):
         time = "since the start, like 250ms or 10%% (plain numbers: ns); @N: ns of the traces' own clock"
@@ -78,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         experiment = open_experiment(args)
         window, profiles = _window(experiment, args), select(experiment, args.rank, None)
         by, mode, sections = [By(word) for word in args.by], WindowMode(args.window_mode), args.section or SECTIONS
-        found = summarise(experiment, by, window, mode, profiles, workers, sections)
+        found = summarise(experiment, by, window, mode, profiles, workers, sections, args.ignore_digits)
     if "memory" in (args.section or ()):  # it takes all events once more
         found.memory = memory_peaks(experiment, profiles, window)
     for_people = args.format in ("table", "markdown")
