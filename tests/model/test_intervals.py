@@ -197,6 +197,7 @@ def test_exclusive_time_belongs_to_what_started_last(rows: list[tuple[int, int, 
                 expected[max(opened)[2]] += 1
     start, end, tracks = [a for a, _, _ in rows], [b for _, b, _ in rows], [t for _, _, t in rows]
     assert exclusive_length(start, end, tracks).tolist() == expected
+    assert exclusive_length(start, end, tracks, nesting(start, end, tracks)).tolist() == expected
 
 
 @given(TRACKED, TRACKED)

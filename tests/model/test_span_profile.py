@@ -9,15 +9,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import Array
+from callgrove.model.arrays import Array, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.span_profile import SpanFolding
-from callgrove.model.traces import ArraySpans, SideRows, SideTable, SpanKind, Traces
+from callgrove.model.span_profile import Folding, Part, fold
+from callgrove.model.traces import ArraySpans, SideRows, SideTable, SpanBackend, SpanKind, Traces
 
 NAMES = ("a", "b", "c", "k1", "k2")
 
@@ -55,6 +55,15 @@ OPERATIONS = st.builds(
 SPANS = st.lists(st.one_of(HOSTS, OPERATIONS), min_size=1, max_size=14)
 
 
+def add_folded(builder: ExperimentBuilder, backend: SpanBackend, process: Ints, device: Ints) -> None:
+    """All spans as one part."""
+    folding = Folding(builder)
+    part = fold(Part(Traces(spans_backend=backend), np.arange(len(process), dtype=np.int32), process, device))
+    if part is not None:
+        folding.add(part)
+    folding.finish()
+
+
 def folded(spans: list[Span], sides: dict[str, SideTable] | None = None) -> Experiment:
     columns: dict[str, Array] = {
         "kind": np.array([s.kind for s in spans], np.int32),
@@ -68,7 +77,7 @@ def folded(spans: list[Span], sides: dict[str, SideTable] | None = None) -> Expe
     builder = ExperimentBuilder("made")
     for process, device in zip(PROCESS, DEVICE, strict=True):
         builder.add_profile(ProfileKind.THREAD if device < 0 else ProfileKind.GPU_STREAM, [(2, process, process, 3)])
-    SpanFolding(builder, backend, PROCESS, DEVICE).fold()
+    add_folded(builder, backend, PROCESS, DEVICE)
     builder.set_traces(spans=backend)
     return builder.build()
 

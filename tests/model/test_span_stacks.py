@@ -7,8 +7,8 @@ import numpy as np
 from callgrove.analysis.tables import export
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.span_profile import SpanFolding
 from callgrove.model.traces import ArraySpans, SideTable, SpanKind
+from tests.model.test_span_profile import add_folded
 
 
 def folded(spans: list[tuple[SpanKind, str, int, int]], stacks: dict[int, tuple[str, ...]]) -> set[str]:
@@ -26,7 +26,7 @@ def folded(spans: list[tuple[SpanKind, str, int, int]], stacks: dict[int, tuple[
     }
     table = SideTable(np.array(list(stacks), np.int64), {"frames": tuple(stacks.values())})
     backend = ArraySpans(columns, names, {"stack": table})
-    SpanFolding(builder, backend, np.zeros(1, np.int64), np.full(1, -1)).fold()
+    add_folded(builder, backend, np.zeros(1, np.int64), np.full(1, -1))
     return {path for part in export(builder.build(), "contexts") for path in part.column("path").plain()}
 
 

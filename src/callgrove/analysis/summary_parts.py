@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,12 +22,12 @@ from callgrove.analysis.summaries import (
     WindowMode,
 )
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
-from callgrove.model.experiment import InputWarning, Severity
+from callgrove.model.experiment import Severity
 from callgrove.model.grouping import Directory, distinct
 from callgrove.model.intervals import enclosing, usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.memory import keep_freed_memory
-from callgrove.model.traces import LABEL, SideTable, SpanKind, Traces, Window
+from callgrove.model.traces import LABEL, FindsLater, SideTable, SpanKind, Traces, Window
 
 __all__ = ["Task", "of_part"]
 
@@ -54,14 +53,6 @@ class Task:
     mode: WindowMode = WindowMode.INSIDE
     with_devices: bool = True  # whether how busy they were, and why not, is asked for
     ignore_digits: bool = False  # whether names that differ in digits alone are one
-
-
-@runtime_checkable
-class FindsLater(Protocol):
-    """Spans of which some damage shows only when they are read."""
-
-    @property
-    def warnings(self) -> Sequence[InputWarning]: ...
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from callgrove.model.arrays import ABSENT, Bools, Floats, Ids, Ints
+from callgrove.model.grouping import in_order
 from callgrove.model.orders import depths
 
 __all__ = [
@@ -170,12 +171,17 @@ def nesting(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) ->
     return Nesting(parent, depth, crossings, len(begins) - len(order))
 
 
-def exclusive_length(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) -> Ints:
+def exclusive_length(
+    start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None, nest: Nesting | None = None
+) -> Ints:
     """For how long each interval was the one, of those open on its track, that started last.
 
-    Adds up to the tracks' unions for any input; where intervals nest, it is the length less that of the children.
+    Adds up to the tracks' unions for any input; where intervals nest, it is the length less that of the children. Who
+    has their nesting need not have it looked for again.
     """
     begins, ends = _arrays(start, end)
+    if nest is not None and not nest.crossings:
+        return _less_children(begins, ends, nest)
     order, first = _by_start(begins, ends, track)
     n = len(order)
     starts, stops = begins[order], ends[order]
@@ -191,6 +197,14 @@ def exclusive_length(start: ArrayLike, end: ArrayLike, track: ArrayLike | None =
     out = np.zeros(len(begins), np.int64)
     busy = np.flatnonzero(top[:-1] >= 0)  # a track's last event ends it: nothing reaches into the next track
     np.add.at(out, order[top[busy]], time[busy + 1] - time[busy])
+    return out
+
+
+def _less_children(start: Ints, end: Ints, nest: Nesting) -> Ints:
+    """The length of intervals that nest, without that of those inside."""
+    out = np.where(nest.depth >= 0, end - start, 0)
+    inner = np.flatnonzero(nest.parent >= 0)
+    np.subtract.at(out, nest.parent[inner], out[inner].copy())
     return out
 
 
@@ -267,9 +281,13 @@ def _track(track: ArrayLike | None, n: int, rows: Ints | None = None) -> Ints:
 def _by_start(start: Ints, end: Ints, track: ArrayLike | None) -> tuple[Ints, Bools]:
     """Rows of valid intervals by track, start and decreasing end; and which of them begin a track."""
     tracks = _track(track, len(start))
-    rows = np.flatnonzero(end >= start)
-    rows = rows[np.lexsort((~end[rows], start[rows], tracks[rows]))]
-    return rows, np.append(True, np.diff(tracks[rows]) != 0)[: len(rows)]
+    valid = np.flatnonzero(end >= start)
+    rows = valid[in_order(tracks[valid], start[valid])]  # much faster than by three columns
+    first = np.append(True, np.diff(tracks[rows]) != 0)[: len(rows)]
+    together = np.flatnonzero((start[rows[1:]] == start[rows[:-1]]) & ~first[1:])
+    if (end[rows[together + 1]] > end[rows[together]]).any():
+        rows = valid[np.lexsort((~end[valid], start[valid], tracks[valid]))]
+    return rows, first
 
 
 def _levels(start: ArrayLike, end: ArrayLike) -> tuple[Ints, Ints, Ints]:

@@ -12,13 +12,17 @@ launched it, or below `[unknown launch]`. Equal names below one context are one 
 Nothing is lost: the GPU time of all contexts is the sum of the operations' durations, and the host time of a thread's
 contexts is the union of its spans. Spans that end before they start, and instants, add calls but no time.
 
-Parts are folded one at a time; what stays is the tree and one number per (profile, context, metric) that occurred.
+Parts are folded one at a time, anywhere; what stays is a tree and one number per (profile, context, metric) that
+occurred.
+
+    fold(Part(spans, ...))     one part -> Folded
+    Folding(builder).add(...)  trees of parts become one
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,18 +30,23 @@ import numpy as np
 from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import InputWarning
 from callgrove.model.grouping import distinct
-from callgrove.model.intervals import exclusive_length, fair_share, nesting, usable
+from callgrove.model.intervals import Nesting, exclusive_length, fair_share, nesting, usable
 from callgrove.model.launches import launch_calls
+from callgrove.model.memory import keep_freed_memory
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.traces import LABEL, SpanBackend, SpanKind
+from callgrove.model.traces import LABEL, FindsLater, SpanBackend, SpanKind, Traces
 
-__all__ = ["SpanFolding"]
+__all__ = ["Folded", "Folding", "Part", "fold"]
 
 COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
 NESTING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
-KIND_OF = {
+FRAME, NOWHERE = -2, -3  # kinds of contexts that are no spans: functions on a stack, and what nobody launched
+KIND_OF: Mapping[int, ContextKind] = {
+    FRAME: ContextKind.FUNCTION,
+    NOWHERE: ContextKind.PLACEHOLDER,
     SpanKind.KERNEL: ContextKind.KERNEL,
     SpanKind.COPY: ContextKind.COPY,
     SpanKind.MEMSET: ContextKind.COPY,
@@ -45,7 +54,6 @@ KIND_OF = {
     SpanKind.MARKER: ContextKind.MARKER,
     SpanKind.REGION: ContextKind.REGION,
 }
-FRAME = -2  # the kind of contexts that are no spans, but functions on a stack
 UNKNOWN_LAUNCH = "[unknown launch]"
 VERSIONED = re.compile(r"_v\d+$")  # cudaMalloc_v3020
 NS = 1e-9
@@ -62,50 +70,99 @@ METRICS = (
 NUMBER = {metric.name: number for number, metric in enumerate(METRICS)}
 
 
-@dataclass
-class SpanFolding:
-    """Folds parts into a builder. `process` and `device` number those of every profile; device -1 is a host."""
+@dataclass(frozen=True)
+class Part:
+    """Spans, and their profiles: what these are in the experiment, and numbers of their processes and devices, of which
+    -1 is a host."""
 
-    builder: ExperimentBuilder
-    spans: SpanBackend
+    traces: Traces
+    profile: Ids
     process: Ints
     device: Ints
-    _contexts: dict[tuple[int, int, int], int] = field(default_factory=dict)  # parent, kind, name -> context
-    _stacks: dict[tuple[object, ...], int] = field(default_factory=dict)  # frames -> context of the innermost one
 
-    def fold(self) -> None:
-        """All parts; the builder then has contexts, metrics and values."""
+
+Node = tuple[int, ContextKind, str]  # parent, which comes before, or -1
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What became of a part: contexts, and values by profile of the experiment, context and metric."""
+
+    nodes: Sequence[Node]
+    profile: Ids
+    context: Ids
+    metric: Ids  # of METRICS
+    value: Floats
+    warnings: Sequence[InputWarning] = ()
+
+
+@dataclass
+class Folding:
+    """Puts what parts became into a builder; equal contexts are one."""
+
+    builder: ExperimentBuilder
+    _contexts: dict[Node, int] = field(default_factory=dict)
+    _parts: list[Folded] = field(default_factory=list)
+
+    def add(self, part: Folded) -> None:
+        number = np.empty(len(part.nodes), np.int32)
+        for k, (parent, kind, name) in enumerate(part.nodes):
+            above = ABSENT if parent < 0 else int(number[parent])
+            key = (above, kind, name)
+            if key not in self._contexts:
+                self._contexts[key] = self.builder.add_context(above, kind, self.builder.region(kind, name))
+            number[k] = self._contexts[key]
+        self._parts.append(replace(part, nodes=(), context=number[part.context]))
+
+    def finish(self) -> None:
+        """The builder then has contexts, metrics and values."""
         used = np.zeros(len(METRICS), np.bool_)
-        parts = enumerate(self.spans.parts())
-        sums = [values for number, own in parts if (values := self._fold_part(number, own)) is not None]
-        for _, _, row, _ in sums:
-            used[np.unique(row)] = True
+        for part in self._parts:
+            used[part.metric] = True
         number = np.cumsum(used) - 1
         for metric, wanted in zip(METRICS, used.tolist(), strict=True):
             if wanted:
                 self.builder.add_metric(metric)
-        for profile, context, row, value in sums:
-            self.builder.add_values(profile, context, number[row], value)
+        for part in self._parts:
+            self.builder.add_values(part.profile, part.context, number[part.metric], part.value)
 
-    def _fold_part(self, number: int, profiles: Ints) -> tuple[Ids, Ids, Ids, Floats] | None:
-        chunks = list(self.spans.chunks(COLUMNS, None, profiles))
-        if not chunks:
-            return None
-        part = _Part(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
-        part = part.take(np.isin(part.kind, (*NESTING, *ON_DEVICE))).measurable()
-        calls = self._calls(part)
-        context = self._place(number, part, calls)
-        return _summed(part, context, self._measured(part, calls) + self._sizes(number, part))
 
-    def _calls(self, part: _Part) -> Ints:
+def fold(part: Part) -> Folded | None:
+    """All spans of a part as a tree; None where there are none."""
+    keep_freed_memory()
+    spans = part.traces.spans_backend
+    chunks = list(part.traces.spans(COLUMNS))
+    if spans is None or not chunks:
+        return None
+    every = _Spans(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
+    folded = _Tree(part, spans).folded(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
+    part.traces.release()
+    return folded if not isinstance(spans, FindsLater) else replace(folded, warnings=tuple(spans.warnings))
+
+
+class _Tree:
+    """The tree of one part in the making."""
+
+    def __init__(self, part: Part, spans: SpanBackend) -> None:
+        self._part, self._spans = part, spans
+        self._nodes: dict[Node, int] = {}
+        self._stacks: dict[tuple[object, ...], int] = {}  # frames -> context of the innermost one
+
+    def folded(self, spans: _Spans) -> Folded:
+        calls, host = self._calls(spans), np.flatnonzero(~spans.is_device)
+        nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
+        context = self._place(spans, calls, host, nest)
+        return self._summed(spans, context, self._measured(spans, calls, host, nest) + self._sizes(spans))
+
+    def _calls(self, part: _Spans) -> Ints:
         """The call that launched each operation; -1 elsewhere."""
         ops, api = np.flatnonzero(part.is_device), np.flatnonzero(~part.is_device)
         out = np.full(len(part), ABSENT, np.int64)
         found = launch_calls(
             part.correlation[ops],
-            self.process[part.profile[ops]],
+            self._part.process[part.profile[ops]],
             part.correlation[api],
-            self.process[part.profile[api]],
+            self._part.process[part.profile[api]],
             part.start_ns[api],
             part.start_ns[ops],
         )
@@ -114,10 +171,10 @@ class SpanFolding:
 
     # -- the tree ----------------------------------------------------------------------------------------------------
 
-    def _callers(self, number: int, part: _Part, wanted: Ints) -> Ids:
+    def _callers(self, part: _Spans, wanted: Ints) -> Ids:
         """By span: the context of the function that called it, of the wanted ones whose stack was recorded; else -1."""
         out = np.full(len(part), ABSENT, np.int32)
-        table = self.spans.side("stack", number)
+        table = self._spans.side("stack")
         if table is not None:
             frames = table.columns["frames"]
             row, here = part.rows(table.span)
@@ -132,21 +189,15 @@ class SpanFolding:
         if known is None:
             known = ABSENT
             for name in frames:
-                region = self.builder.region(ContextKind.FUNCTION, name)
-                key = (known, FRAME, region)
-                if key not in self._contexts:
-                    self._contexts[key] = self.builder.add_context(known, ContextKind.FUNCTION, region)
-                known = self._contexts[key]
+                known = self._context(known, FRAME, name)
             self._stacks[frames] = known
         return known
 
-    def _place(self, number: int, part: _Part, calls: Ints) -> Ids:
+    def _place(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> Ids:
         """The context of every span: host spans level by level, then operations below their calls. Who called an
         outermost span stands above it; where there are markers, these say where a span belongs, and nobody else."""
-        host = np.flatnonzero(~part.is_device)
-        nest = nesting(part.start_ns[host], part.end_ns[host], part.profile[host])
         parent = np.append(host, ABSENT)[nest.parent]
-        callers = self._callers(number, part, host[parent < 0])
+        callers = self._callers(part, host[parent < 0])
         depth = np.maximum(nest.depth, 0)  # spans that end before they start stand at the root
         context = np.full(len(part) + 1, ABSENT, np.int32)  # the last one is for -1: no parent
         for level in range(int(depth.max(initial=-1)) + 1):
@@ -156,66 +207,75 @@ class SpanFolding:
         ops = np.flatnonzero(part.is_device)
         above = context[calls[ops]]
         if (above < 0).any():
-            above = np.where(above < 0, self._unknown_launch(), above)
+            above = np.where(above < 0, self._context(ABSENT, NOWHERE, UNKNOWN_LAUNCH), above)
         context[ops] = self._contexts_of(part, ops, above)
         return context[:-1]
 
-    def _contexts_of(self, part: _Part, rows: Ints, above: Ids) -> Ids:
+    def _contexts_of(self, part: _Spans, rows: Ints, above: Ids) -> Ids:
         """The context of each row below the one above it; new ones are made."""
         if not len(rows):
             return np.empty(0, np.int32)
         different, number = distinct(above, part.kind[rows], part.name[rows])
-        return np.array([self._context(*key) for key in different.T.tolist()], np.int32)[number]
+        made = [self._context(parent, kind, self._name(kind, name)) for parent, kind, name in different.T.tolist()]
+        return np.array(made, np.int32)[number]
 
-    def _context(self, parent: int, kind: int, name: int) -> int:
-        known = self._contexts.get((parent, kind, name))
-        if known is None:
-            what = KIND_OF[SpanKind(kind)]
-            text = self.spans.strings[name] if name >= 0 else SpanKind(kind).word
-            text = VERSIONED.sub("", text) if kind == SpanKind.API else text
-            known = self.builder.add_context(parent, what, self.builder.region(what, text))
-            self._contexts[parent, kind, name] = known
-        return known
+    def _name(self, kind: int, name: int) -> str:
+        text = self._spans.strings[name] if name >= 0 else SpanKind(kind).word
+        return VERSIONED.sub("", text) if kind == SpanKind.API else text
 
-    def _unknown_launch(self) -> int:
-        key = (ABSENT, ABSENT, ABSENT)
-        if key not in self._contexts:
-            region = self.builder.region(ContextKind.PLACEHOLDER, UNKNOWN_LAUNCH)
-            self._contexts[key] = self.builder.add_context(ABSENT, ContextKind.PLACEHOLDER, region)
-        return self._contexts[key]
+    def _context(self, parent: int, kind: int, name: str) -> int:
+        return self._nodes.setdefault((parent, KIND_OF[kind], name), len(self._nodes))
 
     # -- the values --------------------------------------------------------------------------------------------------
 
-    def _measured(self, part: _Part, calls: Ints) -> list[tuple[str, Ints, Array]]:
+    def _measured(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
         """(metric, rows, a number for each of these rows)."""
-        host, ops = np.flatnonzero(~part.is_device), np.flatnonzero(part.is_device)
+        ops = np.flatnonzero(part.is_device)
+        own = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
         forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
         linked = forward[calls[forward] >= 0]
         linked = linked[part.end_ns[calls[linked]] >= part.start_ns[calls[linked]]]
         out: list[tuple[str, Ints, Array]] = [
             ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
             ("gpu_ops", ops, np.ones(len(ops))),
-            ("host_time", host, exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host]) * NS),
+            ("host_time", host, own * NS),
             ("host_calls", host, np.ones(len(host))),
             ("launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS),
         ]
-        where = np.stack([self.process[part.profile[ops]], self.device[part.profile[ops]]])
-        for device in np.unique(where, axis=1).T:
-            own = ops[(where == device[:, None]).all(axis=0)]
-            out.append(("gpu_busy", own, fair_share(part.start_ns[own], part.end_ns[own]) * NS))
-        return out
+        busy = [(own, fair_share(part.start_ns[own], part.end_ns[own])) for own in self._by_device(part, ops)]
+        return out + [("gpu_busy", own, share * NS) for own, share in busy]
 
-    def _sizes(self, number: int, part: _Part) -> list[tuple[str, Ints, Array]]:
-        table = self.spans.side("copy", number)
+    def _by_device(self, part: _Spans, ops: Ints) -> list[Ints]:
+        """Operations of one device after the other."""
+        if not len(ops):
+            return []
+        profile = part.profile[ops]
+        _, device = distinct(self._part.process[profile], self._part.device[profile])
+        order = np.argsort(device, kind="stable")
+        return np.split(ops[order], np.flatnonzero(np.diff(device[order])) + 1)
+
+    def _sizes(self, part: _Spans) -> list[tuple[str, Ints, Array]]:
+        table = self._spans.side("copy")
         if table is None:
             return []
         row, here = part.rows(table.span)
         sizes = np.asarray(table.columns["bytes"], np.int64)[here]
         return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
 
+    def _summed(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
+        """One value per (profile, context, metric)."""
+        rows = np.concatenate([own for _, own, _ in measured])
+        value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
+        metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
+        different, number = distinct(part.profile[rows], context[rows], metric)
+        sums = np.bincount(number, value, different.shape[1])
+        kept = sums != 0
+        profile, where, row = (column[kept].astype(np.int32) for column in different)
+        return Folded(tuple(self._nodes), self._part.profile[profile], where, row, sums[kept])
+
 
 @dataclass(frozen=True)
-class _Part:
+class _Spans:
     """The spans of one part, as columns."""
 
     profile: Ids
@@ -233,7 +293,7 @@ class _Part:
     def is_device(self) -> Array:
         return np.isin(self.kind, ON_DEVICE)
 
-    def measurable(self) -> _Part:
+    def measurable(self) -> _Spans:
         """The same with times that are no times replaced by an interval that ends before it starts."""
         good = usable(self.start_ns, self.end_ns)
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
@@ -246,17 +306,5 @@ class _Part:
         here = here[self.span[order][place[here]] == span[here]]
         return order[place[here]], here
 
-    def take(self, rows: Array) -> _Part:
-        return _Part(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
-
-
-def _summed(part: _Part, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> tuple[Ids, Ids, Ids, Floats]:
-    """One value per (profile, context, metric)."""
-    rows = np.concatenate([own for _, own, _ in measured])
-    value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
-    metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
-    different, number = distinct(part.profile[rows], context[rows], metric)
-    sums = np.bincount(number, value, different.shape[1])
-    kept = sums != 0
-    profile, where, row = (column[kept].astype(np.int32) for column in different)
-    return profile, where, row, sums[kept]
+    def take(self, rows: Array) -> _Spans:
+        return _Spans(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.devices import Device, ListsDevices
 from callgrove.model.grouping import bundles
 from callgrove.model.table import Table
+
+if TYPE_CHECKING:
+    from callgrove.model.experiment import InputWarning
 
 __all__ = [
     "LABEL",
@@ -32,6 +35,7 @@ __all__ = [
     "ArraySamples",
     "ArraySpans",
     "Counters",
+    "FindsLater",
     "KnowsSides",
     "SampleBackend",
     "Samples",
@@ -242,6 +246,14 @@ class Releases(Protocol):
     """Spans that are kept in memory once they were read."""
 
     def release(self) -> None: ...
+
+
+@runtime_checkable
+class FindsLater(Protocol):
+    """Spans of which some damage shows only when they are read."""
+
+    @property
+    def warnings(self) -> Sequence[InputWarning]: ...
 
 
 class Split(Protocol):

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.execute import IN_PROCESS
 from callgrove.formats.gpu.aligning import aligned
 from callgrove.formats.gpu.beside import tables_beside
 from callgrove.formats.gpu.dataset import DataSet, Process
 from callgrove.formats.gpu.files import size_of
+from callgrove.formats.gpu.joined_files import BUNDLE_BYTES
 from callgrove.formats.gpu.joined_spans import JoinedSpans
 from callgrove.formats.gpu.places import add_places, process_and_device
 from callgrove.formats.gpu.spans import DataSetSpans
@@ -23,7 +25,8 @@ from callgrove.formats.interface import ReadOptions
 from callgrove.model.arrays import Ids
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.span_profile import SpanFolding
+from callgrove.model.grouping import bundles
+from callgrove.model.span_profile import Folding, Part, fold
 from callgrove.model.traces import Counters, Traces
 
 __all__ = ["experiment_of"]
@@ -45,7 +48,7 @@ def experiment_of(
     builder.warnings += [*skipped, *notes, *_again(datasets)]
     spans = DataSetSpans(datasets, profiles)
     if options.fold:
-        SpanFolding(builder, spans, *process_and_device(datasets)).fold()
+        builder.warnings += _fold(builder, datasets, profiles, options)
     stacks = StackSamples(builder)
     for dataset, own in zip(datasets, profiles, strict=True):
         stacks.add(dataset, own)
@@ -59,7 +62,7 @@ def experiment_of(
         part_sizes=_sizes(datasets),
     )
     for dataset in datasets:  # now that all was read: dangling ids and cells that are no numbers show only then
-        builder.warnings += dataset.warnings
+        builder.warnings += [warning for warning in dataset.warnings if warning not in builder.warnings]
         if dataset.live:
             builder.warn(
                 Severity.NOTE,
@@ -67,6 +70,27 @@ def experiment_of(
                 "what was committed when it was opened is read",
             )
     return builder.build()
+
+
+def _fold(
+    builder: ExperimentBuilder, datasets: Sequence[DataSet], profiles: Sequence[Ids], options: ReadOptions
+) -> list[InputWarning]:
+    """The calling-context profile of all events, small data sets some at a time; what was found wrong on the way."""
+    process, device = process_and_device(datasets)
+    firsts = [0, *accumulate(len(own) for own in profiles)]
+    parts = []
+    for first, end in bundles(_sizes(datasets), BUNDLE_BYTES):
+        own = slice(firsts[first], firsts[end])
+        lanes = np.concatenate(profiles[first:end])
+        parts.append(Part(_part(datasets, first, end), lanes, process[own], device[own]))
+    workers = IN_PROCESS if any(dataset.live for dataset in datasets) else options.workers
+    folding, found = Folding(builder), list[InputWarning]()
+    for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
+        if folded is not None:
+            folding.add(folded)
+            found += folded.warnings
+    folding.finish()
+    return found
 
 
 def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:

@@ -153,6 +153,13 @@ class JoinedTable:
             raise Unusual("cells that are no integers")
         return values
 
+    def is_everywhere(self, name: str, text: str) -> bool:
+        """Do all rows hold this text, as far as there is such a column?"""
+        if self.records is None or self.layout is None or name not in self.layout.columns:
+            return True
+        column = self.layout.columns[name]
+        return column.place != ABSENT and bool(self.records.equals(column.place, text.encode()).all())
+
     def objects(self, name: str, rows: Ints) -> list[object]:
         """A column of some rows as it is stored."""
         if self.records is None or self.layout is None or name not in self.layout.columns:

@@ -20,6 +20,7 @@ from callgrove.model.traces import SideTable, SpanChunk, Window
 __all__ = ["JoinedSpans"]
 
 SIZES = ("copy", "alloc")
+STACK = "stack"
 
 
 class JoinedSpans(DataSetSpans):
@@ -77,9 +78,12 @@ class JoinedSpans(DataSetSpans):
             self._together.give_back()
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
-        if self._together is not None and part is None and name in SIZES:
+        if self._together is not None and part is None and name in (*SIZES, STACK):
             try:
-                return self._together.sizes(name)
+                if name in SIZES:
+                    return self._together.sizes(name)
+                if not self._together.has_stacks:
+                    return None
             except Unusual:
                 pass  # then data set by data set
         return super().side(name, part)

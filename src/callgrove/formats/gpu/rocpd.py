@@ -249,6 +249,8 @@ class RocpdData(RocpdPlaces):
         }
 
     def counters(self) -> CounterRows | None:
+        if not self.has_samples:  # values of operations, of which there may be many, are none over time
+            return None
         with self._file.reading():
             return counter_rows(self)
 

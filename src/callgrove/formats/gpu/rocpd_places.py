@@ -80,7 +80,9 @@ class RocpdPlaces(TableData):
             self.processes = self._read_processes(listed)
             self.devices, self._agents = self._read_devices(listed)
             self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-            self.lanes = self._read_lanes(listed, self._used_places() if before is None else before.used)
+            used = self._used_places() if before is None else before.used
+            self.lanes = self._read_lanes(listed, used)
+            self.has_samples = len(used.tracks) > 0
 
     def _refuse_unknown(self) -> None:
         if not re.fullmatch(r"3(\.\d+)*", self.version):

@@ -37,7 +37,7 @@ KINDS = {
 }
 SMALL = ("string", "info_kernel_symbol", "sample", "memory_allocate")  # as a rule
 LARGEST = 1 << 22  # cells of a look-up
-NO_MESSAGE = "{}"
+NO_MESSAGE = NO_STACK = "{}"
 
 
 class ByOwner:
@@ -344,6 +344,11 @@ class RocpdTogether:
         return found
 
     # -- what only some events have ------------------------------------------------------------------------------------
+
+    @property
+    def has_stacks(self) -> bool:
+        """May any event carry the functions that led to it?"""
+        return not self._table("event").is_everywhere("call_stack", NO_STACK)
 
     def sizes(self, name: str) -> SideTable | None:
         """The bytes of copies or of allocations."""

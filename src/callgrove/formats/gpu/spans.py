@@ -63,9 +63,28 @@ class DataSetSpans:
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL, PARENT)]:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
-        for number in range(len(self._datasets)):
-            if profiles is None or np.isin(self._profiles[number], profiles).any():
-                yield from self._chunks_of(number, columns, window, profiles)
+        for number, some in self._asked(profiles):
+            yield from self._chunks_of(number, columns, window, some)
+
+    def _asked(self, profiles: Ints | None) -> Iterator[tuple[int, Ints | None]]:
+        """The data sets that have any of these profiles, and these, where they are not all of its own."""
+        if profiles is None:
+            yield from ((number, None) for number in range(len(self._datasets)))
+            return
+        asked = np.zeros(len(self._owner), np.bool_)
+        asked[profiles[profiles < len(asked)]] = True
+        for number in np.unique(self._owner[asked]).tolist():
+            if number >= 0:
+                yield number, None if asked[self._profiles[number]].all() else profiles
+
+    @cached_property
+    def _owner(self) -> Ids:
+        """By profile: the data set whose lane it is, or -1."""
+        n = max((int(own.max(initial=ABSENT)) + 1 for own in self._profiles), default=0)
+        owner = np.full(n, ABSENT, np.int32)
+        for number, own in enumerate(self._profiles):
+            owner[own] = number
+        return owner
 
     def _chunks_of(
         self, number: int, columns: Sequence[str], window: Window | None, profiles: Ints | None
