@@ -27,7 +27,8 @@ from callgrove.formats.gpu.draft_rows import SpanRows
 from callgrove.formats.gpu.draft_schema import insert, statements
 from callgrove.formats.gpu.spans import refuse_input_as
 from callgrove.formats.gpu.sqlite_target import SqliteTarget
-from callgrove.formats.interface import Chunk, LossReport, SampleChunk, WriteOptions
+from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
+from callgrove.formats.writing import TargetWriter
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import DenseBlock, SparseBlock
@@ -45,61 +46,48 @@ COUNTER = insert("hardware_counters", *("process_id", "thread_id", "timestamp", 
 Frame = tuple[int | None, int | None, int | None]  # function, file, line
 
 
-class DraftWriter:
+class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
     """A database in the making."""
 
     takes_spans = True
 
     def __init__(self, target: Path, options: WriteOptions | None = None, *, in_place: bool = False) -> None:
-        self.target, self._in_place = target, in_place
-        self._file = SqliteTarget(target, (options or WriteOptions()).overwrite, in_place=in_place)
-        self._database = self._file.database
-        self._report = LossReport()
-        self._tables: Experiment | None = None
+        super().__init__(SqliteTarget(target, (options or WriteOptions()).overwrite, in_place=in_place))
+        self._database, self._in_place = self._pending.database, in_place
         self._n_frames = self._n_waiting = 0
         self._frames: dict[int, list[Frame]] = {}
-        with self._file.or_nothing():
+        with self._or_nothing():
             self._database.execute("BEGIN")
             for statement in statements():
                 self._database.execute(statement)
             self._strings = Strings(self._database)
 
-    def define(self, tables: Experiment) -> None:
-        with self._file.or_nothing():
-            if self._tables is not None:
-                raise UsageError(f"{self.target}: define was called twice")
-            refuse_input_as(self.target, tables)
-            traces = tables.traces
-            if not traces.n_spans and not traces.n_samples and traces.counters is None:
-                raise UsageError(f"{self.target}: this format holds events and samples, and the input has neither")
-            self._tables = tables
-            self._places = DraftPlaces(self._database, self._strings, tables)
-            self._spans: SpanRows | None = None
-            if (backend := traces.spans_backend) is not None:
-                self._spans = SpanRows(self._database, self._strings, self._places, traces, backend.strings)
-                self._report_losses(tables)
+    def _begin(self, tables: Experiment) -> None:
+        refuse_input_as(self.target, tables)
+        traces = tables.traces
+        if not traces.n_spans and not traces.n_samples and traces.counters is None:
+            raise UsageError(f"{self.target}: this format holds events and samples, and the input has neither")
+        self._open = tables
+        self._places = DraftPlaces(self._database, self._strings, tables)
+        self._spans: SpanRows | None = None
+        if (backend := traces.spans_backend) is not None:
+            self._spans = SpanRows(self._database, self._strings, self._places, traces, backend.strings)
+            self._report_losses(tables)
 
     def _report_losses(self, tables: Experiment) -> None:
         if any(tables.traces.has_side("argument", part) for part in range(len(tables.traces.parts()))):
             self._report.add("arguments of calls: the schema has no table for them")
 
-    def write(self, chunk: Chunk) -> None:
-        with self._file.or_nothing():
-            tables = self._defined()
-            if isinstance(chunk, SampleChunk):
-                self._write_samples(chunk, tables.contexts)
-                self._count(len(chunk.samples))
-            elif isinstance(chunk, SparseBlock | DenseBlock):
-                if not tables.traces.n_spans:  # of spans, values are made again when the file is read
-                    self._report.add("values of metrics: only what happened over time is stored")
-            elif self._spans is not None:
-                self._spans.write(chunk)
-                self._count(len(chunk["span"]))
-
-    def _defined(self) -> Experiment:
-        if self._tables is None:
-            raise UsageError(f"{self.target}: define comes first, and nothing after close")
-        return self._tables
+    def _take(self, tables: Experiment, chunk: Chunk) -> None:
+        if isinstance(chunk, SampleChunk):
+            self._write_samples(chunk, tables.contexts)
+            self._count(len(chunk.samples))
+        elif isinstance(chunk, SparseBlock | DenseBlock):
+            if not tables.traces.n_spans:  # of spans, values are made again when the file is read
+                self._report.add("values of metrics: only what happened over time is stored")
+        elif self._spans is not None:
+            self._spans.write(chunk)
+            self._count(len(chunk["span"]))
 
     def _count(self, n_rows: int) -> None:
         """A transaction holds some chunks, where nobody waits for a flush."""
@@ -164,20 +152,13 @@ class DraftWriter:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
+    def _store(self, tables: Experiment) -> None:
         """Commit: a reader of a file that is written in place sees everything so far."""
-        with self._file.or_nothing():
-            self._defined()
-            self._commit()
+        self._commit()
 
-    def close(self) -> LossReport:
-        with self._file.or_nothing():
-            self._write_counters(self._defined())
-            self._database.execute("COMMIT")
-            self._tables = None
-            self._file.complete()
-        return self._report
+    def _finish(self, tables: Experiment) -> None:
+        self._write_counters(tables)
+        self._database.execute("COMMIT")
 
-    def abort(self) -> None:
-        self._tables = None
-        self._file.discard()
+    def _give_up(self, tables: Experiment) -> None:
+        """The target disconnects itself."""

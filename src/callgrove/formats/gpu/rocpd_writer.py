@@ -20,6 +20,7 @@ from callgrove.formats.gpu.rocpd_schema import COLUMNS, LATER, columns_of, creat
 from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
+from callgrove.formats.writing import TargetWriter
 from callgrove.model.experiment import Experiment
 
 __all__ = ["RocpdWriter"]
@@ -27,37 +28,35 @@ __all__ = ["RocpdWriter"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class RocpdWriter:
+class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
     """A merged database in the making."""
 
     takes_spans = False  # rows are copied, so that nothing is lost on the way through spans
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
-        self.target, self._progress = target, options.progress
-        self._file = SqliteTarget(target, options.overwrite)
-        self._database = self._file.database
-        self._report = LossReport()
+        super().__init__(SqliteTarget(target, options.overwrite))
+        self._database, self._progress = self._pending.database, options.progress
 
-    def define(self, tables: Experiment) -> None:
+    def _begin(self, tables: Experiment) -> None:
         """Everything is copied here: the tables are in the files that the experiment was opened from."""
-        with self._file.or_nothing():
-            refuse_input_as(self.target, tables)
-            datasets = self._chosen(tables)
-            columns = _columns_of_all(datasets, self._report)
-            self._database.execute("BEGIN")
-            made: dict[str, list[str]] = {}
-            for done, (suffix, dataset) in enumerate(datasets.items()):
-                self._progress("merging databases", done, len(datasets))
-                own = _tables(dataset)
-                for base, names in columns.items():
-                    table = f"rocpd_{base}{suffix}"
-                    self._database.execute(create_table(table, base, names))
-                    made.setdefault(base, []).append(table)
-                    if base in own:
-                        self._copy(dataset, own[base], table, names)
-            for base, united in made.items():
-                self._database.execute(create_view(base, united))
-            self._database.execute("COMMIT")
+        refuse_input_as(self.target, tables)
+        self._open = tables
+        datasets = self._chosen(tables)
+        columns = _columns_of_all(datasets, self._report)
+        self._database.execute("BEGIN")
+        made: dict[str, list[str]] = {}
+        for done, (suffix, dataset) in enumerate(datasets.items()):
+            self._progress("merging databases", done, len(datasets))
+            own = _tables(dataset)
+            for base, names in columns.items():
+                table = f"rocpd_{base}{suffix}"
+                self._database.execute(create_table(table, base, names))
+                made.setdefault(base, []).append(table)
+                if base in own:
+                    self._copy(dataset, own[base], table, names)
+        for base, united in made.items():
+            self._database.execute(create_view(base, united))
+        self._database.execute("COMMIT")
 
     def _chosen(self, tables: Experiment) -> dict[str, RocpdData]:
         """Data sets by the suffix that their tables get; one that comes twice is taken once."""
@@ -88,19 +87,14 @@ class RocpdWriter:
         for rows in dataset.file.rows(origin, have):
             self._database.executemany(statement, rows)
 
-    def write(self, chunk: Chunk) -> None:
+    def _take(self, tables: Experiment, chunk: Chunk) -> None:
         """Values and samples are made again when the tables are read."""
 
-    def flush(self) -> None:
-        """The file appears when it is complete."""
+    def _finish(self, tables: Experiment) -> None:
+        """All rows are there."""
 
-    def close(self) -> LossReport:
-        with self._file.or_nothing():
-            self._file.complete()
-        return self._report
-
-    def abort(self) -> None:
-        self._file.discard()
+    def _give_up(self, tables: Experiment) -> None:
+        """The target disconnects itself."""
 
 
 def _tables(dataset: RocpdData) -> dict[str, str]:

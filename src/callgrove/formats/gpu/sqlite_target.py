@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from callgrove.errors import CallgroveError, UsageError
-from callgrove.formats.targets import PendingFile
+from callgrove.formats.targets import Pending, PendingFile
 
 __all__ = ["SqliteTarget"]
 
 
-class SqliteTarget:
+class SqliteTarget(Pending):
     """`database` is connected, without a transaction; failing inside `or_nothing` leaves nothing of a pending file."""
 
     def __init__(self, path: Path, overwrite: bool, *, in_place: bool = False) -> None:
+        super().__init__(path)
         if in_place and path.exists():
             raise UsageError(f"{path}: exists already; choose another name")
-        self.path = path
         self.pending = None if in_place else PendingFile(path, overwrite)
         with self.or_nothing():
             self.database = sqlite3.connect(self.pending.place if self.pending else path, isolation_level=None)
@@ -28,15 +28,12 @@ class SqliteTarget:
                 self.database.execute(f"PRAGMA {pragma}")
 
     @contextmanager
-    def or_nothing(self) -> Iterator[None]:
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
         try:
-            if self.pending is None:
+            with super().or_nothing(before):
                 yield
-            else:
-                with self.pending.or_nothing(before=self._disconnect):
-                    yield
         except sqlite3.Error as error:
-            raise CallgroveError(f"{self.path}: cannot be written: {error}; nothing was changed") from error
+            raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
 
     def _disconnect(self) -> None:
         if hasattr(self, "database"):

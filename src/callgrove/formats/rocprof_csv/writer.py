@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
+from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.rocprof_csv.agents import agent_rows
 from callgrove.formats.rocprof_csv.cells import Words, quoted, rows_of
@@ -17,6 +17,7 @@ from callgrove.formats.rocprof_csv.places import Places
 from callgrove.formats.rocprof_csv.records import Devices, SpanRecords, counter_names, wide_column
 from callgrove.formats.rocprof_csv.tables import AGENT_FILE, API, FILES, WIDE, Columns, FileTable
 from callgrove.formats.targets import PendingFiles, refuse_stdout
+from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import ABSENT, Array, Ids
 from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
@@ -34,48 +35,41 @@ MOST_LOSSES = 20  # lines that are said of what was left out
 NO_FILE = "rocprofv3 has no CSV file for them"
 
 
-class RocprofCsvWriter:
-    """The files in the making."""
+class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
+    """The files in the making. There is nothing to flush: rows wait for the end of their part."""
 
     takes_spans = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
-        self.target, self._extended = target, options.dialect == "extended"
-        self._kernel_rename, self._agents = options.kernel_rename, AgentIndex(options.agent_index or "relative")
         refuse_stdout(target, "rocprof-csv")
-        names = [table.file for table in FILES]
-        self._pending = PendingFiles(target, options.overwrite, [*names, AGENT_FILE], keep_partial=options.keep_partial)
+        names = [*(table.file for table in FILES), AGENT_FILE]
+        super().__init__(PendingFiles(target, options.overwrite, names, keep_partial=options.keep_partial))
+        self._extended, self._kernel_rename = options.dialect == "extended", options.kernel_rename
+        self._agents = AgentIndex(options.agent_index or "relative")
         self._files: dict[str, IO[bytes]] = {}
         self._waiting: dict[str, SpanOrder] = {}
-        self._tables: Experiment | None = None
         self._part = ABSENT
         self._left_out: Counter[str] = Counter()
 
-    def define(self, tables: Experiment) -> None:
-        with self._pending.or_nothing(self._close_files):
-            if self._tables is not None:
-                raise UsageError(f"{self.target}: define was called twice")
-            traces = self._traces = tables.traces
-            if traces.spans_backend is None or not traces.n_spans:
-                other = " (its samples can be written with --to perfetto)" if traces.n_samples else ""
-                raise UsageError(
-                    f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
-                )
-            self._tables, self._strings = tables, traces.spans_backend.strings
-            self._places, self._devices = Places(tables, self._agents), Devices(traces, self._agents)
-            self._counters = counter_names(traces)
-            self._region_names = RegionNames(traces) if self._kernel_rename else None
-            names = self._strings if self._region_names is None else self._region_names.strings
-            self._words = Words(self._places, names, self._strings, self._devices.labels, self._counters)
+    def _begin(self, tables: Experiment) -> None:
+        traces = self._traces = tables.traces
+        if traces.spans_backend is None or not traces.n_spans:
+            other = " (its samples can be written with --to perfetto)" if traces.n_samples else ""
+            raise UsageError(
+                f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
+            )
+        self._open, self._strings = tables, traces.spans_backend.strings
+        self._places, self._devices = Places(tables, self._agents), Devices(traces, self._agents)
+        self._counters = counter_names(traces)
+        self._region_names = RegionNames(traces) if self._kernel_rename else None
+        names = self._strings if self._region_names is None else self._region_names.strings
+        self._words = Words(self._places, names, self._strings, self._devices.labels, self._counters)
 
-    def write(self, chunk: Chunk) -> None:
-        with self._pending.or_nothing(self._close_files):
-            if self._tables is None:
-                raise UsageError(f"{self.target}: define comes first, and nothing after close")
-            if isinstance(chunk, SampleChunk):
-                self._left_out["samples"] += len(chunk.samples)
-            elif not isinstance(chunk, SparseBlock | DenseBlock):
-                self._write_spans(chunk)
+    def _take(self, tables: Experiment, chunk: Chunk) -> None:
+        if isinstance(chunk, SampleChunk):
+            self._left_out["samples"] += len(chunk.samples)
+        elif not isinstance(chunk, SparseBlock | DenseBlock):
+            self._write_spans(chunk)
 
     def write_traces(self, progress: Progress = silent) -> None:
         """All spans, with the columns that rows are made of. Samples have no file, so they are only counted."""
@@ -157,31 +151,21 @@ class RocprofCsvWriter:
             file.write(b",".join(quoted(name) for name, _ in self._columns(table)) + b"\n")
         return self._files[table.name]
 
-    def _close_files(self) -> None:
+    def _give_up(self, tables: Experiment) -> None:
         for waiting in self._waiting.values():
             waiting.close()
         for file in self._files.values():
             file.close()
         self._waiting, self._files = {}, {}
 
-    def flush(self) -> None:
-        """Rows wait for the end of their part: there is nothing that would be complete sooner."""
+    def _finish(self, tables: Experiment) -> None:
+        self._drain()
+        if rows := agent_rows(tables, self._places):
+            (self._pending.place / AGENT_FILE).write_bytes(rows)
+        self._say_losses(tables)
+        self._give_up(tables)
 
-    def close(self) -> LossReport:
-        with self._pending.or_nothing(self._close_files):
-            if self._tables is None:
-                raise UsageError(f"{self.target}: define comes first, and nothing after close")
-            self._drain()
-            if rows := agent_rows(self._tables, self._places):
-                (self._pending.place / AGENT_FILE).write_bytes(rows)
-            report = self._report(self._tables)
-            self._tables = None
-            self._close_files()
-            self._pending.complete()
-        return report
-
-    def _report(self, tables: Experiment) -> LossReport:
-        report = LossReport()
+    def _say_losses(self, tables: Experiment) -> None:
         counters = tables.traces.counters
         if counters is not None and len(counters):
             self._left_out[f"values of quantities over time: {NO_FILE}"] += len(counters)
@@ -190,18 +174,12 @@ class RocprofCsvWriter:
             shown[f"other events: {NO_FILE}"] = rest
         for what, n in shown.items():
             if n:
-                report.add(f"{n:,} {what}" + ("" if ":" in what or "that" in what else f": {NO_FILE}"))
+                self._report.add(f"{n:,} {what}" + ("" if ":" in what or "that" in what else f": {NO_FILE}"))
         traces = tables.traces
         if any(traces.has_side("argument", part) for part in range(len(traces.parts()))):
-            report.add("arguments of calls: rocprofv3's files have no column for them")
+            self._report.add("arguments of calls: rocprofv3's files have no column for them")
         if self._region_names is not None and not self._region_names.n_renamed:
-            report.hint(NOTHING_RENAMED)
-        return report
-
-    def abort(self) -> None:
-        self._tables = None
-        self._close_files()
-        self._pending.discard()
+            self._report.hint(NOTHING_RENAMED)
 
 
 def _counts(kind: Array, category: Array) -> list[tuple[int, int, int]]:

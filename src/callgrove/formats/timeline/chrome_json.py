@@ -87,13 +87,12 @@ class ChromeWriter(TimelineWriter):
         super().__init__(target, options, ChromeEncoder(), output)
         self._lasts_too_long = False
 
-    def define(self, tables: Experiment) -> None:
-        with self._output.or_nothing():
-            bounds = time_bounds(tables.traces)
-            if bounds is not None and bounds[1] >= EXACT_NS:
-                self._encoder = ChromeEncoder(bounds[0] // MS * MS)
-                self._lasts_too_long = bounds[1] - bounds[0] // MS * MS >= EXACT_NS
-        super().define(tables)
+    def _begin(self, tables: Experiment) -> None:
+        bounds = time_bounds(tables.traces)
+        if bounds is not None and bounds[1] >= EXACT_NS:
+            self._encoder = ChromeEncoder(bounds[0] // MS * MS)
+            self._lasts_too_long = bounds[1] - bounds[0] // MS * MS >= EXACT_NS
+        super()._begin(tables)
 
     def close(self) -> LossReport:
         report = super().close()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +29,7 @@ import numpy as np
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.formats.interface import LossReport, Match, ReadOptions, WriteOptions
-from callgrove.formats.targets import PendingFolder, refuse_stdout
+from callgrove.formats.targets import Pending, PendingFolder, refuse_stdout
 from callgrove.formats.timeline.items import CounterPoints, Note, Slices
 from callgrove.formats.timeline.otf2_events import Events, OpenSlices
 from callgrove.formats.timeline.otf2_places import Locations, Regions
@@ -72,8 +72,8 @@ class Archive(Output):
         self.n_events = 0
 
     @contextmanager
-    def or_nothing(self) -> Iterator[None]:
-        with self._folder.or_nothing(self._give_up):
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
+        with Pending.or_nothing(self, before):
             try:
                 yield
             except self._errors as error:
@@ -261,13 +261,13 @@ class Otf2Writer(TimelineWriter):
         self._archive_encoder.annotations = Annotations(options.annotations)
         super().__init__(target, options, self._archive_encoder, self._archive)
 
-    def define(self, tables: Experiment) -> None:
+    def _begin(self, tables: Experiment) -> None:
         of_cuda = "nsight" in f"{tables.format} {tables.version}"  # our own folders say there what they were made of
         self._archive_encoder.paradigm = "CUDA" if of_cuda else "HIP"
-        super().define(tables)
+        super()._begin(tables)
 
-    def _say_arguments(self, report: LossReport) -> None:
-        report.add("arguments of calls: an archive would have to define every text of them")
+    def _say_arguments(self) -> None:
+        self._report.add("arguments of calls: an archive would have to define every text of them")
 
     def close(self) -> LossReport:
         report = super().close()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import IO
 
 from callgrove.errors import CallgroveError
-from callgrove.formats.targets import PendingFile
+from callgrove.formats.targets import Pending, PendingFile
 
 __all__ = ["Data", "Output"]
 
@@ -25,11 +25,12 @@ STDOUT = "-"
 COPIED = 1 << 20  # bytes at a time
 
 
-class Output:
+class Output(Pending):
     """A file in the making. `write` takes bytes; `complete` moves it into place."""
 
     def __init__(self, target: Path, overwrite: bool, keep_partial: bool) -> None:
-        self.target, self._keep = target, keep_partial
+        super().__init__(target)
+        self._keep = keep_partial
         self._pending = None if str(target) == STDOUT else PendingFile(target, overwrite)
         self._file: IO[bytes] | None = None
         self._raw: IO[bytes] | None = None
@@ -41,18 +42,18 @@ class Output:
         return self._n_bytes
 
     @contextmanager
-    def or_nothing(self) -> Iterator[None]:
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Whatever fails inside leaves nothing behind, but for OUT.part where that is wanted."""
         try:
             yield
         except OSError as error:
-            self.discard()
+            self._discard(before)
             if self._pending is None and isinstance(error, BrokenPipeError):
                 raise  # whoever reads has seen enough
             reason = error.strerror or str(error)
             raise CallgroveError(f"{self.target}: cannot be written: {reason}{self._what_stays()}") from error
         except BaseException:
-            self.discard()
+            self._discard(before)
             raise
 
     def _what_stays(self) -> str:

@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.formats.interface import Chunk, LossReport, Progress, SampleChunk, WriteOptions, silent
+from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.registry import FORMATS
 from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses
@@ -32,6 +32,7 @@ from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, counter_points
 from callgrove.formats.timeline.source import COLUMNS, Annotations
 from callgrove.formats.timeline.stacks import StackSlices
+from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import Ints
 from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
@@ -93,48 +94,46 @@ def _bytes_of(maker: SliceMaker, encoder: PartEncoder) -> Iterator[Data]:
         yield from encoder.slices(item) if isinstance(item, Slices) else encoder.points(item)
 
 
-class TimelineWriter:
+class TimelineWriter(TargetWriter[Output, Experiment]):
     """A trace in the making."""
 
     takes_spans = True
 
     def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:
-        self.target, self._encoder, self._options = target, encoder, options
+        super().__init__(output or Output(target, options.overwrite, options.keep_partial))
+        self._encoder, self._options = encoder, options
         annotations = Annotations(options.annotations)
         self._slice_options = SliceOptions(annotations, options.by_queue, options.kernel_rename)
         self.columns = (*COLUMNS, PARENT) if annotations is Annotations.ALL else COLUMNS
-        self._output = output or Output(target, options.overwrite, options.keep_partial)
         self._losses = Losses()
-        self._report = LossReport()
         self._n_opening = 0
-        self._tables: Experiment | None = None
         self._places = Places.none()
         self._parts: Sequence[Ints] = []
         self._part_of: Ints = np.empty(0, np.int64)
         self._pushed: tuple[int, SliceMaker] | None = None  # the part that is written chunk by chunk, and its slices
         self._sampled: tuple[int, PartEncoder] | None = None  # the process whose samples were written last
 
-    def define(self, tables: Experiment) -> None:
-        with self._output.or_nothing():
-            if self._tables is not None:
-                raise UsageError(f"{self.target}: define was called twice")
-            traces = tables.traces
-            many = len(traces.parts()) > 1  # to count the spans of a thousand databases would take as long as they take
-            if not many and not traces.n_spans and not traces.n_samples and traces.counters is None:
-                reason = f"this format holds what happened over time, and {tables.path} has no traces"
-                raise UsageError(f"{self.target}: {reason}{_hint(tables)}")
-            self._tables = tables
-            naming, said = Naming(self._options.track_names), self._options.agent_index
-            agents = AgentIndex(said) if said else None
-            self._places = Places.of(tables, naming, agents, real_pids=self._options.real_pids)
-            self._stacks = StackSlices(tables.contexts, self._slice_options.annotations, self._losses)
-            self._place_parts(traces)
-            if traces.spans_backend is None and len(tables.metrics):  # of spans, values are made again
-                self._report.add("values of metrics: only what happened over time is written")
-            self._output.open()
-            for data in self._encoder.opening(list(self._places.processes.values())):
-                self._output.write(data)
-            self._n_opening = self._output.n_written
+    def _begin(self, tables: Experiment) -> None:
+        traces = tables.traces
+        many = len(traces.parts()) > 1  # to count the spans of a thousand databases would take as long as they take
+        if not many and not traces.n_spans and not traces.n_samples and traces.counters is None:
+            reason = f"this format holds what happened over time, and {tables.path} has no traces"
+            raise UsageError(f"{self.target}: {reason}{_hint(tables)}")
+        self._open = tables
+        naming, said = Naming(self._options.track_names), self._options.agent_index
+        agents = AgentIndex(said) if said else None
+        self._places = Places.of(tables, naming, agents, real_pids=self._options.real_pids)
+        self._stacks = StackSlices(tables.contexts, self._slice_options.annotations, self._losses)
+        self._place_parts(traces)
+        if traces.spans_backend is None and len(tables.metrics):  # of spans, values are made again
+            self._report.add("values of metrics: only what happened over time is written")
+        self._pending.open()
+        self._put(self._encoder.opening(list(self._places.processes.values())))
+        self._n_opening = self._pending.n_written
+
+    def _put(self, encoded: Iterator[Data]) -> None:
+        for data in encoded:
+            self._pending.write(data)
 
     def _place_parts(self, traces: Traces) -> None:
         """Which part each profile's spans are in; samples of such profiles get a track of their own."""
@@ -150,14 +149,12 @@ class TimelineWriter:
 
     # -- chunk by chunk ------------------------------------------------------------------------------------------------
 
-    def write(self, chunk: Chunk) -> None:
+    def _take(self, tables: Experiment, chunk: Chunk) -> None:
         """Spans (`columns` of them) part after part and in file order, or samples of one line; no values."""
-        with self._output.or_nothing():
-            self._defined()
-            if isinstance(chunk, SampleChunk):
-                self._write_samples(chunk)
-            elif not isinstance(chunk, SparseBlock | DenseBlock) and len(chunk["span"]):
-                self._push(chunk)
+        if isinstance(chunk, SampleChunk):
+            self._write_samples(chunk)
+        elif not isinstance(chunk, SparseBlock | DenseBlock) and len(chunk["span"]):
+            self._push(chunk)
 
     def _push(self, chunk: SpanChunk) -> None:
         part = int(self._part_of[chunk["profile"][0]])
@@ -170,8 +167,7 @@ class TimelineWriter:
         if self._pushed is not None:
             _, maker = self._pushed
             self._pushed = self._sampled = None
-            for data in _bytes_of(maker, self._encoder.part()):
-                self._output.write(data)
+            self._put(_bytes_of(maker, self._encoder.part()))
 
     def _write_samples(self, chunk: SampleChunk) -> None:
         if chunk.metric >= 0:
@@ -185,17 +181,16 @@ class TimelineWriter:
         encoder = self._sampled[1]
         track = int(self._sample_track[chunk.profile])
         for slices in self._stacks.of(self._places.processes[process], track, chunk.samples):
-            for data in encoder.slices(slices):
-                self._output.write(data)
+            self._put(encoder.slices(slices))
 
     # -- everything ----------------------------------------------------------------------------------------------------
 
     def write_traces(self, progress: Progress = silent) -> None:
         """Spans of all parts, then samples."""
-        with self._output.or_nothing():
+        with self._or_nothing():
             tables = self._defined()
             parts, workers = self._parts, self._options.workers
-            if len(parts) > 1 and tables.traces.split is not None and workers.are_elsewhere and self._output.is_file:
+            if len(parts) > 1 and tables.traces.split is not None and workers.are_elsewhere and self._pending.is_file:
                 self._write_parts_elsewhere(len(parts), progress)
             else:
                 self._write_parts_here(len(parts), progress)
@@ -217,15 +212,14 @@ class TimelineWriter:
         for number in range(n_parts):
             maker = self._task(number).maker(self._losses)  # by itself where it can be: others are not looked at
             maker.read(count)
-            for data in _bytes_of(maker, self._encoder.part()):
-                self._output.write(data)
+            self._put(_bytes_of(maker, self._encoder.part()))
             progress("writing parts", number + 1, n_parts)
 
     def _write_parts_elsewhere(self, n_parts: int, progress: Progress) -> None:
-        tasks = [replace(self._task(number), target=self._output.beside(number)) for number in range(n_parts)]
+        tasks = [replace(self._task(number), target=self._pending.beside(number)) for number in range(n_parts)]
         found = self._options.workers.map(_encoded, tasks, label="writing parts", progress=progress)
         for path, counts in found:
-            self._output.append(path)
+            self._pending.append(path)
             self._losses.merge(counts)
 
     def _task(self, number: int) -> _Task:
@@ -245,38 +239,29 @@ class TimelineWriter:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def _defined(self) -> Experiment:
-        if self._tables is None:
-            raise UsageError(f"{self.target}: define comes first, and nothing after close")
-        return self._tables
-
-    def flush(self) -> None:
+    def _store(self, tables: Experiment) -> None:
         """Give what was encoded so far to the system."""
-        with self._output.or_nothing():
-            self._output.flush()
+        self._pending.flush()
 
-    def close(self) -> LossReport:
-        with self._output.or_nothing():
-            tables = self._defined()
-            self._finish_pushed()
-            self._write_counters_elsewhere(tables.traces)
-            if self._output.n_written == self._n_opening:
-                self._report.hint(f"{self.target}: shows no events: {tables.path} has none")
-            for data in self._encoder.closing():
-                self._output.write(data)
-            self._tables = None
-            self._output.complete()
+    def _finish(self, tables: Experiment) -> None:
+        self._finish_pushed()
+        self._write_counters_elsewhere(tables.traces)
+        if self._pending.n_written == self._n_opening:
+            self._report.hint(f"{self.target}: shows no events: {tables.path} has none")
+        self._put(self._encoder.closing())
+        self._say_losses()
+
+    def _say_losses(self) -> None:
         if self._losses.counts.pop(ARGUMENTS, 0):
-            self._say_arguments(self._report)
+            self._say_arguments()
         if not self._losses.counts.pop(RENAMED, 0) and self._options.kernel_rename:
             self._report.hint(NOTHING_RENAMED)
         self._losses.report(self._report)
-        return self._report
 
-    def _say_arguments(self, report: LossReport) -> None:
+    def _say_arguments(self) -> None:
         """There are arguments of calls: slices show them where everything is wanted."""
         if self._slice_options.annotations is Annotations.DEFAULT:
-            report.hint("arguments of calls are left out; --annotations all writes them")
+            self._report.hint("arguments of calls are left out; --annotations all writes them")
 
     def _write_counters_elsewhere(self, traces: Traces) -> None:
         """Counters of profiles that have no spans."""
@@ -285,14 +270,12 @@ class TimelineWriter:
             return
         encoder = self._encoder.part()
         for points in counter_points(traces, self._places.only(elsewhere), self._losses):
-            for data in encoder.points(points):
-                self._output.write(data)
+            self._put(encoder.points(points))
 
-    def abort(self) -> None:
+    def _give_up(self, tables: Experiment) -> None:
         if self._pushed is not None:
             self._pushed[1].source.close()
-        self._tables = self._pushed = None
-        self._output.discard()
+        self._pushed = None
 
 
 def _hint(tables: Experiment) -> str:
