@@ -23,7 +23,7 @@ from callgrove.binary.inflating import inflate
 from callgrove.binary.tar import Member
 from callgrove.errors import CorruptFile
 from callgrove.formats.cube.value_types import ValueType
-from callgrove.model.arrays import Array, Bools, Ints
+from callgrove.model.arrays import Array, Bools, Ints, distinct
 
 __all__ = [
     "DATA_MAGIC",
@@ -200,7 +200,7 @@ def _check_positions(file: FileBytes, member: Member, position: Ints, n_cnodes: 
         raise _wrong(file, member, 22, f"positions below {n_cnodes}", str(int(position.max())))
     steps = np.diff(position)
     if (steps <= 0).any():
-        if len(np.unique(position)) < len(position):
+        if len(distinct(position)) < len(position):
             raise _wrong(file, member, 22, "positions that differ", "the same one twice")
         notes.append(f"{file.path}: {member.name}: the positions are not in ascending order")
 
@@ -241,7 +241,7 @@ def _compressed(file: FileBytes, data: Member, type_: ValueType, index: _Index, 
     body = at + 8 + n * ZROW.itemsize
     raw, z_start, z_size = (_small(file, data, table[name]) for name in ("raw_start", "z_start", "z_size"))
     width = widths[0]
-    if len(widths) > 1 and n > 1 and int(np.unique(raw)[1]) == widths[1] * type_.item:
+    if len(widths) > 1 and n > 1 and int(distinct(raw)[1]) == widths[1] * type_.item:
         width = widths[1]
     size = width * type_.item
     _check_size(file, data, size)
@@ -264,7 +264,7 @@ def _check_table(
     at = len(ZDATA_MAGIC) + 8
     if size and (raw % size).any():
         raise _wrong(file, data, at, f"rows of {size} bytes", f"a row at {int(raw[np.flatnonzero(raw % size)[0]])}")
-    if len(np.unique(raw)) < len(raw):
+    if len(distinct(raw)) < len(raw):
         raise _wrong(file, data, at, "every row once", "a row that is there twice")
     if size and len(raw) and int(raw.max()) // size >= n_rows:
         raise _wrong(file, data, at, f"{n_rows} rows", f"row {int(raw.max()) // size}")

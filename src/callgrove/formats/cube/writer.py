@@ -26,7 +26,7 @@ from callgrove.formats.cube.value_types import value_type
 from callgrove.formats.interface import Chunk, WriteOptions
 from callgrove.formats.targets import PendingFile
 from callgrove.formats.writing import TargetWriter
-from callgrove.model.arrays import Array, Ints
+from callgrove.model.arrays import Array, Ints, distinct
 from callgrove.model.experiment import Experiment
 from callgrove.model.renumbering import new_numbers
 from callgrove.model.values import Block, DenseBlock, SparseBlock
@@ -84,7 +84,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
             and bool((columns == np.arange(self._n_columns)).all())
             and block.matrix.dtype == planned.type.dtype
             and bool((self._cnodes.position(planned.kind)[block.contexts] >= 0).all())
-            and len(np.unique(block.contexts)) == len(block.contexts)
+            and len(distinct(block.contexts)) == len(block.contexts)
         )
 
     def _write_matrix(self, block: DenseBlock, planned: PlannedMetric) -> None:

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.formats.gpu.sqlite_file import MISSING, SqliteFile, Type
-from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.model.arrays import ABSENT, Ids, Ints, distinct
 
 __all__ = ["CallChains", "Frames", "unversioned"]
 
@@ -32,7 +32,7 @@ class CallChains:
 
     def __init__(self, file: SqliteFile, table: str) -> None:
         rows = file.table(table, dict.fromkeys(("id", "symbol", "unresolved", "stackDepth"), INTEGER))
-        self.every: Ints = np.unique(rows["id"])
+        self.every: Ints = distinct(rows["id"])
         self.largest = int(rows["id"].max(initial=0))
         kept = np.flatnonzero((rows["unresolved"] != 1) & (rows["symbol"] != MISSING))
         order = kept[np.lexsort((-rows["stackDepth"][kept], rows["id"][kept]))]

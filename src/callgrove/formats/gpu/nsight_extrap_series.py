@@ -27,7 +27,7 @@ from callgrove.formats.gpu.nsight_extrap_overlaps import Segments, each_first, j
 from callgrove.formats.gpu.nsight_extrap_paths import PUSH_POP, RUNTIME, CallPaths, Strings, call_paths, rows_of
 from callgrove.formats.gpu.nsight_extrap_rows import Below, Group, Measured, Tags, overlapped, summed, time_of
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
-from callgrove.model.arrays import Ints
+from callgrove.model.arrays import Ints, distinct
 
 __all__ = ["INCOMPLETE", "ExtraPSeries"]
 
@@ -214,7 +214,7 @@ def _cuts(file: SqliteFile) -> Ints:
     rows = file.table("NVTX_EVENTS", dict.fromkeys(("start", "end", "eventType", "domainId"), Type.INTEGER))
     own = (rows["eventType"] == PUSH_POP) & (rows["domainId"] == IDLE_DOMAIN)
     cuts = np.concatenate([rows["start"][own], rows["end"][own]])
-    return np.unique(cuts[cuts != MISSING])
+    return distinct(cuts[cuts != MISSING])
 
 
 def _cut(kernels: Cells, cuts: Ints) -> tuple[Ints, Ints]:

@@ -30,7 +30,7 @@ from callgrove.formats.hpcrun.hpctrace_records import (
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.targets import PendingFile
 from callgrove.formats.writing import TargetWriter
-from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.arrays import Array, Ids, Ints, distinct
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.values import DenseBlock, SparseBlock
@@ -99,7 +99,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
     def _node_ids(self, tables: Experiment) -> Ints:
         """The node id of every context, and 0 for idle, which is picked with -1."""
         ids = tables.contexts.source_id
-        fit = len(ids) == 0 or (int(ids.min()) > 0 and int(ids.max()) <= LARGEST_ID and len(np.unique(ids)) == len(ids))
+        fit = len(ids) == 0 or (int(ids.min()) > 0 and int(ids.max()) <= LARGEST_ID and len(distinct(ids)) == len(ids))
         if not fit:
             self._report.add("the input's own ids of contexts: nodes are numbered from 1 on")
             ids = np.arange(1, len(ids) + 1)
