@@ -11,7 +11,7 @@
     render/      results as text, CSV, JSON, markdown
     viewer/      pictures: one page with its data inside
     cli/         one small module per verb
-    execute.py   the same work on a pool of processes, on MPI or on Dask
+    execute/     the same work on a pool of processes, on MPI or on Dask
     examples.py  made-up experiments for the demo, the documentation and tests
     errors.py    every error raised on purpose
 

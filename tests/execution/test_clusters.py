@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from callgrove import execute
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
-from callgrove.execute import Engine, executor
+from callgrove.execute import Engine, clusters, executor, workers
 from tests.execution import work
 from tests.requirements import ROOT, need
 
@@ -162,12 +161,12 @@ def test_an_error_on_dask_comes_back_as_it_is(scheduler: str) -> None:
 def test_a_dask_worker_that_dies_is_one_clear_error(scheduler: str) -> None:
     code, out, err = run([*VERB, "--dask", scheduler, "--do", "deadly", "--items", "5"])
     assert (code, out) == (1, "")
-    assert [line for line in err.splitlines() if line.startswith("callgrove:")] == [f"callgrove: {execute.DIED}"]
+    assert [line for line in err.splitlines() if line.startswith("callgrove:")] == [f"callgrove: {workers.DIED}"]
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute, "DASK_TIMEOUT", "1s")
+    monkeypatch.setattr(clusters, "DASK_TIMEOUT", "1s")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -199,7 +198,7 @@ def test_a_scheduler_without_workers(tmp_path: Path) -> None:
 
 
 def test_workers_of_another_version_are_refused(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute, "__version__", "99.0")
+    monkeypatch.setattr(clusters, "__version__", "99.0")
     wrong = pytest.raises(CallgroveError, match=r"its workers have callgrove \S+, and this is 99.0")
     with wrong, executor(Engine(dask=scheduler)):
         pass

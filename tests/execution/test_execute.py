@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove import execute
 from callgrove.errors import CallgroveError, CorruptFile, MissingExtra, UsageError
-from callgrove.execute import Engine, Workers, executor, usable_cores
+from callgrove.execute import Engine, Workers, engines, executor, usable_cores, workers
 from tests.execution import work
 from tests.requirements import ROOT
 
@@ -78,7 +77,7 @@ def test_the_shape_of_a_reduction_depends_on_the_number_of_items_alone(n: int, n
     wanted = pairs([word(k) for k in range(n)])
     assert Workers(None, 1).reduce(word, joined, range(n)) == wanted
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(n_workers) as pool:
-        patch.setattr(execute, "LARGEST_BLOCK", largest)
+        patch.setattr(workers, "LARGEST_BLOCK", largest)
         assert Workers(pool, n_workers).reduce(word, joined, range(n)) == wanted
 
 
@@ -92,32 +91,32 @@ def test_nothing_reduces_to_nothing() -> None:
 def test_a_map_keeps_the_order_and_hands_out_few_tasks() -> None:
     with Watched(4) as pool:
         assert list(Workers(pool, 4).map(unsteady, range(500))) == list(range(500))
-    assert pool.most <= 4 * execute.TASKS_PER_WORKER + 1
+    assert pool.most <= 4 * workers.TASKS_PER_WORKER + 1
 
 
 def test_a_map_does_not_run_ahead_of_its_reader() -> None:
     with Watched(2) as pool:
         found = Workers(pool, 2).map(word, range(10_000))
         assert next(found) == "0 "
-        assert pool.n_tasks <= 2 * execute.TASKS_PER_WORKER + 1
+        assert pool.n_tasks <= 2 * workers.TASKS_PER_WORKER + 1
         found.close()  # type: ignore[attr-defined]
 
 
 def test_a_reduction_hands_out_few_tasks_and_keeps_few_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute, "LARGEST_BLOCK", 1)
+    monkeypatch.setattr(workers, "LARGEST_BLOCK", 1)
     kept = 0
-    really = execute._Reduction._arrived
+    really = workers._Reduction._arrived
 
     def arrived(self: Any, node: Any, result: Any) -> None:
         nonlocal kept
         really(self, node, result)
         kept = max(kept, len(self._waiting))
 
-    monkeypatch.setattr(execute._Reduction, "_arrived", arrived)
+    monkeypatch.setattr(workers._Reduction, "_arrived", arrived)
     with Watched(3) as pool:
         Workers(pool, 3).reduce(word, joined, range(2000))
-    assert pool.most <= 3 * execute.TASKS_PER_WORKER
-    assert kept <= 11 + 3 * execute.TASKS_PER_WORKER  # log2(2000) and those that run
+    assert pool.most <= 3 * workers.TASKS_PER_WORKER
+    assert kept <= 11 + 3 * workers.TASKS_PER_WORKER  # log2(2000) and those that run
 
 
 def test_progress_ends_at_the_total() -> None:
@@ -151,7 +150,7 @@ def test_after_an_error_nothing_more_is_handed_out() -> None:
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(CorruptFile):
         list(Workers(pool, 1).map(fails, range(100)))
-    assert len(begun) <= 3 + 1 + execute.TASKS_PER_WORKER
+    assert len(begun) <= 3 + 1 + workers.TASKS_PER_WORKER
     with ThreadPoolExecutor(1) as pool, pytest.raises(CorruptFile):
         Workers(pool, 1).reduce(work.broken, lambda a, b: a + b, range(100))
 
@@ -292,7 +291,7 @@ def test_choices_that_contradict_each_other_are_refused() -> None:
 
 def test_the_default_is_one_process_for_each_usable_core(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
-    monkeypatch.setattr(execute, "usable_cores", lambda: 5)
+    monkeypatch.setattr(engines, "usable_cores", lambda: 5)
     with executor(Engine()) as workers:
         assert workers.n_workers == 5
 

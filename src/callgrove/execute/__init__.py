@@ -1,0 +1,38 @@
+"""The same work on one core, on a pool of processes, on MPI or on Dask.
+
+    with executor(Engine(jobs=4)) as workers:
+        for tree in workers.map(read_tree, paths):                 results in the order of the items
+            ...
+        tree = workers.reduce(read_tree, merge_trees, paths)       merged on the workers, pair by pair
+
+Functions and what they take and give are pickled, so functions are those of modules, and paths are absolute: workers
+may have another current folder. Only a few tasks per worker are handed out at a time, however many items there are.
+
+`reduce` combines in a tree whose shape depends on the number of items alone. So its result is the same, to the byte, on
+every engine and for every number of workers, even where combining is not exactly associative (sums of doubles):
+
+    items     0   1   2   3   4   5   6
+               \\ /     \\ /     \\ /    |
+                *       *       *    |
+                 \\     /         \\  /
+                    *              *
+                      \\          /
+                            *
+
+Under MPI every process runs the whole program. Enter `executor` before anything else is done: the processes that are
+workers stay inside until the work is over, and end there.
+
+module         what is there
+workers.py     `map` and `reduce` on a pool, or in this process where there is none
+engines.py     what to run on, and workers of it
+processes.py   a pool of processes on this machine
+clusters.py    workers of MPI and of Dask
+"""
+
+from __future__ import annotations
+
+from callgrove.execute.engines import Engine, executor
+from callgrove.execute.processes import usable_cores
+from callgrove.execute.workers import IN_PROCESS, Progress, Workers, silent
+
+__all__ = ["IN_PROCESS", "Engine", "Progress", "Workers", "executor", "silent", "usable_cores"]

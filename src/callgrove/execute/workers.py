@@ -1,0 +1,185 @@
+"""Those who do the work: the same results, to the byte, whoever they are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from callgrove.errors import CallgroveError
+
+__all__ = ["IN_PROCESS", "Progress", "Workers", "silent"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Progress = Callable[[str, int, int], None]  # label, done, total
+
+TASKS_PER_WORKER = 3  # handed out at a time: one that runs, and some so that nobody waits
+BLOCKS_PER_WORKER = 4  # into which a reduction is split, so that the last ones end together
+LARGEST_BLOCK = 64
+
+
+def silent(label: str, done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+class Workers:
+    """Those who do the work: the tasks of an executor, or this process where there is none."""
+
+    def __init__(self, pool: Executor | None, n_workers: int, are_near: bool = False) -> None:
+        """`are_near`: are they on this machine, so that what one writes into a file is there for all others?"""
+        self._pool, self.n_workers, self.are_near = pool, n_workers, are_near
+
+    @property
+    def are_elsewhere(self) -> bool:
+        """Is the work done in other processes, so that what it needs is pickled for every task?"""
+        return self._pool is not None
+
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        label: str = "working",
+        progress: Progress = silent,
+    ) -> Iterator[Result]:
+        """`function` of every item, in their order. The first error, in that order, ends it; what was handed out by
+        then may still be worked on."""
+        if self._pool is None:
+            for done, item in enumerate(items, 1):
+                yield function(item)
+                progress(label, done, len(items))
+            return
+        handed_out: deque[Future[Result]] = deque()
+        with _deaths():
+            for done, item in enumerate(items, 1 - TASKS_PER_WORKER * self.n_workers):
+                handed_out.append(self._pool.submit(function, item))
+                if done > 0:
+                    yield handed_out.popleft().result()
+                    progress(label, done, len(items))
+            while handed_out:
+                yield handed_out.popleft().result()
+                progress(label, len(items) - len(handed_out), len(items))
+
+    def reduce(
+        self,
+        function: Callable[[Item], Result],
+        combine: Callable[[Result, Result], Result],
+        items: Sequence[Item],
+        *,
+        label: str = "working",
+        progress: Progress = silent,
+    ) -> Result | None:
+        """`function` of every item, combined pair by pair, the left one always before the right one; None of none."""
+        if not items:
+            return None
+        if self._pool is None:
+            return _fold(function, combine, items, lambda done: progress(label, done, len(items)))
+        return _Reduction(self._pool, self.n_workers, function, combine, items).run(
+            lambda done: progress(label, done, len(items))
+        )
+
+
+IN_PROCESS = Workers(None, 1)
+
+
+def _fold(
+    function: Callable[[Item], Result],
+    combine: Callable[[Result, Result], Result],
+    items: Sequence[Item],
+    report: Callable[[int], None] | None = None,
+) -> Result:
+    """The tree of the package's docstring in one process. At most log2(n) results are kept."""
+    pending: list[tuple[int, Result]] = []  # (height, result); heights fall from left to right
+    for done, item in enumerate(items, 1):
+        height, result = 0, function(item)
+        while pending and pending[-1][0] == height:
+            height, result = height + 1, combine(pending.pop()[1], result)
+        pending.append((height, result))
+        if report is not None:
+            report(done)
+    _, result = pending.pop()
+    while pending:
+        result = combine(pending.pop()[1], result)
+    return result
+
+
+Node = tuple[int, int]  # height, number at that height
+
+
+class _Reduction(Generic[Item, Result]):
+    """One reduction on a pool. A task folds an aligned block of 2^k items; then tasks combine pairs of results."""
+
+    def __init__(
+        self,
+        pool: Executor,
+        n_workers: int,
+        function: Callable[[Item], Result],
+        combine: Callable[[Result, Result], Result],
+        items: Sequence[Item],
+    ) -> None:
+        self._pool, self._function, self._combine, self._items = pool, function, combine, items
+        self._most = TASKS_PER_WORKER * n_workers
+        self._block = 1
+        while self._block < LARGEST_BLOCK and len(items) > 2 * self._block * BLOCKS_PER_WORKER * n_workers:
+            self._block *= 2
+        self._counts = [-(-len(items) // self._block)]  # nodes at each height, the blocks first
+        while self._counts[-1] > 1:
+            self._counts.append(-(-self._counts[-1] // 2))
+        self._running: dict[Future[Result], Node] = {}
+        self._waiting: dict[Node, Result] = {}  # results whose neighbour is not there yet
+        self._pairs: deque[tuple[Node, Result, Result]] = deque()
+
+    def run(self, report: Callable[[int], None]) -> Result:
+        n_blocks, started, done = self._counts[0], 0, 0
+        top = (len(self._counts) - 1, 0)
+        with _deaths():
+            while top not in self._waiting:
+                while len(self._running) < self._most and (self._pairs or started < n_blocks):
+                    if self._pairs:  # first: it frees memory
+                        node, left, right = self._pairs.popleft()
+                        self._running[self._pool.submit(self._combine, left, right)] = node
+                    else:
+                        self._start(started)
+                        started += 1
+                for future in wait(self._running, return_when=FIRST_COMPLETED).done:
+                    node = self._running.pop(future)
+                    self._arrived(node, future.result())
+                    if node[0] == 0:
+                        done += len(self._items[node[1] * self._block : (node[1] + 1) * self._block])
+                        report(done)
+        return self._waiting.pop(top)
+
+    def _start(self, block: int) -> None:
+        items = self._items[block * self._block : (block + 1) * self._block]
+        self._running[self._pool.submit(_fold, self._function, self._combine, items)] = (0, block)
+
+    def _arrived(self, node: Node, result: Result) -> None:
+        height, number = node
+        while height + 1 < len(self._counts) and number == self._counts[height] - 1 and number % 2 == 0:
+            height, number = height + 1, number // 2  # the last one, without a neighbour
+        neighbour = (height, number ^ 1)
+        if neighbour in self._waiting:
+            other = self._waiting.pop(neighbour)
+            left, right = (other, result) if number % 2 else (result, other)
+            self._pairs.append(((height + 1, number // 2), left, right))
+        else:
+            self._waiting[height, number] = result
+
+
+@contextmanager
+def _deaths() -> Iterator[None]:
+    """A worker that died is one error that says so."""
+    try:
+        yield
+    except BrokenExecutor as error:
+        raise CallgroveError(DIED) from error
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":  # Dask's, which has given up after several workers died
+            raise CallgroveError(DIED) from error
+        raise
+
+
+DIED = "a worker process died before its work was done; if memory ran out, use fewer workers (-j) or more nodes"
