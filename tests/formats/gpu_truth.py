@@ -9,7 +9,8 @@ import numpy as np
 
 from callgrove.formats.registry import open_path, open_paths
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import LABEL, SPAN_COLUMNS, SideRows, SpanKind
+from callgrove.model.side_rows import SideRows
+from callgrove.model.traces import LABEL, SPAN_COLUMNS, SpanKind
 from tests.formats.gpu_databases import Run
 
 SIDES = {

@@ -18,7 +18,8 @@ from callgrove.formats.timeline.slices import SliceMaker, SliceOptions
 from callgrove.formats.timeline.source import Annotations
 from callgrove.model.experiment import Experiment
 from callgrove.model.memory_use import MemoryInUse
-from callgrove.model.traces import SideChunks, SideTable, SpanKind, Traces
+from callgrove.model.side_rows import SideChunks
+from callgrove.model.traces import SideTable, SpanKind, Traces
 from tests.formats.timelines import PLACES, Place, Span, cross_format, made
 
 A, FREE, REALLOC = "ALLOC", "FREE", "REALLOC"

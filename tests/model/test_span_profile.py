@@ -16,8 +16,9 @@ from callgrove.model.intervals import usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.side_rows import SideRows
 from callgrove.model.span_profile import Folding, Part, fold
-from callgrove.model.traces import ArraySpans, SideRows, SideTable, SpanBackend, SpanKind, Traces
+from callgrove.model.traces import ArraySpans, SideTable, SpanBackend, SpanKind, Traces
 
 NAMES = ("a", "b", "c", "k1", "k2")
 

@@ -11,7 +11,8 @@ from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.grouping import distinct
 from callgrove.model.memory_use import MemoryInUse
-from callgrove.model.traces import LABEL, SideRows, SideTable, SpanChunk, SpanKind, Traces, Window
+from callgrove.model.side_rows import SideRows
+from callgrove.model.traces import LABEL, SideTable, SpanChunk, SpanKind, Traces, Window
 
 __all__ = ["memory_peaks"]
 

@@ -13,6 +13,7 @@
     matrices.py    quantities in a scope as matrices, contexts x profiles
     composites.py  values with several fields
     traces.py      samples and spans over time; selected_traces.py some of them
+    side_rows.py   which rows of side tables belong to which spans
     span_order.py  spans in the order of time; lanes.py rows for those that overlap
     span_profile.py  a calling-context profile folded from spans; launches.py which call launched an operation
     memory_use.py  memory in use over time; region_names.py kernels under the name of their range

@@ -19,8 +19,9 @@ import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.model.side_rows import SideRows
 from callgrove.model.table import Column, Table
-from callgrove.model.traces import PARENT, SideRows, SpanChunk, SpanKind
+from callgrove.model.traces import PARENT, SpanChunk, SpanKind
 from callgrove.query.lanes import Lanes, as_column, lane_column, picked
 from callgrove.query.relations import Field, Opened, Relation, Wanted, fields_of
 from callgrove.query.span_tables import side_column, span_column, strings_of

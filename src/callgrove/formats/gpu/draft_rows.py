@@ -14,7 +14,8 @@ import numpy as np
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
 from callgrove.formats.gpu.draft_schema import insert
 from callgrove.model.arrays import ABSENT, Array, Ints
-from callgrove.model.traces import LABEL, SideRows, SideTable, SpanChunk, SpanKind, Traces
+from callgrove.model.side_rows import SideRows
+from callgrove.model.traces import LABEL, SideTable, SpanChunk, SpanKind, Traces
 
 __all__ = ["SpanRows"]
 

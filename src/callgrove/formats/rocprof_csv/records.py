@@ -13,7 +13,8 @@ import numpy as np
 from callgrove.formats.rocprof_csv.tables import ALLOCATIONS, API, COPIES, COUNTERS, KERNELS, SCRATCH, WIDE, FileTable
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.devices import AgentIndex
-from callgrove.model.traces import LABEL, SideChunks, SideTable, SpanChunk, SpanKind, Traces
+from callgrove.model.side_rows import SideChunks
+from callgrove.model.traces import LABEL, SideTable, SpanChunk, SpanKind, Traces
 
 __all__ = ["Devices", "Records", "SpanRecords", "counter_names", "wide_column"]
 

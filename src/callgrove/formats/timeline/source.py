@@ -18,9 +18,10 @@ from callgrove.formats.timeline.content import OPEN
 from callgrove.formats.timeline.launches import AGAIN, Launches, is_narrow, narrow
 from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.region_names import RegionNames
+from callgrove.model.side_rows import SideChunks
 from callgrove.model.span_order import SpanOrder
 from callgrove.model.texts import Names
-from callgrove.model.traces import LABEL, PARENT, SideChunks, SpanChunk, SpanKind, Traces
+from callgrove.model.traces import LABEL, PARENT, SpanChunk, SpanKind, Traces
 
 __all__ = ["Annotations", "OrderedSpans", "side_columns", "side_of"]
 
