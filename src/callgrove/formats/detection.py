@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,10 +15,35 @@ from callgrove.formats.interface import Format, Grade, Match
 if TYPE_CHECKING:
     from callgrove.formats.registry import Entry
 
-__all__ = ["Claim", "claims_on", "strongest"]
+__all__ = ["Claim", "claims_on", "named_like", "strongest"]
 
 Claim = tuple[Format, Match]
 T = TypeVar("T")
+
+NAMES_LOOKED_AT = 256  # of those in a folder
+
+
+def named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
+    """The formats whose files or folders have such names. An ending does not count for names that are another's."""
+    names = _names(source)
+    whole = {name for entry in entries for name in entry.usual if not name.startswith(".")}
+
+    def is_named(entry: Entry) -> bool:
+        endings = tuple(name for name in entry.usual if name not in whole)
+        return any(name in entry.usual if name in whole else name.endswith(endings) for name in names)
+
+    return [entry for entry in entries if is_named(entry)]
+
+
+def _names(source: Source) -> list[str]:
+    """The name of a file, or some of those in a folder."""
+    if not source.is_folder:
+        return [source.path.name]
+    try:
+        with os.scandir(source.path) as found:
+            return [one.name for one in islice(found, NAMES_LOOKED_AT)]
+    except OSError:  # formats will say what is wrong
+        return []
 
 
 def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], list[str]]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import os
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import NoReturn, cast
 
 from callgrove.binary.sources import Source
 from callgrove.errors import UsageError
-from callgrove.formats.detection import Claim, claims_on, strongest
+from callgrove.formats.detection import Claim, claims_on, named_like, strongest
 from callgrove.formats.interface import Format, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
@@ -41,7 +39,6 @@ __all__ = [
 
 HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
 HPCRUN_TRACES = "hpcrun records them with -t"
-NAMES_LOOKED_AT = 256  # of those in a folder
 
 
 @dataclass(frozen=True)
@@ -78,12 +75,6 @@ class Entry:
         """The format itself, imported now."""
         module, _, name = self.place.partition(":")
         return cast(Format, getattr(importlib.import_module(module), name))
-
-    def is_named_like(self, names: Collection[str]) -> bool:
-        """Does one of the names look like one of this format? An ending does not count for names that are another's."""
-        whole = {name for name in self.usual if not name.startswith(".")}
-        endings = tuple(name for name in self.usual if name.startswith("."))
-        return any(name in whole or (name.endswith(endings) and name not in HPCTOOLKIT_PARTS) for name in names)
 
 
 FORMATS: tuple[Entry, ...] = (
@@ -350,23 +341,11 @@ def detect(source: Source, without: Container[str] = ()) -> Claim:
     Names only say who is asked first: where one of these is sure of the content, the others need not be loaded.
     """
     asked = [e for e in FORMATS if e.reads and e.name not in without and (e.sets or not source.more)]
-    names = _names(source)
-    likely = [entry for entry in asked if entry.is_named_like(names)]
+    likely = named_like(source, asked)
     claims, missing = claims_on(source, likely, [entry for entry in asked if entry not in likely])
     if not claims and source.more:
         _refuse_set(source)
     return strongest(source, claims, missing)
-
-
-def _names(source: Source) -> list[str]:
-    """The name of a file, or some of those in a folder."""
-    if not source.is_folder:
-        return [source.path.name]
-    try:
-        with os.scandir(source.path) as entries:
-            return [entry.name for entry in islice(entries, NAMES_LOOKED_AT)]
-    except OSError:  # formats will say what is wrong
-        return []
 
 
 def _refuse_set(source: Source) -> NoReturn:
