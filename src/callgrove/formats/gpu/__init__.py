@@ -4,6 +4,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
 
     sqlite_file.py   a database that is safe to read: header checked, read-only, columns by name
     sqlite_header.py what the first bytes say; schema.py: what tables are declared to be
+    sqlite_connection.py                         SQLite's own way to it, and SQLite's errors
     private_copy.py  databases whose writer did not finish, read from a copy
     cells.py         any type in any cell, as numbers, times or texts
     pages.py, pages_records.py, pages_tables.py, pages_few.py     tables from the bytes of a file that nobody writes

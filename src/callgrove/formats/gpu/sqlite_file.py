@@ -17,19 +17,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 
 from callgrove.binary.filebytes import FileBytes
-from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised
+from callgrove.errors import CallgroveError, InputError, NotRecognised
 from callgrove.formats.gpu.cells import MISSING, CellReader, Cells, Type, absent
 from callgrove.formats.gpu.pages import Pages, Unusual
 from callgrove.formats.gpu.pages_few import few_rows, n_few
 from callgrove.formats.gpu.pages_found import FoundTables, room
 from callgrove.formats.gpu.pages_tables import PageTables
-from callgrove.formats.gpu.private_copy import PrivateCopy, is_left_behind, private_copy
+from callgrove.formats.gpu.private_copy import PrivateCopy
 from callgrove.formats.gpu.schema import Schema, quoted
+from callgrove.formats.gpu.sqlite_connection import SqliteErrors, connect
 from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, header_problem, is_unfinished
 from callgrove.model.arrays import Array
 from callgrove.model.grouping import distinct
@@ -39,12 +39,6 @@ __all__ = ["MISSING", "Cells", "SqliteFile", "Type", "Version", "version_of"]
 CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
 SMALL_FILE = 8 << 20  # bytes that are read at once, and kept until another file is read
-OPENING = "opening"
-SECONDS_TO_WAIT = 0.2  # for the lock of a writer
-NEEDS_WRITING = (  # SQLite's names for what a reader that may not write cannot do
-    *("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT", "SQLITE_READONLY_CANTLOCK"),
-    *("SQLITE_READONLY_DIRECTORY", "SQLITE_READONLY", "SQLITE_CANTOPEN"),
-)
 SCHEMA = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master"
 
 Range = tuple[int, int] | None
@@ -156,37 +150,8 @@ class SqliteFile:
     def connection(self) -> sqlite3.Connection:
         """SQLite's own way; made when it is needed."""
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection, self._copy = connect(self.path, self.live)
         return self._connection
-
-    def _connect(self) -> sqlite3.Connection:
-        with self.errors(OPENING):
-            if not self.live:
-                return self._connected(self.path, "ro&immutable=1")
-            if not is_left_behind(self.path):
-                try:
-                    return self._connected(self.path, "ro")
-                except sqlite3.OperationalError as error:
-                    if error.sqlite_errorname not in NEEDS_WRITING:
-                        raise
-            self._copy = private_copy(self.path)
-            return self._connected(self._copy.path, "rw")
-
-    @staticmethod
-    def _connected(path: Path, mode: str) -> sqlite3.Connection:
-        """All that is read is one snapshot."""
-        uri = f"file:{quote(bytes(path.resolve()))}?mode={mode}"
-        connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
-        try:
-            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON"):
-                connection.execute(f"PRAGMA {pragma}")
-            connection.execute("BEGIN")
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def close(self) -> None:
         if self._connection is not None:
@@ -208,8 +173,8 @@ class SqliteFile:
             "_copy": None,
         }
 
-    def errors(self, section: str) -> _Errors:
-        return _Errors(self.path, section)
+    def errors(self, section: str) -> SqliteErrors:
+        return SqliteErrors(self.path, section)
 
     @property
     def _tables(self) -> PageTables:
@@ -391,32 +356,3 @@ def version_of(path: Path) -> Version:
     except OSError:
         return 0, 0, 0
     return found.st_size, found.st_mtime_ns, found.st_ino
-
-
-class _Errors:
-    """SQLite's errors inside become ours: they name the file and the table."""
-
-    def __init__(self, path: Path, section: str) -> None:
-        self._path, self._section = path, section
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-            raise InputError(
-                f"{self._path}: {self._section}: another process has locked it; wait until it has finished"
-            ) from error
-        if isinstance(error, MemoryError) and self._section == OPENING:  # the tables of no sound file need so much
-            raise CorruptFile(
-                self._path, self._section, expected="a readable database", found="definitions of tables without an end"
-            ) from error
-        if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the second: of SQLite's own message
-            said = f"SQLite says: {error}" if isinstance(error, sqlite3.Error) else "names that are no text"
-            raise CorruptFile(
-                self._path,
-                self._section,
-                expected="a readable database",
-                found=said,
-                remedy=f"'sqlite3 {self._path.name} .recover' may save a part of it",
-            ) from error
