@@ -82,3 +82,12 @@ def gpu_time(experiment: Experiment) -> int:
 
 def expected_gpu_time(*runs: Run) -> int:
     return sum(event.length for run in runs for event in run.operations)
+
+
+def extras(experiment: Experiment) -> dict[tuple[int, str], str]:
+    """What stands in columns that no reader knows, by span and name."""
+    table = experiment.traces.side("extra")
+    if table is None:
+        return {}
+    names, values = (np.asarray(table.columns[name]).tolist() for name in ("name", "value"))
+    return dict(zip(zip(table.span.tolist(), names, strict=True), values, strict=True))

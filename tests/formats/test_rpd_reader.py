@@ -1,0 +1,82 @@
+"""Databases of RPD hold the runs that they were made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.model.traces import SpanKind
+from tests.formats.gpu_databases import Event, Run, execute, write_rpd
+from tests.formats.gpu_truth import expected_gpu_time, gpu_time, opened
+
+RUN = Run.random(1)
+
+
+def test_ids_of_later_sessions_lie_beyond_32_bits(tmp_path: Path) -> None:
+    experiment = opened(write_rpd(tmp_path / "r.rpd", RUN, first_id=2**32 + 1))
+    assert gpu_time(experiment) == expected_gpu_time(RUN)
+    assert "[unknown launch]" not in {experiment.contexts.label(c) for c in experiment.contexts.roots.tolist()}
+
+
+def test_one_call_may_launch_many_operations(tmp_path: Path) -> None:
+    ops = tuple(Event("kernel", "k", 100 + k, 101 + k, corr=1, device=0) for k in range(418))
+    experiment = opened(write_rpd(tmp_path / "r.rpd", Run((Event("api", "hipGraphLaunch", 0, 50, corr=1), *ops))))
+    tree = experiment.contexts
+    assert [tree.label(c) for c in range(len(tree))] == ["hipGraphLaunch", "k"]
+    assert experiment.root_total("gpu_ops") == 418
+
+
+def test_monitored_values_are_counters_and_texts_are_counted(tmp_path: Path) -> None:
+    experiment = opened(write_rpd(tmp_path / "r.rpd", RUN, monitor=((5, "1500"), (9, "fast"), (20, "1700.5"))))
+    counters = experiment.traces.counters
+    assert counters is not None
+    assert counters.names == ("gpu sclk",)
+    assert (counters.time_ns.tolist(), counters.value.tolist()) == ([5, 20], [1500.0, 1700.5])
+    assert any("1 values are no numbers" in w.text for w in experiment.warnings)
+
+
+def test_a_size_that_was_lost_is_absent_not_zero(tmp_path: Path) -> None:
+    path = write_rpd(tmp_path / "r.rpd", RUN)
+    execute(path, "UPDATE rocpd_copyapi SET size = ''")
+    side = opened(path).traces.side("copy")
+    assert side is not None
+    assert set(np.asarray(side.columns["bytes"]).tolist()) == {-1}
+
+
+def test_gpus_of_merged_files_are_counted_by_their_stride(tmp_path: Path) -> None:
+    path = write_rpd(tmp_path / "r.rpd", RUN)
+    execute(path, "INSERT INTO rocpd_metadata VALUES (2, 'gpu_stride', '8')", "UPDATE rocpd_op SET gpuId = gpuId + 8")
+    assert set(opened(path).profiles.identity_list("gpu_device")) == {None, 0, 1}
+
+
+def test_processes_of_merged_files_are_counted_by_their_stride(tmp_path: Path) -> None:
+    """Two files became one: what was process 4242 and GPUs 0 and 1 of both. Operations without a call belong to the
+    process of their GPU's file."""
+    path = write_rpd(tmp_path / "r.rpd", RUN, monitor=((5, "1500"),))
+    n = len(RUN.operations)
+    execute(
+        path,
+        "INSERT INTO rocpd_metadata VALUES (2, 'gpu_stride', '8'), (3, 'pid_stride', '100000')",
+        "INSERT INTO rocpd_api SELECT id + 5000, pid + 100000, tid, start, end, apiName_id, args_id FROM rocpd_api",
+        "INSERT INTO rocpd_op SELECT id + 5000, gpuId + 8, queueId, sequenceId, NULL, start, end, description_id, "
+        "opType_id FROM rocpd_op",
+        "INSERT INTO rocpd_monitor VALUES (9, 'gpu', 9, 'sclk', 7, 8, '1600')",
+    )
+    experiment = opened(path)
+    processes = experiment.traces.tables["processes"]()
+    assert processes.column("pid").plain() == [RUN.pid, RUN.pid]
+    assert set(experiment.profiles.identity_list("gpu_device")) == {None, 0, 1}
+    ranks = np.array(experiment.profiles.identity_list("rank"))
+    operations = [
+        (int(ranks[p]), correlation < 0)
+        for chunk in experiment.traces.spans(("profile", "kind", "correlation"))
+        for p, kind, correlation in zip(*(chunk[c].tolist() for c in ("profile", "kind", "correlation")), strict=True)
+        if kind in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+    ]
+    assert Counter(operations) == {(0, False): n, (1, True): n}
+    counters = experiment.traces.counters
+    assert counters is not None
+    places = [(int(ranks[p]), experiment.profiles.identity_list("gpu_device")[p]) for p in counters.profile.tolist()]
+    assert places == [(0, 0), (1, 1)]
