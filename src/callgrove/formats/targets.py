@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from callgrove.errors import CallgroveError, UsageError
 
@@ -44,8 +45,7 @@ class Pending(ABC):
             yield
         except OSError as error:
             self._discard(before)
-            reason = error.strerror or str(error)
-            raise CallgroveError(f"{self.target}: cannot be written: {reason}; nothing was changed") from error
+            self._refuse(error)
         except BaseException:
             self._discard(before)
             raise
@@ -53,6 +53,13 @@ class Pending(ABC):
     def _discard(self, before: Callable[[], None]) -> None:
         before()
         self.discard()
+
+    def _refuse(self, error: OSError) -> NoReturn:
+        reason = error.strerror or str(error)
+        raise CallgroveError(f"{self.target}: cannot be written: {reason}{self._what_stays()}") from error
+
+    def _what_stays(self) -> str:
+        return "; nothing was changed"
 
     @abstractmethod
     def complete(self) -> None:

@@ -21,7 +21,7 @@ from callgrove.errors import UsageError
 from callgrove.formats.interface import LossReport, Match, ReadOptions, WriteOptions
 from callgrove.formats.timeline.chrome_text import FOOTER, SEPARATOR, header, points_text, slices_text, tracks_text
 from callgrove.formats.timeline.items import CounterPoints, Slices
-from callgrove.formats.timeline.output import Data, Output
+from callgrove.formats.timeline.output import Data, FileOutput
 from callgrove.formats.timeline.places import ProcessTracks
 from callgrove.formats.timeline.writer import TimelineWriter
 from callgrove.model.arrays import Ints
@@ -69,7 +69,7 @@ class ChromePart:
         yield points_text(points, self.origin_ns)
 
 
-class _Closed(Output):
+class _Closed(FileOutput):
     """What stays of a file after an interruption is closed, since readers refuse JSON that breaks off."""
 
     def discard(self) -> None:

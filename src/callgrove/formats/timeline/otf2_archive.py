@@ -29,7 +29,7 @@ import numpy as np
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.formats.interface import LossReport, Match, ReadOptions, WriteOptions
-from callgrove.formats.targets import Pending, PendingFolder, refuse_stdout
+from callgrove.formats.targets import PendingFolder, refuse_stdout
 from callgrove.formats.timeline.items import CounterPoints, Note, Slices
 from callgrove.formats.timeline.otf2_events import Events, OpenSlices
 from callgrove.formats.timeline.otf2_places import Locations, Regions
@@ -66,14 +66,14 @@ class Archive(Output):
         self._errors: tuple[type[Exception], ...] = (otf2.error.Error, _otf2.Error)
         refuse_stdout(target, "otf2")
         _refuse_other_names(target)
-        self.target = target
+        super().__init__(target)
         self._folder = PendingFolder(target, overwrite, _is_archive, "an OTF2 archive")
         self.trace: Any = None
         self.n_events = 0
 
     @contextmanager
     def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
-        with Pending.or_nothing(self, before):
+        with super().or_nothing(before):
             try:
                 yield
             except self._errors as error:
@@ -89,10 +89,6 @@ class Archive(Output):
     @property
     def n_written(self) -> int:
         return self.n_events
-
-    @property
-    def is_file(self) -> bool:
-        return False
 
     def flush(self) -> None:
         """The library writes when its buffers are full."""

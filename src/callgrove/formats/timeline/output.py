@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from abc import abstractmethod
+from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
-from callgrove.errors import CallgroveError
 from callgrove.formats.targets import Pending, PendingFile
 
-__all__ = ["Data", "Output"]
+__all__ = ["Data", "FileOutput", "Output"]
 
 Data = bytes | bytearray | memoryview
 
@@ -26,7 +25,25 @@ COPIED = 1 << 20  # bytes at a time
 
 
 class Output(Pending):
-    """A file in the making. `write` takes bytes; `complete` moves it into place."""
+    """Something in the making that a timeline is written to, once it is open."""
+
+    @property
+    @abstractmethod
+    def n_written(self) -> int:
+        """Grows with everything that is written."""
+
+    @abstractmethod
+    def open(self) -> None: ...
+
+    @abstractmethod
+    def write(self, data: Data) -> None: ...
+
+    @abstractmethod
+    def flush(self) -> None: ...
+
+
+class FileOutput(Output):
+    """A file in the making, or stdout."""
 
     def __init__(self, target: Path, overwrite: bool, keep_partial: bool) -> None:
         super().__init__(target)
@@ -38,28 +55,17 @@ class Output(Pending):
 
     @property
     def n_written(self) -> int:
-        """Grows with everything that is written."""
         return self._n_bytes
 
-    @contextmanager
-    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Whatever fails inside leaves nothing behind, but for OUT.part where that is wanted."""
-        try:
-            yield
-        except OSError as error:
-            self._discard(before)
-            if self._pending is None and isinstance(error, BrokenPipeError):
-                raise  # whoever reads has seen enough
-            reason = error.strerror or str(error)
-            raise CallgroveError(f"{self.target}: cannot be written: {reason}{self._what_stays()}") from error
-        except BaseException:
-            self._discard(before)
-            raise
+    def _refuse(self, error: OSError) -> NoReturn:
+        if self._pending is None and isinstance(error, BrokenPipeError):
+            raise error  # whoever reads has seen enough
+        super()._refuse(error)
 
     def _what_stays(self) -> str:
         if self._pending is None:
             return ""
-        return f"; what was written is {self._part}" if self._keep else "; nothing was changed"
+        return f"; what was written is {self._part}" if self._keep else super()._what_stays()
 
     @property
     def _part(self) -> Path:

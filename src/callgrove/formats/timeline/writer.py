@@ -27,7 +27,7 @@ from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.registry import FORMATS
 from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses
 from callgrove.formats.timeline.items import CounterPoints, Slices
-from callgrove.formats.timeline.output import Data, Output
+from callgrove.formats.timeline.output import Data, FileOutput, Output
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, counter_points
 from callgrove.formats.timeline.source import COLUMNS, Annotations
@@ -100,7 +100,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     takes_spans = True
 
     def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:
-        super().__init__(output or Output(target, options.overwrite, options.keep_partial))
+        super().__init__(output or FileOutput(target, options.overwrite, options.keep_partial))
         self._encoder, self._options = encoder, options
         annotations = Annotations(options.annotations)
         self._slice_options = SliceOptions(annotations, options.by_queue, options.kernel_rename)
@@ -189,11 +189,12 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         """Spans of all parts, then samples."""
         with self._or_nothing():
             tables = self._defined()
-            parts, workers = self._parts, self._options.workers
-            if len(parts) > 1 and tables.traces.split is not None and workers.are_elsewhere and self._pending.is_file:
-                self._write_parts_elsewhere(len(parts), progress)
+            n_parts, output = len(self._parts), self._pending
+            can_send = n_parts > 1 and tables.traces.split is not None and self._options.workers.are_elsewhere
+            if can_send and isinstance(output, FileOutput) and output.is_file:
+                self._write_parts_elsewhere(output, n_parts, progress)
             else:
-                self._write_parts_here(len(parts), progress)
+                self._write_parts_here(n_parts, progress)
             done, total = 0, tables.traces.n_samples
             for profile, metric, samples in tables.traces.lines():
                 self._write_samples(SampleChunk(profile, metric, samples))
@@ -215,11 +216,11 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             self._put(_bytes_of(maker, self._encoder.part()))
             progress("writing parts", number + 1, n_parts)
 
-    def _write_parts_elsewhere(self, n_parts: int, progress: Progress) -> None:
-        tasks = [replace(self._task(number), target=self._pending.beside(number)) for number in range(n_parts)]
+    def _write_parts_elsewhere(self, output: FileOutput, n_parts: int, progress: Progress) -> None:
+        tasks = [replace(self._task(number), target=output.beside(number)) for number in range(n_parts)]
         found = self._options.workers.map(_encoded, tasks, label="writing parts", progress=progress)
         for path, counts in found:
-            self._pending.append(path)
+            output.append(path)
             self._losses.merge(counts)
 
     def _task(self, number: int) -> _Task:
