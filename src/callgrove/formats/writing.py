@@ -16,12 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from callgrove.binary.sources import Source
 from callgrove.errors import RefusedInput, UsageError
-from callgrove.formats.interface import Chunk, LossReport
+from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions
 from callgrove.formats.targets import Pending
 from callgrove.model.experiment import Experiment
 
-__all__ = ["TargetWriter", "readable_sources"]
+__all__ = ["TargetWriter", "WrittenOnly", "readable_sources"]
 
 Place = TypeVar("Place", bound=Pending)
 Opened = TypeVar("Opened")
@@ -96,6 +97,19 @@ class TargetWriter(ABC, Generic[Place, Opened]):
     @abstractmethod
     def _give_up(self, opened: Opened) -> None:
         """Closes what is open; some of it may be closed already."""
+
+
+class WrittenOnly:
+    """A format that nothing is recognised as: what it was made of holds more."""
+
+    name: str
+    title: str
+
+    def match(self, source: Source) -> Match | None:
+        return None
+
+    def read(self, source: Source, options: ReadOptions) -> Experiment:
+        raise UsageError(f"{source.path}: {self.name} can be written, but not read; open what it was made of")
 
 
 def readable_sources(tables: Experiment, report: LossReport) -> Iterator[tuple[int, Path]]:

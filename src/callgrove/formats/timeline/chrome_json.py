@@ -16,14 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.sources import Source
-from callgrove.errors import UsageError
-from callgrove.formats.interface import LossReport, Match, ReadOptions, WriteOptions
+from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.timeline.chrome_text import FOOTER, SEPARATOR, header, points_text, slices_text, tracks_text
 from callgrove.formats.timeline.items import CounterPoints, Slices
 from callgrove.formats.timeline.output import Data, FileOutput
 from callgrove.formats.timeline.places import ProcessTracks
 from callgrove.formats.timeline.writer import TimelineWriter
+from callgrove.formats.writing import WrittenOnly
 from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import Traces, Window
@@ -124,17 +123,11 @@ def time_bounds(traces: Traces) -> Window | None:
     return (min(first for first, _ in found), max(last for _, last in found)) if found else None
 
 
-class ChromeJsonFormat:
-    """Written only."""
+class ChromeJsonFormat(WrittenOnly):
+    """Events for viewers that read JSON."""
 
     name = "chrome-json"
     title = "Chrome trace events (JSON) for chrome://tracing, Perfetto, speedscope"
-
-    def match(self, source: Source) -> Match | None:
-        return None
-
-    def read(self, source: Source, options: ReadOptions) -> Experiment:
-        raise UsageError(f"{source.path}: {self.name} can be written, but not read; open what it was made of")
 
     def open_writer(self, target: Path, options: WriteOptions) -> ChromeWriter:
         return ChromeWriter(target, options)

@@ -26,9 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
-from callgrove.formats.interface import LossReport, Match, ReadOptions, WriteOptions
+from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.targets import PendingFolder, refuse_stdout
 from callgrove.formats.timeline.items import CounterPoints, Note, Slices
 from callgrove.formats.timeline.otf2_events import Events, OpenSlices
@@ -37,6 +36,7 @@ from callgrove.formats.timeline.output import Data, Output
 from callgrove.formats.timeline.places import ProcessTracks
 from callgrove.formats.timeline.source import Annotations
 from callgrove.formats.timeline.writer import TimelineWriter
+from callgrove.formats.writing import WrittenOnly
 from callgrove.model.arrays import Array
 from callgrove.model.experiment import Experiment
 
@@ -277,17 +277,11 @@ class Otf2Writer(TimelineWriter):
         return report
 
 
-class Otf2Format:
-    """Written only."""
+class Otf2Format(WrittenOnly):
+    """Archives for Vampir."""
 
     name = "otf2"
     title = "OTF2 archive (a folder) for Vampir and the tools of Score-P"
-
-    def match(self, source: Source) -> Match | None:
-        return None
-
-    def read(self, source: Source, options: ReadOptions) -> Experiment:
-        raise UsageError(f"{source.path}: {self.name} can be written, but not read; open what it was made of")
 
     def open_writer(self, target: Path, options: WriteOptions) -> Otf2Writer:
         return Otf2Writer(target, options)
