@@ -18,7 +18,7 @@ The tables come before the tree, so one pass suffices. Elements nest more than a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -27,7 +27,16 @@ from callgrove.binary import xml
 from callgrove.errors import CorruptFile, UnsupportedVersion
 from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn, offset_of
 
-__all__ = ["HEAD", "ExperimentXml", "XmlMetric", "major_version", "names_by_number", "parse", "xml_metric"]
+__all__ = [
+    "HEAD",
+    "ExperimentXml",
+    "XmlMetric",
+    "major_version",
+    "names_by_number",
+    "parse",
+    "parse_document",
+    "xml_metric",
+]
 
 HEAD = 16384  # bytes in which the version stands: a DTD may come first
 
@@ -169,24 +178,29 @@ _TABLES = {
 
 
 def parse(path: Path, tree: TreeHandler, warn: Warn, salvage: bool = False) -> ExperimentXml:
-    """Parse the file: the tables are returned, the tree goes to its handler.
-
-    A text that breaks off is an error, unless `salvage` asks for the complete part of it.
-    """
+    """Parse the file: the tables are returned, the tree goes to its handler."""
     parser = xml.new_parser(path)
     handler = _Handler(path, parser, tree)
+    parse_document(path, parser, lambda: handler.tree_begun, warn, salvage)
+    if not handler.tables.version:
+        raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
+    return handler.finish()
+
+
+def parse_document(
+    path: Path, parser: expat.XMLParserType, has_content: Callable[[], bool], warn: Warn, salvage: bool
+) -> None:
+    """Give the text to a parser. One that breaks off is an error, unless `salvage` asks for the complete part of it,
+    and there is any."""
     try:
         with xml.readable(path) as file:
             xml.parse(path, parser, file)
     except CorruptFile as error:
-        if error.section != "XML" or not handler.tree_begun:
+        if error.section != "XML" or not has_content():
             raise
         if not salvage:
             raise error.with_remedy("--salvage keeps the complete part") from None
         warn(f"{path}: line {error.line}: {error.found}; the part before it was kept")
-    if not handler.tables.version:
-        raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
-    return handler.finish()
 
 
 def major_version(head: bytes) -> str:

@@ -18,7 +18,7 @@ from xml.parsers import expat
 
 from callgrove.binary import xml
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
-from callgrove.formats.hpctoolkit.experiment_xml import XmlMetric, xml_metric
+from callgrove.formats.hpctoolkit.experiment_xml import XmlMetric, parse_document, xml_metric
 from callgrove.formats.hpctoolkit.legacy_tree import LegacyTree, Procedure, Tables
 from callgrove.formats.hpctoolkit.xml_tree import Attributes, Warn, offset_of
 from callgrove.model.builder import ExperimentBuilder
@@ -147,21 +147,10 @@ _TABLES = {
 
 
 def parse(path: Path, builder: ExperimentBuilder, warn: Warn, salvage: bool = False) -> tuple[LegacyXml, LegacyTree]:
-    """Parse the file: tables and values are returned, the contexts are the builder's.
-
-    A text that breaks off is an error, unless `salvage` asks for the complete part of it.
-    """
+    """Parse the file: tables and values are returned, the contexts are the builder's."""
     parser = xml.new_parser(path)
     handler = _Handler(path, parser, builder, warn)
-    try:
-        with xml.readable(path) as file:
-            xml.parse(path, parser, file)
-    except CorruptFile as error:
-        if error.section != "XML" or not handler.data_begun:
-            raise
-        if not salvage:
-            raise error.with_remedy("--salvage keeps the complete part") from None
-        warn(f"{path}: line {error.line}: {error.found}; the part before it was kept")
+    parse_document(path, parser, lambda: handler.data_begun, warn, salvage)
     if not handler.found.version:
         raise CorruptFile(path, "XML", expected="an element HPCToolkitExperiment", found="none")
     handler.tree.finish()
