@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from callgrove.binary.sources import Source
 from callgrove.examples import example
-from callgrove.formats.hpctoolkit import context_major, database_writer, profile_writer
 from callgrove.formats.hpctoolkit.prerelease import FORMAT as PRERELEASE
-from callgrove.formats.hpctoolkit.release import FORMAT
-from callgrove.formats.interface import ReadOptions, SampleChunk, WriteOptions
+from callgrove.formats.interface import ReadOptions
 from callgrove.model.arrays import ABSENT
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.metrics import Aggregation, Scope
-from callgrove.model.traces import Samples
-from callgrove.model.values import Block
+from callgrove.model.metrics import Scope
 from tests.formats import raw_databases
+from tests.formats.pieces import Writing, writings
 from tests.formats.release_layout import check_layout
 from tests.formats.samples import databases
-from tests.formats.written import assert_equal, bits, damage, lines, read, write
+from tests.formats.written import RELEASE, assert_equal, bits, damage, lines, read, sound_but_for_sums, write
 from tests.model.strategies import experiments
 from tests.requirements import SHARED
 
@@ -157,54 +152,14 @@ def test_the_summary_is_the_sum_of_the_threads(tmp_path: Path) -> None:
 # -- random experiments --------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def small_buffers(patch: pytest.MonkeyPatch, rows: int) -> Iterator[None]:
-    with patch.context() as inner:
-        inner.setattr(database_writer, "WAITING_ROWS", rows)
-        inner.setattr(profile_writer, "MERGED_ROWS", rows)
-        inner.setattr(context_major, "LARGEST_BATCH", rows)
-        yield
-
-
-def chunks(experiment: Experiment, size: int, order: Any) -> list[Block | SampleChunk]:
-    """All values and samples, in pieces of any size and in any order; those of one line stay in the order of time."""
-    values = [b.triples() for b in experiment.values.blocks(np.arange(len(experiment.profiles)))]
-    pieces: list[Block | SampleChunk] = [
-        block.take(slice(k, k + size)) for block in values for k in range(0, len(block), size)
-    ]
-    order.shuffle(pieces)
-    for profile, metric, samples in experiment.traces.lines():
-        for k in range(0, len(samples), size):
-            part = slice(k, k + size)
-            pieces.append(SampleChunk(profile, metric, Samples(samples.time_ns[part], samples.context[part])))
-    return pieces
-
-
-WRITABLE = (Scope.INCLUSIVE, Scope.POINT, Scope.FUNCTION, Scope.LEXICAL)
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    experiment=experiments(scopes=WRITABLE, aggregations=(Aggregation.SUM,), deep=False),
-    size=st.sampled_from([1, 3, 1000]),
-    rows=st.sampled_from([1, 7, 1 << 18]),
-    order=st.randoms(use_true_random=False),
-)
-def test_random_experiments_survive(
-    experiment: Experiment, size: int, rows: int, order: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@given(writing=writings(Scope.INCLUSIVE, Scope.POINT, Scope.FUNCTION, Scope.LEXICAL))
+def test_random_experiments_survive(writing: Writing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "new.d"
-    shutil.rmtree(target, ignore_errors=True)
-    pieces = chunks(experiment, size, order)
-    writer = FORMAT.open_writer(target, WriteOptions())
-    with small_buffers(monkeypatch, rows):
-        writer.define(experiment)
-        for chunk in pieces:
-            writer.write(chunk)
-        report = writer.close()
+    report = writing.to(target, RELEASE, monkeypatch)
     check_layout(target)
     assert sound_but_for_sums(target)
-    old, new = experiment, read(target)
+    old, new = writing.experiment, read(target)
     if "ids of contexts: they are numbered anew" in report.losses:
         numbers = np.arange(1, len(old.contexts) + 1)
         old = replace(old, contexts=replace(old.contexts, source_id=numbers))
@@ -212,11 +167,6 @@ def test_random_experiments_survive(
     assert {key: value for key, value in bits(new).items() if key[1] in known} == bits(old)
     assert len(new.profiles.measured) == len(old.profiles.measured)
     assert_same_tree(old.contexts, new.contexts)
-
-
-def sound_but_for_sums(target: Path) -> bool:
-    """Random values do not add up in a tree, and their sums depend on the order where they cancel."""
-    return [p for p in damage(target) if not p.startswith(("tree", "profile 0"))] == []
 
 
 def assert_same_tree(old: ContextTree, new: ContextTree) -> None:
