@@ -328,22 +328,28 @@ def test_a_pipe_in_an_index_is_not_waited_for(path: Path) -> None:
 # -- being written ---------------------------------------------------------------------------------------------------
 
 
-def test_a_locked_file_says_so(path: Path, capsys: Capture) -> None:
+def begun(path: Path, *statements: str) -> sqlite3.Connection:
+    """A writer that has got so far."""
     writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute("PRAGMA journal_mode=DELETE")
-    writer.execute("BEGIN EXCLUSIVE")
-    writer.execute(f"UPDATE rocpd_region{TAIL} SET end = end + 1")  # makes the journal
+    for statement in statements:
+        writer.execute(statement)
+    return writer
+
+
+def test_a_locked_file_says_so(path: Path, capsys: Capture) -> None:
+    makes_the_journal = f"UPDATE rocpd_region{TAIL} SET end = end + 1"
+    writer = begun(path, "PRAGMA journal_mode=DELETE", "BEGIN EXCLUSIVE", makes_the_journal)
     try:
         assert "locked" in said(capsys, "info", path, code=3)
     finally:
         writer.close()
 
 
+DELETED_IN_LOG = ("PRAGMA journal_mode=WAL", "PRAGMA wal_autocheckpoint=0", f"DELETE FROM rocpd_region{TAIL}")
+
+
 def test_rows_in_a_write_ahead_log_are_read_and_the_database_stays_as_it_is(path: Path) -> None:
-    writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute("PRAGMA journal_mode=WAL")
-    writer.execute("PRAGMA wal_autocheckpoint=0")
-    writer.execute(f"DELETE FROM rocpd_region{TAIL}")
+    writer = begun(path, *DELETED_IN_LOG)
     try:
         with untouched(path), untouched(path.with_name("r.db-wal")):
             experiment = opened(path)
@@ -353,11 +359,14 @@ def test_rows_in_a_write_ahead_log_are_read_and_the_database_stays_as_it_is(path
         writer.close()
 
 
-def left_behind(path: Path, folder: Path, *suffixes: str) -> Path:
-    """What a writer that was killed leaves: a copy of what lies there, without an index of the log."""
+def left_behind(path: Path, folder: Path, beside: str, *statements: str) -> Path:
+    """What a writer that is killed after some statements leaves: a copy of what lies there, without an index of the
+    log."""
+    writer = begun(path, *statements)
     folder.mkdir()
-    for suffix in ("", *suffixes):
+    for suffix in ("", beside):
         (folder / f"r.db{suffix}").write_bytes(path.with_name(path.name + suffix).read_bytes())
+    writer.close()
     return folder / "r.db"
 
 
@@ -379,12 +388,7 @@ def read_without_a_trace(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_log_without_a_writer_is_read_and_nothing_is_left_beside(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute("PRAGMA journal_mode=WAL")
-    writer.execute("PRAGMA wal_autocheckpoint=0")
-    writer.execute(f"DELETE FROM rocpd_region{TAIL}")
-    copy = left_behind(path, tmp_path / "copy", "-wal")
-    writer.close()
+    copy = left_behind(path, tmp_path / "copy", "-wal", *DELETED_IN_LOG)
     experiment = read_without_a_trace(copy, monkeypatch, tmp_path)
     assert experiment.traces.n_spans == len([e for e in RUN.events if e.kind not in ("api", "marker")])
     assert any("did not finish" in w.text for w in experiment.warnings)
@@ -394,14 +398,8 @@ def test_a_journal_without_a_writer_is_rolled_back_elsewhere(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was not committed is not read, and the input keeps both."""
-    writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute("PRAGMA cache_size=1")
-    writer.execute("BEGIN")
-    writer.execute(f"UPDATE rocpd_event{TAIL} SET extdata = randomblob(3000)")
-    writer.execute(f"DELETE FROM rocpd_region{TAIL}")
-    copy = left_behind(path, tmp_path / "copy", "-journal")
-    writer.execute("ROLLBACK")
-    writer.close()
+    changes = (f"UPDATE rocpd_event{TAIL} SET extdata = randomblob(3000)", f"DELETE FROM rocpd_region{TAIL}")
+    copy = left_behind(path, tmp_path / "copy", "-journal", "PRAGMA cache_size=1", "BEGIN", *changes)
     experiment = read_without_a_trace(copy, monkeypatch, tmp_path)
     assert experiment.traces.n_spans == len(RUN.events)
     assert gpu_time(experiment) == expected_gpu_time(RUN)

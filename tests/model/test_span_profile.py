@@ -35,24 +35,22 @@ class Span(NamedTuple):
 # Profiles 0 and 1 are threads of process 0, 2 and 3 streams of its devices 0 and 1; 4 is a thread of process 1.
 PROCESS, DEVICE = np.array([0, 0, 0, 0, 1]), np.array([-1, -1, 0, 1, -1])
 LENGTH = st.integers(-2, 9)
-HOSTS = st.builds(
-    lambda kind, name, start, length, profile, corr: Span(kind, name, start, start + length, profile, corr),
-    st.sampled_from([SpanKind.API, SpanKind.MARKER, SpanKind.REGION]),
-    st.integers(0, 2),
-    st.integers(0, 25),
-    LENGTH,
-    st.sampled_from([0, 1, 4]),
-    st.integers(-1, 6),
-)
-OPERATIONS = st.builds(
-    lambda kind, name, start, length, profile, corr: Span(kind, name, start, start + length, profile, corr),
-    st.sampled_from([SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET]),
-    st.integers(3, 4),
-    st.integers(0, 25),
-    LENGTH,
-    st.sampled_from([2, 3]),
-    st.integers(-1, 6),
-)
+
+
+def drawn(kinds: list[SpanKind], names: st.SearchStrategy[int], profiles: list[int]) -> st.SearchStrategy[Span]:
+    return st.builds(
+        lambda kind, name, start, length, profile, corr: Span(kind, name, start, start + length, profile, corr),
+        st.sampled_from(kinds),
+        names,
+        st.integers(0, 25),
+        LENGTH,
+        st.sampled_from(profiles),
+        st.integers(-1, 6),
+    )
+
+
+HOSTS = drawn([SpanKind.API, SpanKind.MARKER, SpanKind.REGION], st.integers(0, 2), [0, 1, 4])
+OPERATIONS = drawn([SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET], st.integers(3, 4), [2, 3])
 SPANS = st.lists(st.one_of(HOSTS, OPERATIONS), min_size=1, max_size=14)
 
 
