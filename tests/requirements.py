@@ -6,8 +6,9 @@ The test is skipped there with the reason; where the environment variable CALLGR
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -26,3 +27,10 @@ def need(name: str, reason: str) -> NoReturn:
     if name in required():
         pytest.fail(f"{reason}, and CALLGROVE_REQUIRE names {name!r}", pytrace=False)
     pytest.skip(reason)
+
+
+def each_of_shared(argument: str, samples: Iterable[Any], ids: Callable[[Any], str] = str) -> pytest.MarkDecorator:
+    """One test for each of some samples of `../shared`. Without any there still is one, so that the fixture `shared`,
+    which the test takes as well, can say what is missing."""
+    found = [pytest.param(sample, id=ids(sample)) for sample in samples]
+    return pytest.mark.parametrize(argument, found or [pytest.param(None, id="none")])

@@ -12,12 +12,12 @@ import pytest
 
 from callgrove.errors import CallgroveError
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import FORMATS, open_path
+from callgrove.formats.registry import open_path
 from callgrove.model.completing import completed
 from callgrove.model.experiment import Severity
 from callgrove.model.folding import of_scaling
 from callgrove.model.study import Study
-from tests.requirements import SHARED, need
+from tests.requirements import SHARED, each_of_shared
 
 FOLDER = SHARED / "data" / "public" / "extrap"
 STATISTICS = {"mean": "mean", "median": "median", "minimum": "min", "maximum": "max", "std": "std"}
@@ -33,8 +33,7 @@ ACCEPTED = {  # what Extra-P refuses and we take with a word, unless told to be 
 def index() -> dict[str, dict[str, Any]]:
     path = FOLDER / "oracle" / "index.json"
     found: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    cube = any(entry.name == "cube" for entry in FORMATS)
-    return {name: entry for name, entry in found.items() if cube or entry["format"] != "cube"}
+    return found
 
 
 def study_of(path: Path, strict: bool = False) -> Study:
@@ -62,8 +61,8 @@ def test_the_samples_are_there(shared: Path) -> None:
     assert len(index()) > 110
 
 
-@pytest.mark.parametrize("name", [name for name, entry in index().items() if "oracle" in entry])
-def test_series(name: str) -> None:
+@each_of_shared("name", [name for name, entry in index().items() if "oracle" in entry])
+def test_series(name: str, shared: Path) -> None:
     oracle = json.loads((FOLDER / "oracle" / index()[name]["oracle"]).read_text("utf-8"))
     before = _bytes(FOLDER / name)
     study = study_of(FOLDER / name)
@@ -73,8 +72,8 @@ def test_series(name: str) -> None:
     assert _bytes(FOLDER / name) == before
 
 
-@pytest.mark.parametrize("name", [name for name, entry in index().items() if "error" in entry])
-def test_what_extra_p_refuses(name: str) -> None:
+@each_of_shared("name", [name for name, entry in index().items() if "error" in entry])
+def test_what_extra_p_refuses(name: str, shared: Path) -> None:
     with pytest.raises(CallgroveError) as refused:
         study_of(FOLDER / name, strict=True)
     assert refused.value.exit_code == 3
@@ -102,8 +101,6 @@ def test_models_of_a_stored_experiment(shared: Path) -> None:
 
 def test_the_study_of_our_own_runs(shared: Path) -> None:
     """25 Score-P profiles: 104 series at 25 points, as Extra-P's own list of call paths and metrics says."""
-    if not any(entry.name == "cube" for entry in FORMATS):
-        need("cube", "the format cube is not there yet")
     study = study_of(shared / "data" / "own" / "scaling" / "runs")
     printed = (shared / "data" / "own" / "scaling" / "extrap.print-all.txt").read_text("utf-8")
     assert (len(study), study.n_points, study.parameters) == (104, 25, ("p", "n"))

@@ -6,18 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from callgrove.binary.sources import Source
 from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
 from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.interface import DumpView
 from tests.formats.hpcrun_dumps import DumpedFile, dumped, folders
-from tests.requirements import SHARED
+from tests.requirements import SHARED, each_of_shared
 
-every_folder = pytest.mark.parametrize(
-    "folder", list(folders(SHARED / "data")), ids=lambda p: f"{p.parent.name}-{p.name}"
-)
 HOW = {"BOTH": 0, "GEN LOCAL": 1, "GEN GLOBAL": 2, "SINGLE": 3}
 SECTIONS = ("header", "loadmap", "cct", "metric table", "id dictionary", "sparse metrics")
 PRINTED = ("hdr", "loadmap", "cct", "metric-tbl", "id-tuple dxnry", "sparse metrics")
@@ -39,8 +34,8 @@ def test_old_files_are_of_the_dialect_of_their_release(shared: Path) -> None:
         assert {read_measurement(path).dialect for path in paths} == {dialect}
 
 
-@every_folder
-def test_every_field_is_what_the_tool_prints(folder: Path) -> None:
+@each_of_shared("folder", folders(SHARED / "data"), ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_every_field_is_what_the_tool_prints(folder: Path, shared: Path) -> None:
     known = dumped(folder)
     assert sorted(known) == sorted(path.name for path in folder.glob("*.hpcrun"))
     for name, want in known.items():
