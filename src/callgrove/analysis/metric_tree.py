@@ -9,14 +9,14 @@ from callgrove.model.arrays import Array, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
 
-__all__ = ["mixed_units", "without_children"]
+__all__ = ["without_children"]
 
 
 def without_children(experiment: Experiment, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
     """A metric in a scope over all contexts, less all its children: hidden ones and those of other units as well.
 
-    A metric's value contains its children; children without values count nothing. `mixed_units` tells where such a
-    difference is to be read with care.
+    A metric's value contains its children; children without values count nothing. Where these have another unit, the
+    difference means little.
     """
     row = experiment.metrics.first(quantity)
     if row.aggregation != Aggregation.SUM:
@@ -25,12 +25,6 @@ def without_children(experiment: Experiment, quantity: str, scope: Scope, profil
     for child in _children(experiment, quantity):
         total = total - experiment.totals(child, scope, profiles)
     return total
-
-
-def mixed_units(experiment: Experiment, quantity: str) -> tuple[str, ...]:
-    """Children whose unit is another one than the metric's own."""
-    own = experiment.metrics.first(quantity).unit
-    return tuple(name for name in _children(experiment, quantity) if experiment.metrics.first(name).unit != own)
 
 
 def _children(experiment: Experiment, quantity: str) -> list[str]:

@@ -19,7 +19,6 @@ NO_COLUMN = re.compile(
 NO_ACCESS = re.compile(r"file system operations are disabled|Permission Error|not authorized")
 RESERVED = {"values": 'write "values" with its quotes, or stored_values', "end": 'write "end" with its quotes'}
 NEAR = re.compile(r'near "([^"]+)"')
-MOST_LISTED = 12
 
 
 def complaint(text: str, relations: Mapping[str, Relation]) -> UsageError:

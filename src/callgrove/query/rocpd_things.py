@@ -167,7 +167,6 @@ def _value_types(experiment: Experiment) -> dict[str, str | None]:
 
 PLACE = (*span("id=span"), *lane("guid:t nid pid rank"), *span("category:t"))
 LINKS = span(f"stack_id=correlation parent_stack_id={PARENT}")
-ARGUMENT = "position=position type:t=type name:t=name value:t=value"
 TIMES = span("start=start_ns end=end_ns duration=duration_ns")
 COUNTED = (
     *(*PLACE, *side("dispatch_id=dispatch kernel_id=kernel tid=thread queue_id=queue"), *LINKS),

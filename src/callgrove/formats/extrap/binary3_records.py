@@ -37,7 +37,7 @@ class Reader3:
     def __init__(self, file: FileBytes, order: str) -> None:
         self._file, self._order = file, order
         self.at, self.records = 0, 0
-        self.tag, self.tag_at = "header", 0
+        self.tag = "header"
 
     @property
     def path(self) -> Path:

@@ -26,13 +26,7 @@ from callgrove.model.table import Table
 from callgrove.model.texts import Names
 from callgrove.model.traces import SideTable
 
-__all__ = ["EVENT_COLUMNS", "CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process", "Stacks"]
-
-# What a chunk may be asked for; it always has `span` as well.
-EVENT_COLUMNS = (
-    *("kind", "category", "name", "label", "start_ns", "end_ns"),
-    *("lane", "correlation", "parent_correlation"),
-)
+__all__ = ["CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process", "Stacks"]
 
 Events = Mapping[str, Array]
 
@@ -118,7 +112,8 @@ class DataSet(Protocol):
         """How many events there are."""
 
     def events(self, columns: Sequence[str]) -> Iterator[Events]:
-        """Chunks of the columns asked for and `span`, in file order."""
+        """Chunks of the columns asked for and `span`, in file order. There are kind, category, name, label, start_ns,
+        end_ns, lane, correlation and parent_correlation."""
 
     def side(self, name: str) -> SideTable | None:
         """What only some events have; `span` is the data set's own number.

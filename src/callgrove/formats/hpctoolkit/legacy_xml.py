@@ -50,7 +50,6 @@ class TraceDb:
     first: int = 0
     last: int = 0
     ticks_per_sec: int = 0
-    header_size: int = 0
 
 
 @dataclass
@@ -115,10 +114,10 @@ def _metric_db(found: LegacyXml, a: Attributes) -> None:
 
 
 def _trace_db(found: LegacyXml, a: Attributes) -> None:
-    first, last, ticks, size = (int(a.get(k, "0")) for k in ("db-min-time", "db-max-time", "u", "db-header-sz"))
+    first, last, ticks = (int(a.get(k, "0")) for k in ("db-min-time", "db-max-time", "u"))
     if not (0 <= first < 2**64 and 0 <= last < 2**64 and 0 <= ticks <= NS_PER_SEC):
         raise ValueError(f"times from {first} to {last} in 1/{ticks} s")
-    found.trace_db = TraceDb(a.get("db-glob", ALL_TRACES), first, last, ticks, size)
+    found.trace_db = TraceDb(a.get("db-glob", ALL_TRACES), first, last, ticks)
 
 
 def _procedure(found: LegacyXml, a: Attributes) -> None:
