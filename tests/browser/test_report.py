@@ -20,6 +20,7 @@ from callgrove.viewer.report import Input, report
 from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.reading import box, flame, open_tab, picked, rows, shown_panel, tooltip
+from tests.formats.gpu_databases import Run, write_rocpd
 from tests.formats.samples import CORPUS
 
 
@@ -150,6 +151,20 @@ def test_the_metric_changes_every_view(stencil: Path, open_page: OpenPage) -> No
     per_profile = example().matrix("cycles", Scope.EXCLUSIVE).sum(axis=0)
     facts = page.locator(".statistics .fact").all_inner_texts()
     assert [fact.split("\n") for fact in facts][2] == ["max", write(per_profile.max())]
+
+
+def test_a_metric_is_chosen_where_it_is_shown(
+    tmp_path: Path, written: Callable[..., Path], open_page: OpenPage, screenshot: Screenshot
+) -> None:
+    """A timeline and the tables of a GPU are the same whichever metric is chosen."""
+    page = open_page(written(write_rocpd(tmp_path / "run.db", [Run.random(1).without("memset")])))
+    tabs = page.get_by_role("tab").all_inner_texts()
+    assert {"Timeline", "GPU"} < set(tabs)
+    chooser = page.locator(".tabbar label.choice")
+    for name in (*tabs, tabs[0]):
+        open_tab(page, name)
+        screenshot(page, f"metric-{name.lower().replace(' ', '-')}")
+        assert chooser.is_visible() == (name not in ("Timeline", "GPU"))
 
 
 def test_numbers_are_written_as_on_the_command_line(browser: Any) -> None:

@@ -56,6 +56,11 @@ function nameOf(section, i) {
   return `${i + 1}: ${section.title || path}`;
 }
 
+/** Does a panel show a metric? Others show times, whichever is chosen. */
+function hasMetrics(panel) {
+  return Boolean(panel.data.metrics || panel.data.metric_names);
+}
+
 /** Names of the metrics to choose from, and the one shown first: those of contexts, or else those of models. */
 function metricsOf(panels) {
   const ofContexts = panels.find((panel) => panel.data.metrics)?.data.metrics;
@@ -76,7 +81,8 @@ function createSection(section, drawers) {
     const tab = element("button", { class: "tab", text: name, attributes: { type: "button", role: "tab", "aria-controls": id, title: `${name} (${i + 1})` }, on: { click: () => open(i) } });
     const panel = element("div", { class: `panel ${id}`, attributes: { role: "tabpanel", id, hidden: "" } });
     bar.append(tab);
-    return { name, tab, panel, drawn: false };
+    const panels = section.panels.filter((one) => one.title === name);
+    return { name, tab, panel, panels, drawn: false };
   });
   bar.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -92,10 +98,13 @@ function createSection(section, drawers) {
     if (event.key === "Escape") { search.value = ""; view.set("search", ""); search.blur(); }
     if (event.key === "Enter") view.set("step", { by: event.shiftKey ? -1 : 1 });
   });
+  const metric = metrics.names.length > 1
+    ? choice("Metric", metrics.names.map((name) => [name, name || "<default>"]), metrics.first, (value) => view.set("metric", value)).root
+    : element("span", { class: "only-metric", text: metrics.first });
   const damaged = section.warnings.find(([severity]) => severity === "damage");
   root.append(element("div", { class: "tabbar" }, [
     bar, damaged ? element("button", { class: "damaged", text: "damaged input", attributes: { type: "button", title: damaged[1] }, on: { click: () => open(0) } }) : null, element("span", { class: "gap" }),
-    metrics.names.length > 1 ? choice("Metric", metrics.names.map((name) => [name, name || "<default>"]), metrics.first, (value) => view.set("metric", value)).root : element("span", { class: "only-metric", text: metrics.first }),
+    metric,
     section.panels.length ? search : null,
   ]), ...tabs.map((one) => one.panel));
 
@@ -107,6 +116,7 @@ function createSection(section, drawers) {
       one.tab.tabIndex = i === number ? 0 : -1;
       one.panel.hidden = i !== number;
     });
+    metric.hidden = !tabs[number].panels.some(hasMetrics);
     if (focus) tabs[number].tab.focus();
     view.set("tab", names[number]);
     if (!tabs[number].drawn) draw(tabs[number]);
@@ -114,7 +124,7 @@ function createSection(section, drawers) {
 
   function draw(tab) {
     tab.drawn = true;
-    const panels = section.panels.filter((panel) => panel.title === tab.name);
+    const { panels } = tab;
     if (tab.name === OVERVIEW) {
       const side = element("div", { class: "overview-main" });
       tab.panel.append(element("div", { class: "overview" }, [element("div", { class: "overview-facts" }), side]));
