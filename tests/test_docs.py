@@ -1,5 +1,5 @@
-"""Every `$ callgrove ...` line in a ```console block of the documentation is run, and must succeed; so is every
-```python block, but for those that name files of the reader.
+"""Every `$ callgrove ...` line in a ```console block of the documentation is run, must succeed, and prints the lines
+that are shown below it; so is every ```python block run, but for those that name files of the reader.
 
 The commands of one document run in order in one folder, which holds what `callgrove demo --keep .` writes there; its
 Python blocks are one program, which runs after them.
@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,7 @@ TIMEOUT_SECONDS = 300
 class Command:
     line: int
     text: str
+    shown: tuple[str, ...] = ()  # lines of its output, which may leave some out
 
     @property
     def arguments(self) -> list[str]:
@@ -71,8 +72,13 @@ def program(text: str) -> str:
 
 def commands(text: str) -> list[Command]:
     """The callgrove commands of a document; what else stands after `$ ` is for the reader to run."""
-    typed = [(number, line[2:].strip()) for number, line in console_lines(text) if line.startswith("$ ")]
-    return [Command(number, line) for number, line in typed if line.split()[:1] == ["callgrove"]]
+    typed: list[Command] = []
+    for number, line in console_lines(text):
+        if line.startswith("$ "):
+            typed.append(Command(number, line[2:].strip()))
+        elif typed and line.strip() not in ("", "..."):
+            typed[-1] = replace(typed[-1], shown=(*typed[-1].shown, line.rstrip()))
+    return [command for command in typed if command.text.split()[:1] == ["callgrove"]]
 
 
 def callgrove(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -102,6 +108,9 @@ def test_documented_commands_and_programs_succeed(document: Path, tmp_path: Path
     for command in commands(text):
         done = callgrove(command.arguments, tmp_path)
         assert done.returncode == 0, f"{document.name}:{command.line}: `{command.text}`\n{done.stderr}"
+        printed = {line.rstrip() for line in (*done.stdout.splitlines(), *done.stderr.splitlines())}
+        stale = [line for line in command.shown if line not in printed]
+        assert stale == [], f"{document.name}:{command.line}: `{command.text}` prints\n{done.stdout}"
     if document.name not in SKETCHES and (code := program(text)):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", code],
@@ -141,6 +150,7 @@ def test_commands_are_found() -> None:
     assert [command.line for command in found] == [3, 13]
     assert found[0].arguments == ["top", "run.d", "-m", "time (s)", "--limit", "3"]
     assert found[1].arguments == ["sql", "run.d", "SELECT 1 WHERE 2 > 1"]
+    assert [command.shown for command in found] == [("name  exclusive",), ()]
 
 
 @pytest.mark.parametrize("text", ["callgrove export a > b", "callgrove top a|head", "callgrove top a && callgrove b"])
