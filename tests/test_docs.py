@@ -1,5 +1,6 @@
 """Every `$ callgrove ...` line in a ```console block of the documentation is run, must succeed, and prints the lines
-that are shown below it; so is every ```python block run, but for those that name files of the reader.
+that are shown below it; so is every ```python block run, but for those that name files of the reader, and every
+```sql block.
 
 The commands of one document run in order in one folder, which holds what `callgrove demo --keep .` writes there; its
 Python blocks are one program, which runs after them.
@@ -7,6 +8,7 @@ Python blocks are one program, which runs after them.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import subprocess
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.requirements import ROOT
@@ -81,6 +84,12 @@ def commands(text: str) -> list[Command]:
     return [command for command in typed if command.text.split()[:1] == ["callgrove"]]
 
 
+def queries(text: str) -> list[str]:
+    """The queries of the ```sql blocks, for DuckDB."""
+    lines = [line.partition("--")[0] for _, line in fenced_lines(text, "sql")]
+    return [query for query in "\n".join(lines).split(";") if query.strip()]
+
+
 def callgrove(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "callgrove", *arguments],
@@ -111,6 +120,9 @@ def test_documented_commands_and_programs_succeed(document: Path, tmp_path: Path
         printed = {line.rstrip() for line in (*done.stdout.splitlines(), *done.stderr.splitlines())}
         stale = [line for line in command.shown if line not in printed]
         assert stale == [], f"{document.name}:{command.line}: `{command.text}` prints\n{done.stdout}"
+    with contextlib.chdir(tmp_path):
+        nothing = [query for query in queries(text) if not duckdb.connect().execute(query).fetchall()]
+    assert nothing == []
     if document.name not in SKETCHES and (code := program(text)):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", code],
