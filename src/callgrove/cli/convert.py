@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int:
     """Write the input of a verb in one of some formats: for series over parameters, or for executions."""
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import as_study, inputs, named, said_notes
+    from callgrove.cli.opening import as_study, inputs, named
     from callgrove.cli.progress import progress
     from callgrove.cli.targets import refuse_target
     from callgrove.errors import IncompleteResult, UsageError
@@ -143,8 +143,6 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
     name = _chosen(opened, names)
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
     if isinstance(opened, Experiment):
-        if entry_of(name).traces:
-            said_notes(opened)
         opened = cut(opened, args)
     elif is_cut(args):
         raise UsageError(
@@ -174,7 +172,7 @@ def _opened(args: argparse.Namespace, names: list[str]) -> Experiment | Study:
     opened = open_any(args)
     if ambiguous and isinstance(opened, Experiment) and _has_points(opened):
         args.fold = True
-        opened = open_any(args)
+        opened = open_any(args, notes=False)
     return opened
 
 

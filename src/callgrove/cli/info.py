@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     text: list[str] = []
     for number, path in enumerate(args.paths or [None]):
         one = argparse.Namespace(**{**vars(args), "path": path, "limit": None})
-        opened = open_any(one)
+        opened = open_any(one, notes=args.metrics)
         if args.metrics:
             metrics = study_metrics(opened) if isinstance(opened, Study) else _metrics(opened)
             tables.append(_for_people(metrics) if args.format == "table" and len(args.paths) < 2 else metrics)

@@ -64,18 +64,15 @@ def _as_one(args: argparse.Namespace, paths: list[str], target: str) -> Experime
     """The inputs as one experiment, where they are of a format in which many files are one run: nothing is matched
     then, every file is a process of its own."""
     from callgrove.binary.sources import Source
-    from callgrove.cli.progress import progress
-    from callgrove.formats.interface import ReadOptions
-    from callgrove.formats.registry import FORMATS, detect, open_paths
-    from callgrove.model.experiment import Experiment
+    from callgrove.cli.opening import open_experiment
+    from callgrove.formats.registry import FORMATS, detect
 
     name = args.from_format or detect(Source.of(paths[0]))[0].name
     if not any(entry.name == name and entry.sets for entry in FORMATS):
         return None
-    with progress() as report:
-        fold = _holds_profiles(args.to or _by_ending(target, name))
-        opened = open_paths(paths, name, ReadOptions(args.salvage, report, args.strict, fold=fold))
-    return opened if isinstance(opened, Experiment) else None
+    fold = _holds_profiles(args.to or _by_ending(target, name))
+    together = {**vars(args), "paths": paths, "from_format": name, "fold": fold}
+    return open_experiment(argparse.Namespace(**together))
 
 
 def _by_ending(target: str, own: str) -> str:

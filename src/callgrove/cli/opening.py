@@ -1,7 +1,8 @@
 """Opening what a user names, and saying what is wrong with it.
 
-Damage is said on stderr before anything is printed; damage met while printing, after it. Under --strict the first
-is refused (exit code 3) and the second makes the result incomplete (exit code 4).
+Damage and notes (clocks that differ, a database that is still written, ...) are said on stderr before anything is
+printed, whichever verb asks; damage met while printing, after it. Under --strict the first damage is refused (exit
+code 3) and the second makes the result incomplete (exit code 4).
 """
 
 from __future__ import annotations
@@ -27,22 +28,27 @@ __all__ = [
     "open_study",
     "said_damage",
     "said_everything",
-    "said_notes",
 ]
 
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
 
-def open_any(args: argparse.Namespace) -> Experiment | Study:
-    """The experiment or study at PATH, or the runs of --point."""
+def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | Study:
+    """The experiment or study at PATH, or the runs of --point. `notes`: say what there is to know about it; not for a
+    verb that prints all of that."""
     opened = _opened(args)
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
     _say([w.text for w in damage])
     if args.strict and damage:
         raise InputError(f"{named(args)}: is damaged, and --strict refuses that; `callgrove check` lists every damage")
-    if isinstance(opened, Study):
-        _say_all(opened.warnings)
+    if notes:
+        _say_all(opened.warnings if isinstance(opened, Study) else _notes(opened.warnings))
     return opened
+
+
+def _notes(warnings: Iterable[InputWarning]) -> list[InputWarning]:
+    """What is to be known about every result; what is missing shows in those that need it."""
+    return [warning for warning in warnings if warning.severity == Severity.NOTE]
 
 
 def _opened(args: argparse.Namespace) -> Experiment | Study:
@@ -133,7 +139,8 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     study = completed(folded, fold=args.study_scope == "exclusive")
     if not len(study):
         raise InputError(f"{named(args)}: no series was measured at all of the {study.n_points} points")
-    known = {w for w in opened.warnings if not w.text.startswith(f"{opened.path}: ")}  # of single runs
+    whole = f"{opened.path}: "  # what is missing in single runs is not said
+    known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     _say_all([warning for warning in study.warnings if warning not in known])
     return study
 
@@ -160,11 +167,6 @@ def said_damage(experiment: Experiment, met: Iterable[str]) -> None:
     """Damage that showed only when events were read."""
     known = {warning.text for warning in experiment.warnings}
     _say([text for text in dict.fromkeys(met) if text not in known])
-
-
-def said_notes(experiment: Experiment) -> None:
-    """What whoever looks at events should know: clocks that differ, a database that is still written, ..."""
-    _say_all([warning for warning in experiment.warnings if warning.severity == Severity.NOTE])
 
 
 def _say(texts: Iterable[str]) -> None:

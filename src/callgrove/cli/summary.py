@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.summary import By, WindowMode, summarise
     from callgrove.analysis.summary_table import table, tables
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment, said_damage, said_everything, said_notes
+    from callgrove.cli.opening import open_experiment, said_damage, said_everything
     from callgrove.execute import executor
 
     with executor(engine_for(args, args.paths), preload=WORK) as workers:
@@ -96,7 +96,6 @@ def run(args: argparse.Namespace) -> int:
         say_narrowed(narrowed)
     else:
         emit(table(found, sections, limit), args)
-    said_notes(experiment)
     said_damage(experiment, found.damage)
     for text in _quality(found, experiment):
         note(text)
