@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from callgrove.cli.rocprofv3_merge import main as rocprofv3_merge
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Event, Run, write_rocpd
 
@@ -100,3 +101,59 @@ def test_files_of_csv_come_into_the_folder_of_the_input(
     run(capsys, "convert", "r.db", ".", "--to", "rocprof-csv")
     assert (tmp_path / "hip_api_trace.csv").read_text().splitlines()[1:]
     assert "hip_api_trace.csv: exists already" in said(capsys, "convert", "r.db", ".", "--to", "rocprof-csv", code=2)
+
+
+@pytest.mark.parametrize("words", WRITING[:-2], ids=" ".join)
+@pytest.mark.parametrize("name", ["out.cubex", "out.d", "out.cgrove", "out.otf2", "out.hpcrun"])
+def test_other_kinds_are_never_replaced_and_that_is_said_first(
+    words: tuple[str, ...], name: str, garbage: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """A folder where a file is to come, a file where a folder is, and a folder with other things in it."""
+    out = tmp_path / name
+    is_file = name in ("out.cubex", "out.hpcrun")
+    command = [*asked(words, garbage, out), "--force"]
+    if not is_file:
+        out.write_text("mine")
+        assert f"{out}: is a file, and a" in said(capsys, *command, code=2)
+        out.unlink()
+    out.mkdir()
+    (out / "mine").touch()
+    wanted = "and a file is to be written" if is_file else "with other things than a"
+    assert f"{out}: is a folder" in (found := said(capsys, *command, code=2))
+    assert wanted in found
+    assert list(out.iterdir()) == [out / "mine"]
+
+
+def test_without_an_ending_the_input_says_what_is_written(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("a", "b"):
+        write_rocpd(tmp_path / f"{name}.db", [Run((Event("api", "f", 1, 2),))])
+    out = tmp_path / "out"
+    out.mkdir()
+    for verb in ("mean", "merge"):
+        found = said(capsys, verb, tmp_path / "a.db", tmp_path / "b.db", out, "--force", code=2)
+        assert found == f"{out}: is a folder, and a file is to be written; choose another name"
+
+
+def test_what_other_verbs_write_is_looked_at_first_too(garbage: Path, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "out.extra-p"
+    out.mkdir()
+    assert f"{out}: exists already" in said(capsys, "model", garbage, "--save", out, code=2)
+    assert f"{out}: is a folder" in said(capsys, "model", garbage, "--save", out, "--force", code=2)
+    assert "cannot be written as cube" in said(capsys, "model", garbage, "--save", tmp_path / "o.cubex", code=2)
+    assert f"{out}: is a folder" in said(capsys, "model", garbage, "--plot", out, code=2)
+    assert "--plot needs the name of a file" in said(capsys, "model", garbage, "--plot", "", code=2)
+    assert f"{out}: exists already" in said(capsys, "diff", garbage, garbage, "--write", out, code=2)
+    index = tmp_path / "index"
+    index.write_text("mine")
+    assert f"{index}: is a file" in said(
+        capsys, "merge", "--from", "rocpd", garbage, index, "--index", "--force", code=2
+    )
+
+
+def test_every_target_of_rocprofv3_merge_is_looked_at_first(tmp_path: Path, capsys: Capture) -> None:
+    path = write_rocpd(tmp_path / "r.db", [Run((Event("api", "f", 1, 2),))])
+    (tmp_path / "out.otf2").write_text("mine")
+    words = ["--in", str(path), "--out", str(tmp_path / "out.otf2"), "--output-format", "pftrace", "otf2", "--force"]
+    assert rocprofv3_merge(words) == 2
+    assert "out.otf2: is a file, and an OTF2 archive is a folder" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "out.otf2", path]

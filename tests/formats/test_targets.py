@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import CallgroveError, UsageError
-from callgrove.formats.targets import PendingFile, PendingFolder, PendingTarget
+from callgrove.formats.targets import FolderKind, PendingFile, PendingFolder, PendingTarget
 
 
 def new_folder(target: Path, overwrite: bool = False) -> PendingFolder:
-    return PendingFolder(target, overwrite, lambda folder: (folder / "ours").exists(), "a database")
+    return PendingFolder(target, overwrite, FolderKind("a database", lambda folder: (folder / "ours").exists()))
 
 
 def write(pending: PendingTarget, text: str) -> None:

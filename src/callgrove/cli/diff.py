@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import add_selection, add_table_output, emit
-from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, write_result
+from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, refuse_result, write_result
 
 if TYPE_CHECKING:
     from callgrove.analysis.comparison import Comparison
@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.write:
+        refuse_result(args.write, args.paths, args)
     inputs = open_all(args, args.paths)
     if args.write:
         return _write(inputs, args)

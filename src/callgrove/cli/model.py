@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.cli.modelling import fitted, say_cautions
 
+    if args.save:
+        _refuse_saving(args)
     models = fitted(args)
     say_cautions(models)
     if args.save:
@@ -122,6 +124,20 @@ def _report(models: Models, args: argparse.Namespace) -> int:
     else:
         sys.stdout.writelines(extrap_report(models))
     return 0
+
+
+def _refuse_saving(args: argparse.Namespace) -> None:
+    """Before models are made, which may take long."""
+    from callgrove.cli.opening import inputs
+    from callgrove.cli.targets import refuse_target
+    from callgrove.errors import UsageError
+    from callgrove.formats.interface import WritesStudies
+    from callgrove.formats.registry import format_for_target, writer_of
+
+    name = format_for_target(args.save, series=True)
+    if not isinstance(writer_of(name), WritesStudies):
+        raise UsageError(f"{args.save}: series over parameters cannot be written as {name}; see `formats`")
+    refuse_target(args.save, inputs(args), [name], overwrite=args.force)
 
 
 def _save(models: Models, args: argparse.Namespace) -> None:

@@ -8,7 +8,8 @@ add_target     --to, --dialect, --force         written by `write_result`
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from callgrove.errors import UsageError
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
 
-__all__ = ["add_inputs", "add_matching", "add_target", "open_all", "split_target", "write_result"]
+__all__ = ["add_inputs", "add_matching", "add_target", "open_all", "refuse_result", "split_target", "write_result"]
 
 SYSTEMS = ("union", "strict", "side-by-side", "collapse")
 IGNORABLE = ("file", "line", "module", "offset", "unit")
@@ -73,14 +74,37 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 def split_target(args: argparse.Namespace, least: int, most: int | None = None) -> tuple[list[str], str]:
     """The inputs and OUT, the last of the paths, which is refused here if it cannot be written."""
-    from callgrove.cli.targets import refuse_target
-
     *inputs, target = args.paths
     if len(inputs) < least or (most is not None and len(inputs) > most):
         need = "one input" if most == 1 else "one input or more" if least == 1 else f"{least} inputs or more"
         raise UsageError(f"needs {need} and an OUT, found {' '.join(args.paths)}")
-    refuse_target(target, inputs, [args.to] if args.to else [], overwrite=args.force)
+    refuse_result(target, inputs, args)
     return inputs, target
+
+
+def refuse_result(target: str, inputs: Sequence[str], args: argparse.Namespace) -> None:
+    """OUT is refused if what will be made of the inputs cannot be written there."""
+    from callgrove.cli.targets import refuse_target
+
+    refuse_target(target, inputs, _names(target, inputs, args), overwrite=args.force)
+
+
+def _names(target: str, inputs: Sequence[str], args: argparse.Namespace) -> list[str]:
+    """The format that OUT is written in, where that is known; the input is looked at only if there is anything that it
+    would replace."""
+    from callgrove.binary.sources import Source
+    from callgrove.formats.registry import detect
+
+    if getattr(args, "index", False):
+        return []
+    if args.to:
+        return [args.to]
+    if not os.path.lexists(target) or not args.force:
+        return []
+    try:
+        return [_format_of(target, lambda: args.from_format or detect(Source.of(inputs[0]))[0].name)]
+    except UsageError:  # said when it is written
+        return []
 
 
 def open_all(args: argparse.Namespace, paths: Sequence[str]) -> list[Experiment]:
@@ -101,7 +125,7 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     from callgrove.formats.registry import checked_dialect, writer_of
     from callgrove.formats.transfer import write
 
-    name = args.to or _format_of(target, inputs)
+    name = args.to or _format_of(target, lambda: inputs[0].format)
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
     sums = [f"{e.path}: {digest}" for e in inputs if (digest := _sha256(e.path))]
     if sums:
@@ -129,14 +153,14 @@ def _sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _format_of(target: str, inputs: Sequence[Experiment]) -> str:
+def _format_of(target: str, own: Callable[[], str]) -> str:
     """By the ending of the target; else the first input's own format, where that can be written."""
     from callgrove.formats.registry import FORMATS, format_for_target
 
     try:
         return format_for_target(target)
     except UsageError:
-        own = [entry.name for entry in FORMATS if entry.writes and inputs and entry.name == inputs[0].format]
-        if not own:
+        name = own()
+        if not any(entry.writes and entry.name == name for entry in FORMATS):
             raise
-        return own[0]
+        return name

@@ -40,6 +40,7 @@ def _run(arguments: list[str]) -> int:
     from callgrove.cli.convert import add_ignored, add_trace_options, convert, say_ignored
     from callgrove.cli.options import add_execution, add_salvage, engine_for
     from callgrove.cli.selecting import add_cutting
+    from callgrove.cli.targets import refuse_target
     from callgrove.execute import executor
 
     parser = Parser("rocprofv3-merge", "databases of many processes as one trace")
@@ -68,8 +69,11 @@ def _run(arguments: list[str]) -> int:
         return 0
     args.dialect, args.from_format, args.scaling, args.study_scope = "", None, None, "exclusive"
     say_ignored(args)
+    each = list(_each(args))
+    for word, one in each:  # before the first one is written
+        refuse_target(one.target, args.paths, [FORMATS[word]], overwrite=args.force)
     with executor(engine_for(args, args.paths)) as workers:
-        return max(convert(one, [FORMATS[word]], workers) for word, one in _each(args))
+        return max(convert(one, [FORMATS[word]], workers) for word, one in each)
 
 
 def _each(args: argparse.Namespace) -> Iterator[tuple[str, argparse.Namespace]]:

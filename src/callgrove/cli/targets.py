@@ -1,6 +1,6 @@
 """What is to be written is looked at before anything is read: reading may take long, and inputs are never modified.
 
-refuse_output   -o FILE of every verb, before the verb runs
+refuse_output   -o FILE of every verb, and a picture's, before the verb runs
 refuse_target   OUT of verbs that write an experiment
 """
 
@@ -20,12 +20,15 @@ STDOUT = "-"
 
 def refuse_output(args: argparse.Namespace) -> None:
     """FILE must not be an input or a file in one, and its folder has to be there."""
-    output = getattr(args, "output", None)
-    if output is None:
-        return
-    if not output:
-        raise UsageError("-o needs the name of a file")
-    path = Path(output)
+    for option, name in (("-o", "output"), ("--plot", "plot")):
+        file = getattr(args, name, None)
+        if file == "":
+            raise UsageError(f"{option} needs the name of a file")
+        if file is not None:
+            _refuse_file(Path(file), args)
+
+
+def _refuse_file(path: Path, args: argparse.Namespace) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, and a file is to be written; choose another name")
     where = really(path)
@@ -36,7 +39,8 @@ def refuse_output(args: argparse.Namespace) -> None:
 
 def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (), *, overwrite: bool) -> None:
     """OUT must not be an input, a part of one or a folder around one; what is there already is replaced only if that
-    was asked for. `names` are the formats it may be written in, as far as that is known yet."""
+    was asked for, and if it is of the same kind. `names` are the formats it may be written in, as far as that is known
+    yet."""
     from callgrove.formats.registry import entry_of
     from callgrove.formats.targets import refuse_existing
 
@@ -53,7 +57,22 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
         raise UsageError(f"{target}: holds the input, which is never modified; name another OUT")
     if not fills:
         refuse_existing(path, overwrite)
+        if path.exists():
+            _refuse_kind(path, names)
     _refuse_folder(path)
+
+
+def _refuse_kind(path: Path, names: Sequence[str]) -> None:
+    """A folder is never replaced by a file, nor a file by a folder."""
+    from callgrove.formats.interface import ChoosesTargets
+    from callgrove.formats.registry import load
+    from callgrove.formats.targets import refuse_folder
+
+    for format_ in map(load, names):
+        if isinstance(format_, ChoosesTargets):
+            format_.refuse_target(path)
+        else:
+            refuse_folder(path)
 
 
 def really(path: str | Path) -> Path:

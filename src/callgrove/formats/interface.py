@@ -25,6 +25,7 @@ from callgrove.model.values import Block
 
 __all__ = [
     "Checks",
+    "ChoosesTargets",
     "DumpView",
     "Dumps",
     "DumpsText",
@@ -309,6 +310,15 @@ class Writes(Protocol):
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A writer for a target that does not exist yet, or may be replaced."""
+
+
+@runtime_checkable
+class ChoosesTargets(Protocol):
+    """A format whose target is not simply a file."""
+
+    def refuse_target(self, target: Path) -> None:
+        """What is there already and cannot be replaced by what this format writes, as far as that can be told before
+        anything is read."""
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """Targets of writers: written beside their place, renamed into it when they are complete.
 
-    target = PendingFolder(path, overwrite, is_ours)      or PendingFile(path, overwrite), PendingFiles(path, ...)
+    target = PendingFolder(path, overwrite, kind)         or PendingFile(path, overwrite), PendingFiles(path, ...)
     with target.or_nothing():                              around everything that writes
         ... target.place / "meta.db" ...
         target.complete()                                  what was there before goes only now
@@ -15,12 +15,14 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from callgrove.errors import CallgroveError, UsageError
 
 __all__ = [
+    "FolderKind",
     "Pending",
     "PendingFile",
     "PendingFiles",
@@ -28,6 +30,7 @@ __all__ = [
     "PendingTarget",
     "PendingTogether",
     "refuse_existing",
+    "refuse_folder",
     "refuse_stdout",
 ]
 
@@ -140,6 +143,27 @@ def refuse_existing(target: Path, overwrite: bool) -> None:
         raise UsageError(f"{target}: exists already; choose another name, or replace it (--force)")
 
 
+def refuse_folder(target: Path) -> None:
+    """Where a file is to be written."""
+    if target.is_dir():
+        raise UsageError(f"{target}: is a folder, and a file is to be written; choose another name")
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """What a target is that is a folder. One that is there already is replaced only if `is_ours` finds such data in it,
+    or if it is empty."""
+
+    what: str
+    is_ours: Callable[[Path], bool]
+
+    def refuse_others(self, target: Path) -> None:
+        if target.is_file():
+            raise UsageError(f"{target}: is a file, and {self.what} is a folder; choose another name")
+        if target.is_dir() and any(target.iterdir()) and not self.is_ours(target):
+            raise UsageError(f"{target}: is a folder with other things than {self.what} in it; remove it yourself")
+
+
 def refuse_stdout(target: Path, what: str) -> None:
     """For targets that are several files."""
     if str(target) == "-":
@@ -147,20 +171,16 @@ def refuse_stdout(target: Path, what: str) -> None:
 
 
 class PendingFolder(PendingTarget):
-    """A folder. One that is there already is replaced only if `is_ours` finds such data in it, or if it is empty."""
+    """A folder of some kind."""
 
-    def __init__(self, target: Path, overwrite: bool, is_ours: Callable[[Path], bool], what: str) -> None:
-        self._is_ours, self._what = is_ours, what
+    def __init__(self, target: Path, overwrite: bool, kind: FolderKind) -> None:
+        self._kind = kind
         super().__init__(target, overwrite)
         with self.or_nothing():
             self.place.mkdir()
 
     def _refuse_kind(self) -> None:
-        target = self.target
-        if target.is_file():
-            raise UsageError(f"{target}: is a file, and {self._what} is a folder; choose another name")
-        if target.is_dir() and any(target.iterdir()) and not self._is_ours(target):
-            raise UsageError(f"{target}: is a folder with other things than {self._what} in it; remove it yourself")
+        self._kind.refuse_others(self.target)
 
 
 class PendingFile(PendingTarget):
@@ -172,8 +192,7 @@ class PendingFile(PendingTarget):
             self.place.touch()
 
     def _refuse_kind(self) -> None:
-        if self.target.is_dir():
-            raise UsageError(f"{self.target}: is a folder, and a file is to be written; choose another name")
+        refuse_folder(self.target)
 
     def complete(self) -> None:
         """A rename replaces a file in one step."""

@@ -13,7 +13,7 @@ from callgrove.formats.columnar.manifest import BEGINNING, Manifest
 from callgrove.formats.columnar.reading import read_experiment
 from callgrove.formats.columnar.schema import FORMAT_NAME, MANIFEST
 from callgrove.formats.columnar.studies import read_study, write_study
-from callgrove.formats.columnar.writer import FolderWriter
+from callgrove.formats.columnar.writer import FOLDER, FolderWriter
 from callgrove.formats.interface import Field, Grade, LossReport, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
@@ -48,6 +48,9 @@ class ColumnarFormat:
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
         """A folder that appears at `target` when the writer is closed."""
         return FolderWriter(target, options)
+
+    def refuse_target(self, target: Path) -> None:
+        FOLDER.refuse_others(target)
 
     def write_study(self, study: Study, target: Path, options: WriteOptions) -> LossReport:
         arrow()

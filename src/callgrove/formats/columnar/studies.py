@@ -17,7 +17,7 @@ from callgrove.formats.columnar.group_writer import write_table
 from callgrove.formats.columnar.manifest import Manifest, warnings_from, warnings_in
 from callgrove.formats.columnar.reading import origin_of, version_text
 from callgrove.formats.columnar.schema import FORMAT_NAME, MANIFEST, STUDY
-from callgrove.formats.columnar.writer import is_folder_of_ours
+from callgrove.formats.columnar.writer import FOLDER
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.targets import PendingFolder
 from callgrove.model.arrays import Array, Floats, Ints, frozen
@@ -30,7 +30,7 @@ MAPPINGS = ("callpath_tags", "metric_tags", "units", "modelers", "attributes")
 
 
 def write_study(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    pending = PendingFolder(target, options.overwrite, is_folder_of_ours, "a callgrove folder")
+    pending = PendingFolder(target, options.overwrite, FOLDER)
     with pending.or_nothing():
         rows = {name: write_table(pending.place, name, STUDY[name], cells) for name, cells in _tables(study)}
         Manifest(

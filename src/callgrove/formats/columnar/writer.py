@@ -29,13 +29,13 @@ from callgrove.formats.columnar.sides_writer import SidesWriter
 from callgrove.formats.columnar.spans_writer import SpansWriter, counter_columns, counter_table, parts_of
 from callgrove.formats.columnar.values_writer import Measured, ValuesWriter
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
-from callgrove.formats.targets import PendingFolder
+from callgrove.formats.targets import FolderKind, PendingFolder
 from callgrove.formats.writing import TargetWriter, readable_sources
 from callgrove.model.arrays import Ids
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
-__all__ = ["FolderWriter", "is_folder_of_ours"]
+__all__ = ["FOLDER", "FolderWriter"]
 
 
 class _Open:
@@ -71,7 +71,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         arrow()
-        super().__init__(PendingFolder(target, options.overwrite, is_folder_of_ours, "a callgrove folder"))
+        super().__init__(PendingFolder(target, options.overwrite, FOLDER))
 
     def _begin(self, tables: Experiment) -> None:
         self._open = opened = _Open(self._pending.place, tables)
@@ -204,5 +204,4 @@ def _cell(value: object) -> np.typing.NDArray[np.object_]:
     return out
 
 
-def is_folder_of_ours(folder: Path) -> bool:
-    return (folder / MANIFEST).is_file()
+FOLDER = FolderKind("a callgrove folder", lambda folder: (folder / MANIFEST).is_file())

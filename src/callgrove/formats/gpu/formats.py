@@ -165,8 +165,9 @@ class GpuFormat:
 
     def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
         """Every file has to be one of ours."""
-        from callgrove.formats.gpu.index_file import write_index
+        from callgrove.formats.gpu.index_file import FOLDER, write_index
 
+        FOLDER.refuse_others(target)
         files = databases(source.paths)
         for path in files:
             self._open(path)

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.files import ENDINGS, INDEX
-from callgrove.formats.targets import PendingFolder
+from callgrove.formats.targets import FolderKind, PendingFolder
 
-__all__ = ["write_index"]
+__all__ = ["FOLDER", "write_index"]
 
+FOLDER = FolderKind("an index of databases", lambda folder: (folder / INDEX).is_file())
 _SAFE = re.compile(r"""[^"'#\[\],:\s][^"'#\[\],\n\r]*""")
 
 
@@ -32,7 +33,7 @@ def write_index(files: Sequence[Path], target: Path, overwrite: bool = False) ->
     for file, name in zip(files, names, strict=True):
         if not _SAFE.fullmatch(name) or not name.endswith(ENDINGS):
             raise UsageError(f"{file}: an index cannot hold this name; names in it end in {', '.join(ENDINGS)}")
-    pending = PendingFolder(target, overwrite, lambda folder: (folder / INDEX).is_file(), "an index of databases")
+    pending = PendingFolder(target, overwrite, FOLDER)
     with pending.or_nothing():
         start = os.path.relpath(below, target.resolve())
         lines = ["rocprofiler-sdk:", "  rocpd:", f"    path: {start}", "    files:", *(f"      - {n}" for n in names)]

@@ -96,6 +96,11 @@ class HpcrunFormat:
 
         return MeasurementWriter(target, options)
 
+    def refuse_target(self, target: Path) -> None:
+        from callgrove.formats.hpcrun.writer import refuse_other_targets
+
+        refuse_other_targets(target)
+
 
 FORMAT = HpcrunFormat()
 

@@ -22,14 +22,21 @@ from callgrove.formats.hpcrun.write_contexts import NodePlan
 from callgrove.formats.hpcrun.write_metrics import MetricPlan
 from callgrove.formats.hpcrun.write_profile import ProfileWriter, Samples, number
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
-from callgrove.formats.targets import PendingFile, PendingFolder, PendingTarget, PendingTogether
+from callgrove.formats.targets import (
+    FolderKind,
+    PendingFile,
+    PendingFolder,
+    PendingTarget,
+    PendingTogether,
+    refuse_folder,
+)
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import ABSENT
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
-__all__ = ["DIALECTS", "MeasurementWriter"]
+__all__ = ["DIALECTS", "MeasurementWriter", "refuse_other_targets"]
 
 DIALECTS = {"04.00": ("04.00", ""), "02.00-a": ("02.00", "A"), "02.00-b": ("02.00", "B")}
 VALUE = np.dtype([("context", "i4"), ("metric", "i4"), ("value", "u8")])
@@ -82,7 +89,7 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         if self.target.suffix == SUFFIX:
             n = len(self._order)
             raise UsageError(f"{self.target}: there are {n} profiles, each a file of its own; name a folder")
-        yield PendingFolder(self.target, overwrite, _has_measurements, "a folder of measurements")
+        yield PendingFolder(self.target, overwrite, FOLDER)
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
         if isinstance(chunk, SampleChunk):
@@ -180,3 +187,14 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
 
 def _has_measurements(folder: Path) -> bool:
     return any(path.suffix == SUFFIX for path in folder.iterdir())
+
+
+FOLDER = FolderKind("a folder of measurements", _has_measurements)
+
+
+def refuse_other_targets(target: Path) -> None:
+    """One profile is a file; how many there are is not known yet, unless the name says it."""
+    if target.suffix == SUFFIX:
+        refuse_folder(target)
+    elif target.is_dir():
+        FOLDER.refuse_others(target)

@@ -41,14 +41,14 @@ from callgrove.formats.interface import (
     SamplePlaces,
     WriteOptions,
 )
-from callgrove.formats.targets import PendingFolder
+from callgrove.formats.targets import FolderKind, PendingFolder
 from callgrove.formats.writing import TargetWriter, readable_sources
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import Window
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
-__all__ = ["DatabaseWriter", "Generation", "Written"]
+__all__ = ["DATABASE", "DatabaseWriter", "Generation", "Written"]
 
 WAITING_ROWS = 1 << 16
 DATABASE_FILES = ("meta.db", "experiment.xml", "profile.db", "cct.db")
@@ -121,7 +121,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
     """A database in the making."""
 
     def __init__(self, target: Path, options: WriteOptions, generation: Callable[[Experiment], Generation]) -> None:
-        super().__init__(PendingFolder(target, options.overwrite, _is_database, "a database"))
+        super().__init__(PendingFolder(target, options.overwrite, DATABASE))
         self._progress, self._generation = options.progress, generation
         self._folder = self._pending.place
         self._waiting: list[SparseBlock] = []
@@ -265,3 +265,6 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
 
 def _is_database(folder: Path) -> bool:
     return any((folder / name).exists() for name in DATABASE_FILES)
+
+
+DATABASE = FolderKind("a database", _is_database)

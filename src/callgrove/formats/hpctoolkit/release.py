@@ -84,6 +84,11 @@ class ReleaseFormat:
         checked_dialect(self.name, options.dialect)
         return DatabaseWriter(target, options, Released)
 
+    def refuse_target(self, target: Path) -> None:
+        from callgrove.formats.hpctoolkit.database_writer import DATABASE
+
+        DATABASE.refuse_others(target)
+
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Everything that `consistency` verifies."""
         return consistency.problems(self.read(source, options), source, options.progress)

@@ -28,7 +28,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.formats.interface import LossReport, WriteOptions
-from callgrove.formats.targets import PendingFolder, refuse_stdout
+from callgrove.formats.targets import FolderKind, PendingFolder, refuse_stdout
 from callgrove.formats.timeline.items import CounterPoints, Note, Slices
 from callgrove.formats.timeline.otf2_events import Events, OpenSlices
 from callgrove.formats.timeline.otf2_places import Locations, Regions
@@ -67,7 +67,7 @@ class Archive(Output):
         refuse_stdout(target, "otf2")
         _refuse_other_names(target)
         super().__init__(target)
-        self._folder = PendingFolder(target, overwrite, _is_archive, "an OTF2 archive")
+        self._folder = PendingFolder(target, overwrite, FOLDER)
         self.trace: Any = None
         self.n_events = 0
 
@@ -150,6 +150,9 @@ def _incomplete(folder: Path, n_events: int) -> str:
 
 def _is_archive(folder: Path) -> bool:
     return (folder / f"{ARCHIVE}.otf2").is_file()
+
+
+FOLDER = FolderKind("an OTF2 archive", _is_archive)
 
 
 class Otf2Encoder:
@@ -285,6 +288,9 @@ class Otf2Format(WrittenOnly):
 
     def open_writer(self, target: Path, options: WriteOptions) -> Otf2Writer:
         return Otf2Writer(target, options)
+
+    def refuse_target(self, target: Path) -> None:
+        FOLDER.refuse_others(target)
 
 
 FORMAT = Otf2Format()
