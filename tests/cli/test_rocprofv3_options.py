@@ -318,3 +318,54 @@ def test_options_for_buffers_are_ignored_with_one_notice(folder: Path, tmp_path:
     several = ["--output-format", "pftrace", "json", "--out", str(tmp_path / "m"), "--in", str(folder), *buffers]
     assert merge(several) == 0
     assert capsys.readouterr().err.splitlines() == [notice]
+
+
+OPTIONS = {  # each with the formats that it changes something in
+    ("--annotations", "all"): ("perfetto", "chrome-json", "otf2"),
+    ("--track-names", "rocpd"): ("perfetto", "chrome-json", "otf2"),
+    ("--group-by-queue",): ("perfetto", "chrome-json", "otf2"),
+    ("--kernel-rename",): ("perfetto", "chrome-json", "otf2", "rocprof-csv"),
+    ("--agent-index-value", "absolute"): ("perfetto", "chrome-json", "otf2", "rocprof-csv"),
+    ("--real-pids",): ("perfetto", "chrome-json"),
+    ("--keep-partial",): ("perfetto", "chrome-json", "rocprof-csv"),
+}
+
+
+@pytest.mark.parametrize("words", OPTIONS, ids=" ".join)
+def test_options_of_traces_are_refused_where_they_change_nothing(
+    words: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """Before anything is read: there is no such input."""
+    for name in ("perfetto", "chrome-json", "otf2", "rocprof-csv", "cube", "hpctoolkit-release", "extrap-text"):
+        found = said(
+            capsys,
+            "convert",
+            tmp_path / "none",
+            tmp_path / "o",
+            "--to",
+            name,
+            *words,
+            code=3 - (name not in OPTIONS[words]),
+        )
+        if name in OPTIONS[words]:
+            assert f"{tmp_path / 'none'}: " in found
+        else:
+            assert found == f"{words[0]} makes no difference to {name}; it is for {', '.join(OPTIONS[words])}"
+
+
+def test_an_ending_that_may_mean_a_trace(tmp_path: Path, capsys: Capture) -> None:
+    """.json is a trace, or the series of a study: that is known when the input is."""
+    study = tmp_path / "study.txt"
+    study.write_text("PARAMETER p\nPOINTS 1 2 4 8 16\nREGION r\nDATA 1\nDATA 2\nDATA 4\nDATA 8\nDATA 16\n")
+    run(capsys, "convert", study, tmp_path / "a.json")
+    found = said(capsys, "convert", study, tmp_path / "b.json", "--annotations", "all", code=2)
+    assert found.startswith("--annotations makes no difference to extrap-json; ")
+    assert not (tmp_path / "b.json").exists()
+
+
+def test_rocprofv3_merge_says_what_changes_nothing(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    command = ["--in", str(folder), "--group-by-queue", "--perfetto-buffer-size", "1"]
+    assert merge([*command, "--out", str(tmp_path / "a"), "--output-format", "csv"]) == 0
+    assert "callgrove: --group-by-queue makes no difference to rocprof-csv; " in capsys.readouterr().err
+    assert merge([*command, "--out", str(tmp_path / "b"), "--output-format", "csv", "pftrace"]) == 0
+    assert "no difference" not in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,15 @@ IGNORED = (
     "--perfetto-buffer-fill-policy",
     "--perfetto-shmem-size-hint",
 )
+FIELDS = {  # of WriteOptions: the option, and where it is in the arguments
+    "annotations": ("--annotations", "annotations"),
+    "track_names": ("--track-names", "track_names"),
+    "real_pids": ("--real-pids", "real_pids"),
+    "by_queue": ("--group-by-queue", "group_by_queue"),
+    "kernel_rename": ("--kernel-rename", "kernel_rename"),
+    "agent_index": ("--agent-index-value", "agent_index_value"),
+    "keep_partial": ("--keep-partial", "keep_partial"),
+}
 AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
 
 
@@ -89,6 +99,27 @@ def say_ignored(args: argparse.Namespace) -> None:
         note(f"{', '.join(given)}: ignored, as nothing is kept in buffers that could run full")
 
 
+def unused_options(args: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """What was said about traces and makes no difference to any of some formats, a sentence each."""
+    from callgrove.formats.interface import WriteOptions
+    from callgrove.formats.registry import FORMATS, entry_of
+
+    usual, heeded = WriteOptions(), {field for name in names for field in entry_of(name).heeds}
+    unused = [f for f, (_, word) in FIELDS.items() if f not in heeded and getattr(args, word) != getattr(usual, f)]
+    return [
+        f"{FIELDS[field][0]} makes no difference to {' or '.join(names)}; "
+        f"it is for {', '.join(entry.name for entry in FORMATS if field in entry.heeds)}"
+        for field in unused
+    ]
+
+
+def _refuse_unused(args: argparse.Namespace, names: Sequence[str]) -> None:
+    from callgrove.errors import UsageError
+
+    if unused := unused_options(args, names):
+        raise UsageError(unused[0])
+
+
 def write_options(args: argparse.Namespace, dialect: str, progress: Progress, workers: Workers) -> WriteOptions:
     from callgrove.formats.interface import WriteOptions
 
@@ -96,14 +127,8 @@ def write_options(args: argparse.Namespace, dialect: str, progress: Progress, wo
         dialect,
         args.force,
         progress,
-        annotations=args.annotations,
-        track_names=args.track_names,
-        real_pids=args.real_pids,
-        by_queue=args.group_by_queue,
-        kernel_rename=args.kernel_rename,
-        agent_index=args.agent_index_value,
-        keep_partial=args.keep_partial,
         workers=workers,
+        **{field: getattr(args, word) for field, (_, word) in FIELDS.items()},
     )
 
 
@@ -115,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
     say_ignored(args)
     names = [args.to] if args.to else formats_for_target(args.target)
+    _refuse_unused(args, names)
     with executor(engine_for(args, inputs(args))) as workers:
         return convert(args, names, workers)
 
@@ -141,6 +167,8 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
     args.fold = not all(entry_of(name).traces for name in names)
     opened = _opened(args, names)
     name = _chosen(opened, names)
+    if len(names) > 1:
+        _refuse_unused(args, [name])
     format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
     if isinstance(opened, Experiment):
         opened = cut(opened, args)

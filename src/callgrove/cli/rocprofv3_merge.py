@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from callgrove.cli.convert import add_ignored, add_trace_options, convert, say_ignored
+    from callgrove.cli.convert import add_ignored, add_trace_options, convert, say_ignored, unused_options
+    from callgrove.cli.messages import note
     from callgrove.cli.options import add_execution, add_salvage, engine_for
     from callgrove.cli.selecting import add_cutting
     from callgrove.cli.targets import refuse_target
@@ -69,6 +70,8 @@ def _run(arguments: list[str]) -> int:
         return 0
     args.dialect, args.from_format, args.scaling, args.study_scope = "", None, None, "exclusive"
     say_ignored(args)
+    for text in unused_options(args, [FORMATS[word] for word in args.output_format]):
+        note(text)  # scripts give the same options whatever they write
     each = list(_each(args))
     for word, one in each:  # before the first one is written
         refuse_target(one.target, args.paths, [FORMATS[word]], overwrite=args.force)

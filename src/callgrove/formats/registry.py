@@ -39,6 +39,8 @@ __all__ = [
 
 HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
 HPCRUN_TRACES = "hpcrun records them with -t"
+OTF2_OPTIONS = ("annotations", "track_names", "by_queue", "kernel_rename", "agent_index")
+VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Entry:
     knows the environments and clocks of processes, which `ReadOptions.rank_env` and `.align` are about.
     `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
     nothing else, so that nobody needs to make a profile of it. `fills`: its files go into a folder that is there
-    already, beside others. `untraced`: how its profiler records traces, for those who have data without any. `usual`
+    already, beside others. `heeds` are the fields of `WriteOptions` about traces that make a difference to it.
+    `untraced`: how its profiler records traces, for those who have data without any. `usual`
     are names, or endings of names, that its files or what is in its folders usually have: it is asked first then, and
     whoever knows the content decides.
     """
@@ -64,6 +67,7 @@ class Entry:
     series: bool = False
     traces: bool = False
     fills: bool = False
+    heeds: tuple[str, ...] = ()
     untraced: str = ""
     dialects: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
@@ -238,6 +242,7 @@ FORMATS: tuple[Entry, ...] = (
         reads=False,
         writes=True,
         traces=True,
+        heeds=VIEWER_OPTIONS,
         suffixes=(".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz"),
     ),
     Entry(
@@ -247,6 +252,7 @@ FORMATS: tuple[Entry, ...] = (
         reads=False,
         writes=True,
         traces=True,
+        heeds=VIEWER_OPTIONS,
         suffixes=(".json", ".json.gz"),
     ),
     Entry(
@@ -256,6 +262,7 @@ FORMATS: tuple[Entry, ...] = (
         reads=False,
         writes=True,
         traces=True,
+        heeds=OTF2_OPTIONS,
         suffixes=(".otf2",),
         extra="otf2",
         needs="otf2",
@@ -268,6 +275,7 @@ FORMATS: tuple[Entry, ...] = (
         writes=True,
         traces=True,
         fills=True,
+        heeds=("kernel_rename", "agent_index", "keep_partial"),
         dialects=("rocprofv3", "extended"),
     ),
     Entry(
