@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from callgrove.cli.main import main
+from callgrove.cli.progress import ProgressCallback
 from callgrove.model.study import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.stored import with_models
@@ -210,3 +213,25 @@ def test_numbers_at_the_end_of_their_range(value: str, tmp_path: Path, capsys: C
     for words in (["model", path], ["model", path, "--no-cross-validation"], ["predict", path, "--at", "p=1e308"]):
         run(capsys, *words)
     run(capsys, "report", path, "-o", page)
+
+
+def test_a_limit_says_how_many_more_there_are(capsys: Capture, opened: Study) -> None:
+    assert [m["callpath"] for m in rows(capsys, "model", "study", "--limit", "2")] == ["f", "f1"]
+    assert run(capsys, "model", "study", "--limit", "1").splitlines()[-1] == "… and 2 more"
+    for n in ("3", "4", "all"):
+        assert "more" not in run(capsys, "model", "study", "--limit", n)
+    assert len(run(capsys, "model", "study", "--limit", "0", "--format", "csv").splitlines()) == 1
+
+
+def test_a_bar_shows_while_models_are_made(monkeypatch: pytest.MonkeyPatch, capsys: Capture, opened: Study) -> None:
+    told = []
+
+    @contextmanager
+    def watched() -> Iterator[ProgressCallback]:
+        yield lambda *words: told.append(words)
+
+    monkeypatch.setattr("callgrove.cli.progress.progress", watched)
+    run(capsys, "model", "study")
+    assert told == [("fitting models", 3, 3)]
+    run(capsys, "predict", "study", "--at", "p=100")
+    assert told == [("fitting models", 3, 3)] * 2

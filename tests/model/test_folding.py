@@ -236,3 +236,9 @@ def test_a_study_adds_up_to_the_experiment(experiment: Experiment) -> None:
             expected = sum(float(part[:n].astype(float).sum()) for part in parts)
             largest = max([1.0, *(float(np.abs(part[:n].astype(float)).max(initial=0)) for part in parts)])
             assert sums.get(quantity, 0) == pytest.approx(expected, abs=1e-9 * largest)
+
+
+def test_progress_is_told_for_every_metric() -> None:
+    told: list[tuple[str, int, int]] = []
+    three_runs().build().study(progress=lambda *words: told.append(words))
+    assert told == [("folding metrics", 0, 1)]

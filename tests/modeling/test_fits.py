@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgrove.modeling import designs, single
+from callgrove.modeling import designs, fitting, single
 from callgrove.modeling.designs import design
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.least_squares import centred, solve
@@ -122,3 +122,16 @@ def test_own_exponents() -> None:
     names = [(str(t.power), str(t.logarithm)) for t in candidates(np.array(X, np.float64), products)]
     assert names[:3] == [("1", "3"), ("1", "0"), ("0", "1")]
     assert len(names) == 2 + 42
+
+
+@pytest.mark.parametrize("modeler", ["default", "refining", "segmented"])
+def test_progress_is_told_block_by_block_and_blocks_change_nothing(
+    modeler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = study_of_many([[k + p * (k % 3) for p in X] for k in range(10)])
+    whole = model_study(study, ModelOptions(modeler=modeler))
+    monkeypatch.setattr(fitting, "SERIES_AT_ONCE", 4)
+    told: list[tuple[str, int, int]] = []
+    models = model_study(study, ModelOptions(modeler=modeler), progress=lambda *words: told.append(words))
+    assert told == [("fitting models", done, 10) for done in (4, 8, 10)]
+    assert np.array_equal(models.predict(study.points), whole.predict(study.points))

@@ -45,8 +45,17 @@ def run(args: argparse.Namespace) -> int:
         return _plot(models, args)
     if args.format == "extrap":
         return _report(models, args)
-    emit(_tables(models, args), args)
+    if args.runner_ups or args.subtrees or args.limit is None:
+        emit(_tables(models, args), args)
+    else:  # thousands of functions are not written out for a few rows
+        emit(_tables(_first(models, args.limit + 1), args), args, len(models))
     return 0
+
+
+def _first(models: Models, n: int) -> Models:
+    import numpy as np
+
+    return models.take(np.arange(n)) if n < len(models) else models
 
 
 def _tables(models: Models, args: argparse.Namespace) -> Table | Iterable[Table]:

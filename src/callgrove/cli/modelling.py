@@ -91,6 +91,7 @@ def fitted(args: argparse.Namespace) -> Models:
     """The models of the study at PATH: those that it stores, or new ones."""
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_study
+    from callgrove.cli.progress import progress
     from callgrove.modeling.fitting import model_study
     from callgrove.modeling.options import ModelOptions
     from callgrove.modeling.scaling import along, falling_parameters, total_cost
@@ -107,7 +108,8 @@ def fitted(args: argparse.Namespace) -> Models:
         ignored = "; options of the modeller do nothing without --refit" if options != ModelOptions() else ""
         note(f"these models are stored in the input{others}; --refit makes new ones{ignored}")
         return _selected(models, args)
-    models = model_study(study, options, _wanted(study, args))
+    with progress() as report:
+        models = model_study(study, options, _wanted(study, args), report)
     if not args.times and study.scaling != "strong":
         for name in falling_parameters(study):
             note(f"costs fall as {name} grows, as in strong scaling; --times {name} models the total of all processes")

@@ -135,7 +135,9 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
         if args.scaling:
             note(f"{named(args)}: holds series already, which --scaling does not change")
         return opened
-    folded = opened.study(scope=Scope(args.study_scope), combination=of_scaling(args.scaling or "weak"))
+    combination = of_scaling(args.scaling or "weak")
+    with progress() as report:
+        folded = opened.study(scope=Scope(args.study_scope), combination=combination, progress=report)
     study = completed(folded, fold=args.study_scope == "exclusive")
     if not len(study):
         raise InputError(f"{named(args)}: no series was measured at all of the {study.n_points} points")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -156,11 +156,12 @@ class Experiment:
         metrics: Sequence[str] | None = None,
         scope: Scope = Scope.EXCLUSIVE,
         combination: Combination | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> Study:
         """The runs over their parameters, as series that can be modelled: see `callgrove.model.folding.fold`."""
         from callgrove.model.folding import Combination, fold
 
-        return fold(self, metrics, scope, combination or Combination.SUM)
+        return fold(self, metrics, scope, combination or Combination.SUM, progress)
 
     def select(self, ranks: object = None, threads: object = None) -> Ints:
         """Measured profiles whose rank and thread are in the given containers; None means all."""

@@ -8,7 +8,7 @@ these zeros. An arrow inside of a name is drawn apart (`operator- >`): arrows se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -73,15 +73,20 @@ def fold(
     metrics: Sequence[str] | None = None,
     scope: Scope = Scope.EXCLUSIVE,
     combination: Combination = Combination.SUM,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Study:
-    """The study of an experiment. Without `metrics` it has every quantity that there is in this scope."""
+    """The study of an experiment. Without `metrics` it has every quantity that there is in this scope. `progress` hears
+    of every metric: label, done, total."""
     builder = StudyBuilder(_parameters(experiment), experiment.format, experiment.version, experiment.title)
     builder.path, builder.attributes = experiment.path, dict(experiment.attributes)
     builder.warnings = list(experiment.warnings)
     builder.scaling = SCALING.get(combination, "")
     points = [builder.point([run.parameters[name] for name in builder.parameters]) for run in experiment.runs]
     paths = CallPaths.of(experiment.contexts)
-    for name in _quantities(experiment, metrics):
+    quantities = _quantities(experiment, metrics)
+    for number, name in enumerate(quantities):
+        if progress is not None:
+            progress("folding metrics", number, len(quantities))
         try:
             way = recipe(experiment.metrics, name, scope)
             parts = [_measured(experiment, way, run, combination, paths) for run in range(len(points))]

@@ -23,7 +23,8 @@ from callgrove.modeling.terms import logs_are_possible
 
 __all__ = ["Models", "model_study"]
 
-SERIES_AT_ONCE = 65_536
+SERIES_AT_ONCE = 8_192  # progress is told after each; larger blocks are not faster
+Progress = Callable[[str, int, int], None]  # label, done, total
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +71,18 @@ class Models:
         return models_html(self)
 
 
-def model_study(study: Study, options: ModelOptions | None = None, series: Array | None = None) -> Models:
+def model_study(
+    study: Study,
+    options: ModelOptions | None = None,
+    series: Array | None = None,
+    progress: Progress | None = None,
+) -> Models:
     """Models for all series of a study, or for those with the given numbers."""
     options = options or ModelOptions()
     chosen = np.arange(len(study)) if series is None else np.asarray(series, np.int64)
     if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(study)):
         raise UsageError(f"there are series 0 to {len(study) - 1}, not {chosen.min()} to {chosen.max()}")
-    return _Fitting(study, options, chosen).run()
+    return _Fitting(study, options, chosen).run(progress)
 
 
 class _Fitting:
@@ -92,9 +98,12 @@ class _Fitting:
         self.n_points, self.cautions = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
     @np.errstate(all="ignore")  # values may be too large to be added up; a term with such an error is never chosen
-    def run(self) -> Models:
+    def run(self, progress: Progress | None) -> Models:
         for start in range(0, len(self.series), SERIES_AT_ONCE):
-            self._block(np.arange(start, min(start + SERIES_AT_ONCE, len(self.series))))
+            end = min(start + SERIES_AT_ONCE, len(self.series))
+            self._block(np.arange(start, end))
+            if progress is not None:
+                progress("fitting models", end, len(self.series))
         return Models(
             self.study,
             self.options,
