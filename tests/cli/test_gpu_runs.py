@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from callgrove.examples import gpu_example
 from callgrove.formats.gpu.draft_writer import DraftWriter
 from callgrove.formats.transfer import transfer
 from tests.cli.commands import Capture, rows, run
+from tests.formats.gpu_databases import Event, Run, write_nsight, write_rpd
 from tests.formats.samples import samples
 from tests.golden import assert_golden
 
@@ -128,3 +130,14 @@ def test_the_example_is_what_it_says() -> None:
     launches = chunk["correlation"][chunk["correlation"] >= 0]
     assert sorted(launches.tolist()) == sorted([*range(1, 31)] * 2)
     assert (chunk["end_ns"] > chunk["start_ns"]).all()
+
+
+@pytest.mark.parametrize("write", [write_nsight, write_rpd])
+def test_info_tells_how_long_a_run_took_whose_file_does_not_say_it(
+    write: Callable[[Path, Run], Path], tmp_path: Path, capsys: Capture
+) -> None:
+    kernel = Event("kernel", "k", 5_000_000, 9_000_000, corr=1, device=0)
+    path = write(tmp_path / "run.db", Run((Event("api", "launch", 2_000_000, 4_000_000, corr=1), kernel)))
+    assert "traces     2 spans over 7.00 ms\n" in run(capsys, "info", path)
+    facts = {row["fact"]: row["value"] for row in rows(capsys, "info", path)}
+    assert facts["traces"] == "2 spans over 7.00 ms"

@@ -54,13 +54,14 @@ OPERATIONS = drawn([SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET], st.integer
 SPANS = st.lists(st.one_of(HOSTS, OPERATIONS), min_size=1, max_size=14)
 
 
-def add_folded(builder: ExperimentBuilder, backend: SpanBackend, process: Ints, device: Ints) -> None:
+def add_folded(builder: ExperimentBuilder, backend: SpanBackend, process: Ints, device: Ints) -> Folding:
     """All spans as one part."""
     folding = Folding(builder)
     part = fold(Part(Traces(spans_backend=backend), np.arange(len(process), dtype=np.int32), process, device))
     if part is not None:
         folding.add(part)
     folding.finish()
+    return folding
 
 
 def folded(spans: list[Span], sides: dict[str, SideTable] | None = None) -> Experiment:
@@ -76,8 +77,8 @@ def folded(spans: list[Span], sides: dict[str, SideTable] | None = None) -> Expe
     builder = ExperimentBuilder("made")
     for process, device in zip(PROCESS, DEVICE, strict=True):
         builder.add_profile(ProfileKind.THREAD if device < 0 else ProfileKind.GPU_STREAM, [(2, process, process, 3)])
-    add_folded(builder, backend, PROCESS, DEVICE)
-    builder.set_traces(spans=backend)
+    folding = add_folded(builder, backend, PROCESS, DEVICE)
+    builder.set_traces(spans=backend, time_range=folding.time_range)
     return builder.build()
 
 
@@ -103,6 +104,14 @@ def test_time_is_conserved(spans: list[Span]) -> None:
     assert nanoseconds(experiment, "gpu_busy") == sum(covered([s for s in ops if s.profile == p]) for p in (2, 3))
     assert total(experiment, "gpu_ops") == len(ops)
     assert total(experiment, "host_calls") == len(hosts)
+
+
+@given(SPANS)
+def test_times_are_from_the_first_to_the_last_moment(spans: list[Span]) -> None:
+    """Of spans that do not end before they start."""
+    good = [s for s in spans if s.start <= s.end]
+    wanted = (min(s.start for s in good), max(s.end for s in good)) if good else None
+    assert folded(spans).traces.time_range == wanted
 
 
 @given(SPANS)

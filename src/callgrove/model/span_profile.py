@@ -36,7 +36,7 @@ from callgrove.model.intervals import Nesting, exclusive_length, fair_share, nes
 from callgrove.model.launches import launch_calls
 from callgrove.model.memory import keep_freed_memory
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.traces import LABEL, FindsLater, SpanBackend, SpanKind, Traces
+from callgrove.model.traces import LABEL, FindsLater, SpanBackend, SpanKind, Traces, Window
 
 __all__ = ["Folded", "Folding", "Part", "fold"]
 
@@ -93,6 +93,7 @@ class Folded:
     context: Ids
     metric: Ids  # of METRICS
     value: Floats
+    time_range: Window | None = None  # when the first span began and the last one ended, of all kinds
     warnings: Sequence[InputWarning] = ()
 
 
@@ -101,6 +102,8 @@ class Folding:
     """Puts what parts became into a builder; equal contexts are one."""
 
     builder: ExperimentBuilder
+    time_range: Window | None = None
+    warnings: list[InputWarning] = field(default_factory=list)
     _contexts: dict[Node, int] = field(default_factory=dict)
     _parts: list[Folded] = field(default_factory=list)
 
@@ -113,6 +116,10 @@ class Folding:
                 self._contexts[key] = self.builder.add_context(above, kind, self.builder.region(kind, name))
             number[k] = self._contexts[key]
         self._parts.append(replace(part, nodes=(), context=number[part.context]))
+        self.warnings += part.warnings
+        ranges = [known for known in (self.time_range, part.time_range) if known is not None]
+        if ranges:
+            self.time_range = min(first for first, _ in ranges), max(last for _, last in ranges)
 
     def finish(self) -> None:
         """The builder then has contexts, metrics and values."""
@@ -137,7 +144,8 @@ def fold(part: Part) -> Folded | None:
     every = _Spans(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
     folded = _Tree(part, spans).folded(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
     part.traces.release()
-    return folded if not isinstance(spans, FindsLater) else replace(folded, warnings=tuple(spans.warnings))
+    warnings = tuple(spans.warnings) if isinstance(spans, FindsLater) else ()
+    return replace(folded, time_range=every.time_range, warnings=warnings)
 
 
 class _Tree:
@@ -292,6 +300,11 @@ class _Spans:
     @property
     def is_device(self) -> Array:
         return np.isin(self.kind, ON_DEVICE)
+
+    @property
+    def time_range(self) -> Window | None:
+        good = usable(self.start_ns, self.end_ns)
+        return (int(self.start_ns[good].min()), int(self.end_ns[good].max())) if good.any() else None
 
     def measurable(self) -> _Spans:
         """The same with times that are no times replaced by an interval that ends before it starts."""

@@ -263,7 +263,8 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Traces:
-    """All that an experiment knows over time. `time_range` is what the file says, or None.
+    """All that an experiment knows over time. `time_range` is what the file says, or what a profile made
+    of the spans has seen; None where nobody knows.
 
     Counters may be given as a function that reads them when they are asked for. `split` gives the traces of one part by
     themselves, or of several that follow each other, with their profiles numbered from 0 in that order: these can be

@@ -46,9 +46,11 @@ def experiment_of(
     processes = [process for dataset in datasets for process in dataset.processes]
     builder.title = _title(processes) or path.name
     builder.warnings += [*skipped, *notes, *_again(datasets)]
-    spans = DataSetSpans(datasets, profiles)
+    spans, time_range = DataSetSpans(datasets, profiles), _time_range(processes)
     if options.fold:
-        builder.warnings += _fold(builder, datasets, profiles, options)
+        folding = _fold(builder, datasets, profiles, options)
+        builder.warnings += folding.warnings
+        time_range = time_range or folding.time_range
     stacks = StackSamples(builder)
     for dataset, own in zip(datasets, profiles, strict=True):
         stacks.add(dataset, own)
@@ -56,7 +58,7 @@ def experiment_of(
         samples=stacks.finish(),
         spans=spans,
         counters=_counters(datasets, profiles) if options.fold else partial(_counters, datasets, profiles),
-        time_range=_time_range(processes),
+        time_range=time_range,
         split=None if any(dataset.live for dataset in datasets) else partial(_part, datasets),
         tables=tables_beside(datasets),
         part_sizes=_sizes(datasets),
@@ -74,8 +76,8 @@ def experiment_of(
 
 def _fold(
     builder: ExperimentBuilder, datasets: Sequence[DataSet], profiles: Sequence[Ids], options: ReadOptions
-) -> list[InputWarning]:
-    """The calling-context profile of all events, small data sets some at a time; what was found wrong on the way."""
+) -> Folding:
+    """The calling-context profile of all events, small data sets some at a time."""
     process, device = process_and_device(datasets)
     firsts = [0, *accumulate(len(own) for own in profiles)]
     parts = []
@@ -84,13 +86,12 @@ def _fold(
         lanes = np.concatenate(profiles[first:end])
         parts.append(Part(_part(datasets, first, end), lanes, process[own], device[own]))
     workers = IN_PROCESS if any(dataset.live for dataset in datasets) else options.workers
-    folding, found = Folding(builder), list[InputWarning]()
+    folding = Folding(builder)
     for folded in workers.map(fold, parts, label="folding events", progress=options.progress):
         if folded is not None:
             folding.add(folded)
-            found += folded.warnings
     folding.finish()
-    return found
+    return folding
 
 
 def _again(datasets: Sequence[DataSet]) -> list[InputWarning]:
@@ -156,5 +157,6 @@ def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters 
 
 
 def _time_range(processes: Sequence[Process]) -> tuple[int, int] | None:
+    """From the begin of the first process to the end of the last, where the files say that."""
     known = [p for p in processes if MISSING not in (p.start_ns, p.end_ns)]
     return (min(p.start_ns for p in known), max(p.end_ns for p in known)) if known else None
