@@ -13,6 +13,7 @@ tiles.py         values computed piece by piece, when asked for
 combining.py     the values of a combination
 folding.py       the values of a tree without some of its subtrees
 tracing.py       the traces of several inputs as one
+beside.py        the small tables that stand beside spans, of several inputs as one
 
 Values are computed when they are asked for: memory holds a few profiles, or one metric, of every input. All scopes of
 a sum are sums, so sums, means and differences are formed in the scope that is stored; what chooses among values chooses

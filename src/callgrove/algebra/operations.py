@@ -250,4 +250,4 @@ def _traces(
             if way.is_stored:
                 metrics[way.stored] = row
         parts.append(Renumbered(experiment.traces, own, places, metrics))
-    set_traces(builder, chained(parts))
+    set_traces(builder, chained(parts, len(profiles)))

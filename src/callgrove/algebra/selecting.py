@@ -115,7 +115,7 @@ def taken(
         contexts=tree,
         metrics=metrics,
         values=Values(values, metrics, rest, len(tree)),
-        traces=chained([Renumbered(experiment.traces, kept.profiles, kept.samples, kept.metrics)]),
+        traces=chained([Renumbered(experiment.traces, kept.profiles, kept.samples, kept.metrics)], len(rest)),
         attributes={**experiment.attributes, "operation": word, "inputs": experiment.path or experiment.title},
         warnings=(*experiment.warnings, *(InputWarning(Severity.NOTE, note) for note in [*lost, *notes])),
     )

@@ -2,7 +2,7 @@
 
 A sample on a context that the result does not have is idle (-1). Lines, spans and counters of profiles that are left
 out are left out. A profile that several inputs have keeps the samples, the spans and the counters of the first of them
-that has any.
+that has any. Tables beside spans stay with the spans.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from callgrove.algebra.beside import Beside, chained_tables
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
@@ -44,8 +45,8 @@ class Renumbered:
     metrics: Ids
 
 
-def chained(parts: Sequence[Renumbered]) -> Traces:
-    """One after the other."""
+def chained(parts: Sequence[Renumbered], n_profiles: int) -> Traces:
+    """One after the other; the result has so many profiles."""
     samples = _first_come([p for p in parts if p.traces.samples is not None], _sampled)
     spans = _first_come([p for p in parts if p.traces.n_spans], lambda part: part.profiles)
     counters = _first_come([p for p in parts if p.traces.counters is not None], _counted)
@@ -55,6 +56,7 @@ def chained(parts: Sequence[Renumbered]) -> Traces:
         ChainedSpans(spans) if spans else None,
         _counters(counters),
         (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None,
+        tables=chained_tables([Beside(p.traces, p.profiles) for p in spans], n_profiles),
     )
 
 
@@ -82,7 +84,7 @@ def _counted(part: Renumbered) -> Ids:
 
 def set_traces(builder: ExperimentBuilder, traces: Traces) -> None:
     """Traces that were chained, given to a builder."""
-    builder.set_traces(traces.samples, traces.spans_backend, traces.counters, traces.time_range)
+    builder.set_traces(traces.samples, traces.spans_backend, traces.counters, traces.time_range, tables=traces.tables)
 
 
 def has_traces(experiment: Experiment) -> bool:
