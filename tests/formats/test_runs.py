@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from callgrove.binary.sources import HEAD_BUDGET, Source
-from callgrove.errors import CallgroveError, InputError, UsageError
+from callgrove.errors import CallgroveError, InputError, NotRecognised, UsageError
 from callgrove.examples import example
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import detect, open_path, writer_of
@@ -225,3 +225,41 @@ def test_a_link_to_itself_ends(database: Path, tmp_path: Path) -> None:
     folder = runs(database, tmp_path, "app.p1", "app.p2")
     (folder / "app.p4").symlink_to(folder)
     assert len(opened(folder).runs) == 4  # the two inside of the link are runs at p=4
+
+
+def test_numbered_files_that_are_no_runs_are_refused_after_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where thousands lie in a folder, they are not opened one after the other."""
+    for k in range(300):
+        (tmp_path / f"image{k:04}.log").write_text("hello\n" * 5)
+    asked: list[Path] = []
+    usual = Source.head
+
+    def head(source: Source, size: int, name: str = "") -> bytes:
+        asked.append(source.path)
+        return usual(source, size, name)
+
+    monkeypatch.setattr(Source, "head", head)
+    with pytest.raises(
+        NotRecognised, match=r"no performance data was recognised in this folder: it holds image0000\.log"
+    ):
+        open_path(tmp_path)
+    assert len(set(asked)) < 100
+
+
+def test_numbered_files_of_which_the_first_are_empty(tmp_path: Path) -> None:
+    for k in range(5):
+        (tmp_path / f"run{k}.cubex").touch()
+    write(example(), writer_of("cube"), tmp_path / "run5.cubex", WriteOptions())
+    found = opened(tmp_path)
+    assert [dict(run.parameters) for run in found.runs] == [{"run": 5}]
+    assert len(found.damage) == 5
+
+
+def test_files_whose_names_say_that_they_are_runs_are_opened(tmp_path: Path) -> None:
+    """What is wrong with them is told then."""
+    for k in (4, 8):
+        (tmp_path / f"app.p{k}.cubex").write_text("no archive")
+    with pytest.raises(InputError, match=r"none of its 2 runs can be read; a run was left out: .*app\.p4\.cubex: "):
+        open_path(tmp_path)

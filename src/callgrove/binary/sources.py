@@ -7,6 +7,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from callgrove.binary.filebytes import FileBytes
@@ -48,8 +49,9 @@ class Source:
         """A source in this one, whose heads count as those of this one."""
         return Source(path, (), self._heads, self._asked)
 
-    @property
+    @cached_property
     def is_folder(self) -> bool:
+        """Every format asks."""
         return self.path.is_dir()
 
     @property

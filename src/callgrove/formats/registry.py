@@ -10,6 +10,7 @@ import difflib
 import importlib
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -77,8 +78,13 @@ class Entry:
 
     def load(self) -> Format:
         """The format itself, imported now."""
-        module, _, name = self.place.partition(":")
-        return cast(Format, getattr(importlib.import_module(module), name))
+        return _loaded(self.place)
+
+
+@cache
+def _loaded(place: str) -> Format:
+    module, _, name = place.partition(":")
+    return cast(Format, getattr(importlib.import_module(module), name))
 
 
 FORMATS: tuple[Entry, ...] = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
-from callgrove.formats.runs.opened_runs import NAME, RunAt, open_runs, runs_in
+from callgrove.formats.runs.opened_runs import NAME, RunAt, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.run_names import (
     EXAMPLE,
@@ -31,7 +31,7 @@ __all__ = ["FORMAT"]
 
 PARAMETER = re.compile(r"\.[A-Za-z_]+\d")
 LOOKED_AT = 64  # entries whose names are tried for a match
-TRIED = 2  # entries that are opened for it
+TRIED = 2  # folders that are looked into for it
 
 
 class RunsFormat:
@@ -46,7 +46,7 @@ class RunsFormat:
         except OSError:  # not ours to read
             return None
         named = [entry for entry in entries if parse_named_file(entry.name) is not None]
-        if any(_has_run(source.inside(entry)) for entry in named[:TRIED]):
+        if _have_run(source, named):
             return Match(_grade(named), f"its entries are named like runs ({named[0].name})")
         return None
 
@@ -79,6 +79,21 @@ class RunsFormat:
 
 
 FORMAT = RunsFormat()
+
+
+def _have_run(source: Source, named: Sequence[Path]) -> bool:
+    """Is one of these a run? Folders are alike, and looking into them takes long; of files many end in a number, and
+    the first may be empty."""
+    if named and named[0].is_file():
+        return any(PARAMETER.search(file.stem) or _is_run_file(source.inside(file)) for file in named)
+    return any(_has_run(source.inside(entry)) for entry in named[:TRIED])
+
+
+def _is_run_file(source: Source) -> bool:
+    try:
+        return is_run(source)
+    except InputError:  # not ours to read, so that nobody can know
+        return True
 
 
 def _has_run(source: Source) -> bool:

@@ -14,7 +14,7 @@ from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
 
-__all__ = ["RunAt", "open_runs", "runs_in"]
+__all__ = ["RunAt", "is_run", "open_runs", "runs_in"]
 
 NAME = "runs"
 
@@ -30,15 +30,16 @@ class RunAt:
 
 def runs_in(source: Source, format_name: str = "") -> Iterator[Path]:
     """The runs at a place: itself, or what lies in it and is recognised. Names that begin with a dot are skipped."""
-    if format_name or not source.is_folder or _is_run(source):
+    if format_name or not source.is_folder or is_run(source):
         yield source.path
         return
     for inner in sorted(source.path.iterdir()):
-        if not inner.name.startswith(".") and _is_run(source.inside(inner)):
+        if not inner.name.startswith(".") and is_run(source.inside(inner)):
             yield inner
 
 
-def _is_run(source: Source) -> bool:
+def is_run(source: Source) -> bool:
+    """Does some format recognise it?"""
     try:
         detect(source, without=(NAME,))  # folders of folders of runs are no runs
     except NotRecognised:
