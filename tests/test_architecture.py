@@ -46,7 +46,9 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
 OPEN_TO_ALL = {"errors", "_version"}
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
-SHARED_BY_FORMATS = {"", "detection", "interface", "losses", "registry", "strangers", "targets", "transfer", "writing"}
+SHARED_BY_FORMATS = {
+    *("", "detection", "interface", "leftovers", "losses", "registry", "strangers", "targets", "transfer", "writing"),
+}
 
 
 @dataclass(frozen=True)

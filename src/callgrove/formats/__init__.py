@@ -7,6 +7,7 @@ transfer.py    an experiment, streamed into a writer; saving.py the same with on
 writing.py     what writers share: the order of calls, and that a failure leaves nothing
 losses.py      what more than one format cannot hold
 targets.py     files and folders that are written beside their place and renamed into it
+leftovers.py   hidden places for these, and what killed processes left of theirs
 hpctoolkit/    HPCToolkit databases: pre-release, released and legacy
 hpcrun/        HPCToolkit measurements, traces and structure files
 cube/          Cube 4 of Score-P, Scalasca and CubeLib

@@ -5,21 +5,21 @@
         ... target.place / "meta.db" ...
         target.complete()                                  what was there before goes only now
 
-A crash, a full disk or an interruption leaves what was there before, or nothing.
+A crash, a full disk or an interruption leaves what was there before, or nothing; of a process that is killed a hidden
+file or folder may stay, until the same target is written again (`leftovers`).
 """
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from callgrove.errors import CallgroveError, UsageError
+from callgrove.formats.leftovers import hidden_place, remove, remove_leftovers
 
 __all__ = [
     "FolderKind",
@@ -80,7 +80,13 @@ class PendingTarget(Pending):
         super().__init__(target)
         self._overwrite = overwrite
         self.refuse_existing()
-        self.place = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
+        self.place = self._new_place(target.parent, target.name)
+
+    @staticmethod
+    def _new_place(folder: Path, name: str) -> Path:
+        """What killed processes left of the same target goes first: it may be large."""
+        remove_leftovers(folder, name)
+        return hidden_place(folder, name)
 
     @property
     def exists(self) -> bool:
@@ -111,10 +117,10 @@ class PendingTarget(Pending):
                 old.rename(self.target)
             raise
         if there:
-            _remove(old)
+            remove(old)
 
     def discard(self) -> None:
-        _remove(self.place)
+        remove(self.place)
 
 
 class PendingTogether(Pending):
@@ -212,7 +218,7 @@ class PendingFiles(PendingTarget):
         self._folder, prefix = (target, "") if target.is_dir() else (target.parent, f"{target.name}_")
         self._targets = {name: self._folder / f"{prefix}{name}" for name in names}
         super().__init__(target, overwrite)
-        self.place = self._folder / f".{target.name or 'files'}.{secrets.token_hex(4)}.partial"
+        self.place = self._new_place(self._folder, target.name or "files")
         with self.or_nothing():
             self.place.mkdir()
 
@@ -242,8 +248,8 @@ class PendingFiles(PendingTarget):
                 now.rename(before)
             old.rmdir()
             raise
-        _remove(old)
-        _remove(self.place)
+        remove(old)
+        remove(self.place)
 
     def discard(self) -> None:
         part = self.place.parent / f"{self.target.name or 'files'}.part"
@@ -258,11 +264,3 @@ def _is_special(path: Path) -> bool:
     if path.is_symlink() and path.readlink().is_relative_to("/proc"):
         return True
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()

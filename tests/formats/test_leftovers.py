@@ -1,0 +1,136 @@
+"""What killed processes left is removed where there is no doubt, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from callgrove.cli.main import main
+from callgrove.examples import example
+from callgrove.formats import leftovers
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.leftovers import hidden_place, remove_leftovers
+from callgrove.formats.registry import writer_of
+from callgrove.formats.targets import PendingFile
+from callgrove.formats.transfer import write
+from tests.cli.commands import Capture
+
+pytestmark = pytest.mark.skipif(leftovers._where() == leftovers.UNKNOWN, reason="the system has no /proc")
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from callgrove.examples import example
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.registry import writer_of
+writer = writer_of(sys.argv[1]).open_writer(Path(sys.argv[2]), WriteOptions(overwrite=True))
+writer.define(example())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def gone() -> int:
+    """The id of a process that no longer exists."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+def left_by(pid: int, folder: Path, name: str, end: str = ".partial") -> Path:
+    mine = hidden_place(folder, name).name.removesuffix(".partial")
+    path = folder / (mine.replace(f"-{os.getpid()}-", f"-{pid}-") + end)
+    path.mkdir()
+    (path / "data").write_bytes(b"x")
+    return path
+
+
+@pytest.mark.parametrize(("format_name", "name"), [("hpctoolkit-release", "out.d"), ("cube", "out.cubex")])
+def test_what_a_killed_process_left_goes_with_the_next_write(format_name: str, name: str, tmp_path: Path) -> None:
+    target = tmp_path / name
+    killed = subprocess.run([sys.executable, "-c", KILLED, format_name, str(target)])
+    assert killed.returncode == -9
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(f".{name}.")
+    write(example(), writer_of(format_name), target, WriteOptions())
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_parts_of_a_trace_go_as_well(tmp_path: Path) -> None:
+    pid = gone()
+    for end in (".partial", ".0.partial", ".17.partial"):
+        left_by(pid, tmp_path, "t.pftrace", end)
+    pending = PendingFile(tmp_path / "t.pftrace", overwrite=False)
+    assert list(tmp_path.iterdir()) == [pending.place]
+    pending.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_go_as_well(tmp_path: Path, capsys: Capture) -> None:
+    left_by(gone(), tmp_path, "formats.csv")
+    assert main(["formats", "--format", "csv", "-o", str(tmp_path / "formats.csv")]) == 0
+    assert list(tmp_path.iterdir()) == [tmp_path / "formats.csv"]
+
+
+def test_what_may_be_wanted_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of processes that run, of other machines and containers, of other targets, and what only looks like it."""
+    pid = gone()
+    kept = [
+        left_by(os.getpid(), tmp_path, "out.d"),
+        left_by(1, tmp_path, "out.d"),
+        left_by(pid, tmp_path, "other.d"),
+        left_by(pid, tmp_path, "out.d.d"),
+        left_by(pid, tmp_path, "out.d", ".old"),
+        left_by(pid, tmp_path, "out.d", ".partial.keep"),
+        left_by(99999999999, tmp_path, "out.d"),
+    ]
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(leftovers, "_where", lambda: "12345678")
+        kept.append(left_by(pid, tmp_path, "out.d"))
+    for name in (".out.d.0a1b2c3d.partial", ".out.d.partial", "out.d.part"):
+        (tmp_path / name).touch()
+        kept.append(tmp_path / name)
+    remove_leftovers(tmp_path, "out.d")
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_a_process_that_died_while_it_renamed_keeps_both(tmp_path: Path) -> None:
+    partial = left_by(gone(), tmp_path, "out.d")
+    old = partial.with_suffix(".old")
+    old.mkdir()
+    remove_leftovers(tmp_path, "out.d")
+    assert sorted(tmp_path.iterdir()) == sorted([old, partial])
+
+
+def test_files_of_somebody_else_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = left_by(gone(), tmp_path, "out.d")
+    monkeypatch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
+    remove_leftovers(tmp_path, "out.d")
+    assert left.is_dir()
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    left = left_by(gone(), tmp_path, "out.d")
+    left.rename(tmp_path / "precious")
+    left.symlink_to(tmp_path / "precious")
+    remove_leftovers(tmp_path, "out.d")
+    assert list(tmp_path.iterdir()) == [tmp_path / "precious"]
+    assert (tmp_path / "precious" / "data").is_file()
+
+
+def test_nothing_is_removed_where_the_machine_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_where", lambda: leftovers.UNKNOWN)
+    left = left_by(gone(), tmp_path, "out.d")
+    remove_leftovers(tmp_path, "out.d")
+    assert left.is_dir()
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "ü" * 120 + ".db"])
+def test_names_that_are_nearly_too_long(name: str, tmp_path: Path) -> None:
+    left_by(gone(), tmp_path, name)
+    pending = PendingFile(tmp_path / name, overwrite=False)
+    pending.complete()
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
