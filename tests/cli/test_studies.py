@@ -115,7 +115,7 @@ def test_points_and_folders_agree(runs: Path, tmp_path: Path, capsys: Capture) -
 def test_names_that_follow_another_rule(tmp_path: Path, capsys: Capture) -> None:
     for name in ("first", "second"):
         copytree(DATABASE, tmp_path / "runs" / name)
-    assert "recognised" in said(capsys, "info", tmp_path / "runs", code=3)
+    assert "holds several inputs: first, second" in said(capsys, "info", tmp_path / "runs", code=3)
     (tmp_path / "points.csv").write_text("folder,p\nfirst,1\nsecond,2\n")
     assert "2 over p" in run(capsys, "info", tmp_path / "runs", "--points", tmp_path / "points.csv")
     assert "does not follow" in said(capsys, "info", tmp_path / "runs", "--folder-pattern", "run{n}", code=3)

@@ -22,6 +22,7 @@ from callgrove.model.folding import Combination, of_scaling
 from callgrove.model.metrics import Scope
 from tests.formats.contract import counted_reading, fingerprint
 from tests.formats.damage import scratch_folder
+from tests.formats.samples import CORPUS
 from tests.permissions import as_nobody
 
 
@@ -263,3 +264,23 @@ def test_files_whose_names_say_that_they_are_runs_are_opened(tmp_path: Path) -> 
         (tmp_path / f"app.p{k}.cubex").write_text("no archive")
     with pytest.raises(InputError, match=r"none of its 2 runs can be read; a run was left out: .*app\.p4\.cubex: "):
         open_path(tmp_path)
+
+
+def test_folders_of_one_execution_in_each_run(tmp_path: Path) -> None:
+    """As Score-P makes one for each execution, with the profile as a file in it."""
+    for point in (4, 8):
+        folder = tmp_path / f"app.p{point}.r1" / "scorep-7"
+        folder.mkdir(parents=True)
+        write(example(), writer_of("cube"), folder / "profile.cubex", WriteOptions())
+    found = opened(tmp_path)
+    assert [dict(run.parameters) for run in found.runs] == [{"p": 4}, {"p": 8}]
+    assert found.runs[0].source == str(tmp_path / "app.p4.r1" / "scorep-7" / "profile.cubex")
+
+
+def test_measurements_beside_their_database_are_no_other_run(database: Path, tmp_path: Path) -> None:
+    measured = CORPUS / "hpcrun" / "04.00" / "pth4.m"
+    folder = runs(database, tmp_path, "app.p4/hpctoolkit-app-database", "app.p8/hpctoolkit-app-database")
+    for point in (4, 8, 16):
+        copytree(measured, folder / f"app.p{point}" / "hpctoolkit-app-measurements")
+    found = [Path(run.source).name.removeprefix("hpctoolkit-app-") for run in opened(folder).runs]
+    assert found == ["database", "database", "measurements"]

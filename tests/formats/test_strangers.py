@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,6 +50,34 @@ def test_recordings_of_others(tmp_path: Path, capsys: Capture) -> None:
     events = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{"ph": "X", "pid": 1}]}
     (tmp_path / "torch.json").write_text(json.dumps(events))
     assert "is a Chrome trace" in said(capsys, "info", tmp_path / "torch.json", code=3)
+
+
+@pytest.mark.parametrize(
+    ("packed", "words"),
+    [
+        (bz2.compress, "is compressed; open what is in it, after unpacking it with bunzip2 -k"),
+        (gzip.compress, "is compressed; open what is in it, after unpacking it with gunzip -k"),
+        (lzma.compress, "is compressed; open what is in it, after unpacking it with unxz -k"),
+        (
+            lambda data: bytes.fromhex("28b52ffd") + data,
+            "is compressed; open what is in it, after unpacking it with unz",
+        ),
+        (lambda data: gzip.compress(data)[:12], "is compressed"),
+        (lambda data: b"\x1f\x8b" + data, "is compressed"),
+    ],
+)
+def test_what_is_compressed(packed: Callable[[bytes], bytes], words: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "packed").write_bytes(packed(b"PARAMETER p\n" * 100))
+    assert f"{tmp_path / 'packed'}: {words}" in said(capsys, "info", tmp_path / "packed", code=3)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("zip", "zip archive"), ("tar", "tar archive"), ("gztar", "tar archive")])
+def test_archives(kind: str, words: str, database: Path, tmp_path: Path, capsys: Capture) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    database.rename(folder / "r.db")
+    archive = Path(shutil.make_archive(str(tmp_path / "a"), kind, folder)).rename(tmp_path / "hidden")
+    assert f"is a {words}; open what is in it, after unpacking it with" in said(capsys, "info", archive, code=3)
 
 
 @pytest.mark.parametrize(

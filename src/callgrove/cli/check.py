@@ -23,13 +23,12 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.cli.progress import progress
     from callgrove.errors import InputError
     from callgrove.formats.interface import Checks, Problem, ReadOptions
-    from callgrove.formats.registry import detect, load
+    from callgrove.formats.registry import settled
     from callgrove.model.experiment import Severity
     from callgrove.model.table import Table
     from callgrove.render.cells import Prose
 
-    source = Source.of(args.path)
-    chosen = load(args.from_format) if args.from_format else detect(source)[0]
+    chosen, source = settled(Source.of(args.path), args.from_format or "")
     with progress() as report:
         options = ReadOptions(args.salvage, report)
         try:

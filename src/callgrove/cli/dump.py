@@ -34,10 +34,9 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.binary.sources import Source
     from callgrove.errors import UsageError
     from callgrove.formats.interface import Dumps
-    from callgrove.formats.registry import detect, load
+    from callgrove.formats.registry import settled
 
-    source = Source.of(args.path)
-    chosen = load(args.from_format) if args.from_format else detect(source)[0]
+    chosen, source = settled(Source.of(args.path), args.from_format or "")
     if not isinstance(chosen, Dumps):
         raise UsageError(f"{args.path}: the format {chosen.name} has no raw structure to print")
     damage: list[CallgroveError] = []

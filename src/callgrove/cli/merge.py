@@ -65,9 +65,9 @@ def _as_one(args: argparse.Namespace, paths: list[str], target: str) -> Experime
     then, every file is a process of its own."""
     from callgrove.binary.sources import Source
     from callgrove.cli.opening import open_experiment
-    from callgrove.formats.registry import FORMATS, detect
+    from callgrove.formats.registry import FORMATS, settled
 
-    name = args.from_format or detect(Source.of(paths[0]))[0].name
+    name = args.from_format or settled(Source.of(paths[0]))[0].name
     if not any(entry.name == name and entry.sets for entry in FORMATS):
         return None
     fold = _holds_profiles(args.to or _by_ending(target, name))

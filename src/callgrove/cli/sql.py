@@ -115,10 +115,10 @@ def _groups(args: argparse.Namespace) -> list[list[str]]:
 def _format_of(path: str) -> str:
     """By content; empty where it is not recognised, which opening it will say."""
     from callgrove.binary.sources import Source
-    from callgrove.formats.registry import detect
+    from callgrove.formats.registry import settled
 
     try:
-        return detect(Source.of(path))[0].name
+        return settled(Source.of(path))[0].name
     except CallgroveError:
         return ""
 
@@ -140,10 +140,10 @@ def _for_people(listed: Table) -> Table:
 def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, int], args: argparse.Namespace) -> None:
     """Tables without rows are said; if there are no others, and the input is damaged, nothing is printed: a 0 would be
     taken for the truth."""
-    from callgrove.analysis.summary_parts import FindsLater
     from callgrove.cli.messages import note
     from callgrove.cli.opening import named, said_damage
     from callgrove.model.experiment import Experiment, Severity
+    from callgrove.model.traces import FindsLater
 
     damaged = False
     for one in inputs:

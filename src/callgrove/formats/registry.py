@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from callgrove.binary.sources import Source
-from callgrove.errors import UsageError
+from callgrove.errors import NotRecognised, UsageError
 from callgrove.formats.detection import Claim, claims_on, named_like, strongest
 from callgrove.formats.interface import Format, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment
@@ -34,6 +34,7 @@ __all__ = [
     "open_paths",
     "open_source",
     "refuse_unused",
+    "settled",
     "writer_of",
 ]
 
@@ -54,9 +55,9 @@ class Entry:
     `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
     nothing else, so that nobody needs to make a profile of it. `fills`: its files go into a folder that is there
     already, beside others. `heeds` are the fields of `WriteOptions` about traces that make a difference to it.
-    `untraced`: how its profiler records traces, for those who have data without any. `usual`
-    are names, or endings of names, that its files or what is in its folders usually have: it is asked first then, and
-    whoever knows the content decides.
+    `untraced`: how its profiler records traces, for those who have data without any. `becomes`: the formats of what its
+    tool makes of it, which is one run with what it is made of. `usual` are names, or endings of names, that its files
+    or what is in its folders usually have: it is asked first then, and whoever knows the content decides.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Entry:
     fills: bool = False
     heeds: tuple[str, ...] = ()
     untraced: str = ""
+    becomes: tuple[str, ...] = ()
     dialects: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
@@ -118,6 +120,7 @@ FORMATS: tuple[Entry, ...] = (
         "HPCToolkit measurements: .hpcrun files 02.00 to 04.00, or a folder of them",
         "callgrove.formats.hpcrun.format:FORMAT",
         untraced=HPCRUN_TRACES,
+        becomes=("hpctoolkit-prerelease", "hpctoolkit-release", "hpctoolkit-legacy"),
         usual=(".hpcrun",),
         writes=True,
         dialects=("04.00", "02.00-b", "02.00-a"),
@@ -362,6 +365,22 @@ def detect(source: Source, without: Container[str] = ()) -> Claim:
     return strongest(source, claims, missing)
 
 
+def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
+    """The format that is named, or that the content shows, and what it reads: the source, or the one input in a folder
+    that is none itself, such as the profile in a results folder of Score-P."""
+    if format_name:
+        return load(format_name), source
+    try:
+        return detect(source)[0], source
+    except NotRecognised:
+        from callgrove.formats.folders import only_input  # which few need
+
+        inner = None if source.more else only_input(source, detect)
+        if inner is None:
+            raise
+    return detect(inner)[0], inner
+
+
 def _refuse_set(source: Source) -> NoReturn:
     """No format opens these paths as one experiment; say what the first one is."""
     alone, _ = detect(Source(source.path))
@@ -370,7 +389,7 @@ def _refuse_set(source: Source) -> NoReturn:
 
 def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
     """Read a source with the format named, or with the one that its content shows."""
-    chosen = load(format_name) if format_name else detect(source)[0]
+    chosen, source = settled(source, format_name)
     if source.more and not next(e.sets for e in FORMATS if e.name == chosen.name):
         _refuse_set(source)
     options = options or ReadOptions()

@@ -7,6 +7,7 @@ have no mark of their own, by their names.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable
 
 from callgrove.binary.sources import Source
@@ -18,6 +19,9 @@ MOST_PACKETS = 8
 PACKET = 0x0A  # tag of Perfetto's Trace.packet
 CSV_HEADER = re.compile(rb'"Guid","(Kind|Domain|Node_Id)"|"Pid","Correlation_Id"|"Kind","Operation","Agent_Id"')
 NSYS_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
+TAR_HEADER = 512  # bytes
+GZIP = b"\x1f\x8b"
+UNPACK = "open what is in it, after unpacking it"
 WRITTEN = "which callgrove writes and does not read; open what it was made of"
 
 
@@ -44,6 +48,21 @@ def _is_chrome(source: Source) -> bool:
     return head[:1] in (b"{", b"[") and (b'"traceEvents"' in head or (b'"ph"' in head and b'"pid"' in head))
 
 
+def _is_archive(source: Source) -> bool:
+    """A tar archive, as it is or compressed with gzip."""
+    head = source.head(TAR_HEADER)
+    if head.startswith(GZIP):
+        try:
+            head = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(source.head(LOOKED_AT), TAR_HEADER)
+        except zlib.error:
+            return False
+    return head[257:262] == b"ustar"
+
+
+def _begins(*marks: bytes) -> Callable[[Source], bool]:
+    return lambda source: source.head(8).startswith(marks)
+
+
 def _is_otf2(source: Source) -> bool:
     if not source.is_folder:
         return source.head(6)[1:] == b"BOTF2"
@@ -54,11 +73,17 @@ STRANGERS: tuple[tuple[Callable[[Source], bool], str], ...] = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
     (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}"),
-    (lambda source: source.head(8) == b"PERFILE2", "is a recording of Linux perf, which callgrove does not read"),
+    (_begins(b"PERFILE2"), "is a recording of Linux perf, which callgrove does not read"),
     (
         lambda source: source.path.name.endswith(NSYS_REPORTS),
         "is a report of Nsight Systems; export it first: nsys export --type sqlite",
     ),
+    (_is_archive, f"is a tar archive; {UNPACK} with tar xf"),
+    (_begins(b"PK\3\4"), f"is a zip archive; {UNPACK} with unzip"),
+    (_begins(GZIP), f"is compressed; {UNPACK} with gunzip -k"),
+    (_begins(b"\xfd7zXZ"), f"is compressed; {UNPACK} with unxz -k"),
+    (_begins(b"BZh"), f"is compressed; {UNPACK} with bunzip2 -k"),
+    (_begins(b"\x28\xb5\x2f\xfd"), f"is compressed; {UNPACK} with unzstd"),
     (_is_perfetto, f"is a Perfetto trace, {WRITTEN}, or look at it on ui.perfetto.dev"),
 )
 

@@ -19,6 +19,8 @@ __all__ = ["ENDINGS", "INDEX", "candidates", "databases", "names_of_files", "rea
 
 ENDINGS = (".db", ".rpd", ".sqlite", ".sqlite3")
 INDEX = "index.yaml"
+OTHERS = ("meta.db", "profile.db", "cct.db", "trace.db")  # what HPCToolkit calls its own, which may lie nearby
+OTHERS_MAGIC = b"HPCTOOLKIT"
 MOST_LOOKED_AT = 4096  # entries of a folder that detection goes through
 _FOLDER = re.compile(r"""^\s*path:\s*["']?([^"'#]+?)["']?\s*$""", re.MULTILINE)
 _NAME = re.compile(r"""["']?([^"'#\[\],]+?\.(?:db|rpd|sqlite3?))["']?\s*(?=[,\]#]|$)""")
@@ -72,8 +74,19 @@ def _inside(folder: Path, most: int | None = None) -> Iterator[Path]:
         yield from _listed(index)
         return
     for file in islice(folder.rglob("*"), most):
-        if file.suffix in ENDINGS and file.is_file() and not any(p.startswith(".") for p in file.parts[-2:]):
+        hidden = any(p.startswith(".") for p in file.parts[-2:])
+        if file.suffix in ENDINGS and file.is_file() and not hidden and not _is_of_hpctoolkit(file):
             yield file
+
+
+def _is_of_hpctoolkit(file: Path) -> bool:
+    if file.name not in OTHERS:
+        return False
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(OTHERS_MAGIC)) == OTHERS_MAGIC
+    except OSError:  # whoever opens it says why
+        return False
 
 
 def _listed(index: Path) -> Iterator[Path]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
-from callgrove.formats.runs.opened_runs import NAME, RunAt, is_run, open_runs, runs_in
+from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.run_names import (
     EXAMPLE,
@@ -62,7 +62,7 @@ class RunsFormat:
         for one in named:
             place = source.path / one.name
             try:
-                found = list(runs_in(Source(place)))
+                found = runs_in(Source(place))
             except OSError:  # a run that cannot be read, which opening it will say
                 found = [place]
             if not found:
@@ -99,7 +99,7 @@ def _is_run_file(source: Source) -> bool:
 def _has_run(source: Source) -> bool:
     """Is there a run, or what nobody can know, as it is not ours to read?"""
     try:
-        return next(runs_in(source), None) is not None
+        return has_run(source)
     except OSError:
         return True
     except CallgroveError:

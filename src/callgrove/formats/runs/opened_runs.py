@@ -9,12 +9,12 @@ from pathlib import Path
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError, NotRecognised
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import detect, load, refuse_unused
+from callgrove.formats.registry import detect, entry_of, load, refuse_unused
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
 
-__all__ = ["RunAt", "is_run", "open_runs", "runs_in"]
+__all__ = ["RunAt", "has_run", "is_run", "open_runs", "runs_in"]
 
 NAME = "runs"
 
@@ -28,23 +28,55 @@ class RunAt:
     parameters: dict[str, float]
 
 
-def runs_in(source: Source, format_name: str = "") -> Iterator[Path]:
-    """The runs at a place: itself, or what lies in it and is recognised. Names that begin with a dot are skipped."""
-    if format_name or not source.is_folder or is_run(source):
-        yield source.path
-        return
-    for inner in sorted(source.path.iterdir()):
-        if not inner.name.startswith(".") and is_run(source.inside(inner)):
-            yield inner
+def runs_in(source: Source, format_name: str = "") -> list[Path]:
+    """The runs at a place: itself, or what lies in it and is recognised. Measurements beside the database that was made
+    of them are not another run."""
+    if format_name:
+        return [source.path]
+    found = dict(_recognised(source))
+    formats = set(found.values())
+    return [path for path, name in found.items() if formats.isdisjoint(entry_of(name).becomes)]
+
+
+def has_run(source: Source) -> bool:
+    """Is there a run at a place? The search ends with the first one."""
+    return next(_recognised(source), None) is not None
 
 
 def is_run(source: Source) -> bool:
-    """Does some format recognise it?"""
+    """Does some format recognise the place itself?"""
+    return bool(_format_of(source))
+
+
+def _recognised(source: Source) -> Iterator[tuple[Path, str]]:
+    """The place itself, or what lies in it, or in folders of it if there is nothing else, as profilers make one for
+    each execution; with the names of the formats. Names that begin with a dot are skipped."""
+    if name := _format_of(source):
+        yield source.path, name
+        return
+    nothing = True
+    for inner in _visible(source.path) if source.is_folder else []:
+        if name := _format_of(source.inside(inner)):
+            yield inner, name
+            nothing = False
+    if not nothing or not source.is_folder:
+        return
+    for folder in filter(Path.is_dir, _visible(source.path)):
+        for file in filter(Path.is_file, _visible(folder)):
+            if name := _format_of(source.inside(file)):
+                yield file, name
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _format_of(source: Source) -> str:
+    """The name of the format, empty where it is not recognised. Folders of folders of runs are no runs."""
     try:
-        detect(source, without=(NAME,))  # folders of folders of runs are no runs
+        return detect(source, without=(NAME,))[0].name
     except NotRecognised:
-        return False
-    return True
+        return ""
 
 
 def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, options: ReadOptions) -> Experiment:

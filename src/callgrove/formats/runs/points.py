@@ -27,7 +27,7 @@ def open_points(
         if set(point) != names:
             raise UsageError(f"{text!r} has other parameters than the points before it: {', '.join(sorted(names))}")
         path = Path(place)
-        found = list(runs_in(Source.of(path), format_name))
+        found = runs_in(Source.of(path), format_name)
         if not found:
             raise InputError(f"{path}: nothing in it was recognised as a run; see `callgrove formats`")
         ordered = {name: point[name] for name in runs[0].parameters} if runs else point

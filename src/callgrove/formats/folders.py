@@ -1,0 +1,62 @@
+"""Folders that are no input themselves and hold some: what profilers, batch jobs and people put around them.
+
+scorep-20260101_1200_7/     profile.cubex, scorep.cfg, MANIFEST.md, perhaps traces.otf2 and traces/
+results/                    hpctoolkit-app-database/ beside notes and scripts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from callgrove.binary.sources import Source
+from callgrove.errors import CallgroveError, NotRecognised
+from callgrove.formats.detection import Claim
+from callgrove.formats.interface import Grade
+
+__all__ = ["only_input"]
+
+MOST_TRIED = 64  # entries that are looked at
+MOST_NAMED = 5  # in a message
+
+
+def only_input(folder: Source, detect: Callable[[Source], Claim]) -> Source | None:
+    """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them.
+    Only what a format is sure of counts."""
+    if not folder.is_folder:
+        return None
+    found: list[Path] = []
+    tries = iter(range(MOST_TRIED))
+    for entry in _entries(folder.path):
+        found += _inputs_at(entry, detect, tries)
+    if len(found) > 1:
+        names = ", ".join(str(path.relative_to(folder.path)) for path in found[:MOST_NAMED])
+        more = ", ..." if len(found) > MOST_NAMED else ""
+        raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; name one of them")
+    return Source(found[0]) if found else None
+
+
+def _inputs_at(path: Path, detect: Callable[[Source], Claim], tries: Iterator[int]) -> list[Path]:
+    if _is_input(path, detect, tries):
+        return [path]
+    if not path.is_dir():
+        return []
+    return [file for file in _entries(path) if file.is_file() and _is_input(file, detect, tries)]
+
+
+def _is_input(path: Path, detect: Callable[[Source], Claim], tries: Iterator[int]) -> bool:
+    if next(tries, None) is None:
+        return False
+    try:
+        return detect(Source.of(path))[1].grade > Grade.WEAK
+    except CallgroveError:  # of nobody, of two, or not to be opened
+        return False
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Files first, as what lies beside a profile may be large; none where the folder is not ours to read."""
+    try:
+        visible = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
+        return sorted(visible, key=lambda entry: (entry.is_dir(), entry.name))
+    except OSError:
+        return []
