@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +184,7 @@ def test_kinds_that_only_the_export_knows_have_its_words(tmp_path: Path) -> None
 
 def test_ranks_are_those_that_mpi_told(tmp_path: Path) -> None:
     made = small("N2")
-    made.add("MPI_RANKS", globalPid=global_id(), rank=5)
+    made.add("MPI_RANKS", globalTid=made.tid, rank=5)
     (process,) = data(made.write(tmp_path / "run.sqlite")).processes
     assert process.rank == 5
     assert {rank for (rank,) in column(opened(made.write(tmp_path / "again.sqlite")), "profiles", "rank")} == {5}
@@ -193,6 +195,75 @@ def test_ranks_are_those_that_mpi_told(tmp_path: Path) -> None:
 def test_any_table_may_be_missing(generation: str, table: str, tmp_path: Path) -> None:
     experiment = opened(small(generation).write(tmp_path / "run.sqlite", without=table))
     assert experiment.traces.n_spans == 8 - {f"{CUPTI}RUNTIME": 3, f"{CUPTI}KERNEL": 2, "ThreadNames": 0}.get(table, 1)
+
+
+# -- tracers besides CUDA's --------------------------------------------------------------------------------------------
+
+CALLS = {  # table -> the column of its names, and the category
+    "MPI_P2P_EVENTS": ("textId", "MPI"),
+    "MPI_COLLECTIVES_EVENTS": ("textId", "MPI"),
+    "MPI_START_WAIT_EVENTS": ("textId", "MPI"),
+    "MPI_OTHER_EVENTS": ("textId", "MPI"),
+    "UCP_EVENTS": ("textId", "UCX"),
+    "CUDNN_EVENTS": ("nameId", "CUDNN"),
+    "CUBLAS_EVENTS": ("nameId", "CUBLAS"),
+    "OPENMP_EVENT_KIND_PARALLEL": ("nameId", "OPENMP"),
+}
+
+
+@every_generation
+def test_calls_of_other_libraries_nest_with_the_others(generation: str, tmp_path: Path) -> None:
+    """Each in the range `step` (100 to 1000), one after the other, the last one still open at the end."""
+    made = small(generation)
+    for number, (table, (names, _)) in enumerate(CALLS.items()):
+        start = 810 + 20 * number
+        made.add(table, start=start, end=start + 10, globalTid=made.tid, **{names: made.string(f"call {number}")})
+    made.add("MPI_OTHER_EVENTS", start=1500, end=None, globalTid=made.tid, textId=made.string("MPI_Finalize"))
+    experiment = opened(made.write(tmp_path / "run.sqlite"))
+    called = {f"step->call {number}" for number in range(len(CALLS))}
+    assert context_paths(experiment) == PATHS | called | {"MPI_Finalize"}
+    found = {
+        name: rest for name, *rest in column(experiment, "spans", "name", "kind", "category", "start_ns", "end_ns")
+    }
+    for number, (_, category) in enumerate(CALLS.values()):
+        assert found[f"call {number}"] == ["region", category, 810 + 20 * number, 820 + 20 * number]
+    assert found["MPI_Finalize"] == ["region", "MPI", 1500, 2010]
+
+
+def test_messages_keep_their_sizes_and_partners(tmp_path: Path) -> None:
+    made = small("N2")
+    told = {"tag": 3, "remoteRank": 1, "size": 4096, "commHandle": 7}
+    made.add("MPI_P2P_EVENTS", start=10, end=20, globalTid=made.tid, textId=made.string("MPI_Send"), **told)
+    extra = opened(made.write(tmp_path / "run.sqlite")).traces.side("extra")
+    assert extra is not None
+    found = dict(zip(extra.columns["name"], extra.columns["value"], strict=True))
+    assert {name: int(found[name]) for name in told} == told
+
+
+def test_graphs_keep_devices_busy_where_their_kernels_are_not_recorded(tmp_path: Path, capsys: Capture) -> None:
+    made = small("N3")
+    made.call("cudaGraphLaunch_v10000", 850, 860, 40)
+    on_stream = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": global_id()}
+    made.add(f"{CUPTI}GRAPH_TRACE", start=900, end=1900, correlationId=40, graphId=2, graphExecId=3, **on_stream)
+    made.add(f"{CUPTI}GRAPH_TRACE", start=1900, end=1950, correlationId=41, **on_stream)
+    path = made.write(tmp_path / "run.sqlite")
+    experiment = opened(path)
+    assert "step->cudaGraphLaunch->graph 2" in context_paths(experiment)
+    assert "[unknown launch]->graph" in context_paths(experiment)
+    total = experiment.root_total("gpu_time")
+    assert total == pytest.approx((400 + 10 + 60 + 1000 + 50) * 1e-9)
+    hottest = rows(capsys, "top", path, "-m", "gpu_busy", "--limit", 1)[0]
+    assert (hottest["name"], hottest["exclusive"]) == ("graph 2", pytest.approx(1000e-9))
+
+
+def test_ranks_told_of_processes(tmp_path: Path) -> None:
+    """As our own files had them before."""
+    path = small("N2").write(tmp_path / "run.sqlite")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE MPI_RANKS (globalPid INTEGER, rank INTEGER)")
+        database.execute("INSERT INTO MPI_RANKS VALUES (?, 6)", (global_id(),))
+        database.commit()
+    assert [process.rank for process in data(path).processes] == [6]
 
 
 # -- NVTX --------------------------------------------------------------------------------------------------------------

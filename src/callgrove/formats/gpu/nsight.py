@@ -9,6 +9,10 @@ Specification: gpu-traces.md section 5.
     NVTX_EVENTS                      ranges (59, 60, 70, 71) and marks (34) of threads
     OSRT_API, PROFILER_OVERHEAD      calls of the system's libraries, and of the profiler itself
     CUDA_GPU_MEMORY_USAGE_EVENTS     allocations
+    CUPTI_ACTIVITY_KIND_GRAPH_TRACE  executions of CUDA graphs, where their kernels are not recorded one by one
+    MPI_*_EVENTS, UCP_*_EVENTS, CUDNN_EVENTS, CUBLAS_EVENTS, CUPTI_ACTIVITY_KIND_OPENACC_*, OPENMP_EVENT_KIND_*
+                                     calls of threads, as the user guide of Nsight Systems has them
+    MPI_RANKS                        the rank of a thread's process
     CUDA_CALLCHAINS, OSRT_CALLCHAINS, SAMPLING_CALLCHAINS     who called, see nsight_chains.py
 
     globalTid = hardware (8 bits) | machine (8) | process (24) | thread (24); globalPid is the same with thread 0
@@ -144,9 +148,15 @@ class NsightData(NsightPlaces):
         if "demangledName" in cells:
             short = self._strings[cells["shortName"]]
             return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
-        if "textId" in cells:
+        if "text" in cells:
             own = self._names.numbers(cells["text"].tolist())
             return self._last_names(np.where(own >= 0, own, self._strings[cells["textId"]]), cells)
+        if "textId" in cells:
+            return self.named(self._strings, cells["textId"], "string")
+        if "graphId" in cells:
+            different, number = np.unique(or_absent(cells["graphId"]), return_inverse=True)
+            texts = ["graph" if graph == ABSENT else f"graph {graph}" for graph in different.tolist()]
+            return self._names.numbers(texts)[number]
         if "copyKind" in cells:
             return self._enumerated(cells["copyKind"], COPY_KINDS, "copy ", "ENUM_CUDA_MEMCPY_OPER")
         if "syncType" in cells:

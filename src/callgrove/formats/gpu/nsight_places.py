@@ -133,8 +133,11 @@ class NsightPlaces(TableData):
         return next((str(v) for n, v in zip(rows["name"], rows["value"], strict=True) if n == "Hostname" and v), "")
 
     def _ranks(self) -> dict[int, int]:
-        rows = self._file.table("MPI_RANKS", {"globalPid": INTEGER, "rank": INTEGER})
-        return dict(zip(rows["globalPid"].tolist(), rows["rank"].tolist(), strict=True))
+        """Ranks of processes. Nsight names the thread that started MPI."""
+        rows = self._file.table("MPI_RANKS", {"globalTid": INTEGER, "globalPid": INTEGER, "rank": INTEGER})
+        of_thread = rows["globalTid"] >> TID_BITS << TID_BITS
+        owners = np.where(rows["globalTid"] == MISSING, rows["globalPid"], of_thread)
+        return dict(zip(owners.tolist(), rows["rank"].tolist(), strict=True))
 
     @cached_property
     def _strings(self) -> Lookup:

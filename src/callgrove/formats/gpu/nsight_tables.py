@@ -61,6 +61,27 @@ TIMES: Needs = {"start_ns": ("start",), "end_ns": ("end",)}
 STREAM: Needs = {"lane": ("globalPid", "deviceId", "streamId"), "correlation": ("correlationId",)}
 
 
+# calls of threads that more tracers than CUDA's record, each in tables of its own; the names are strings by this column
+MORE_CALLS = {
+    "MPI": ("textId", [f"MPI_{kind}_EVENTS" for kind in ("P2P", "COLLECTIVES", "START_WAIT", "OTHER")]),
+    "UCX": ("textId", ["UCP_SUBMIT_EVENTS", "UCP_PROGRESS_EVENTS", "UCP_EVENTS"]),
+    "CUDNN": ("nameId", ["CUDNN_EVENTS"]),
+    "CUBLAS": ("nameId", ["CUBLAS_EVENTS"]),
+    "OPENACC": ("nameId", [f"{CUPTI}OPENACC_{kind}" for kind in ("DATA", "LAUNCH", "OTHER")]),
+    "OPENMP": (
+        "nameId",
+        [
+            f"OPENMP_EVENT_KIND_{kind}"
+            for kind in (
+                *("THREAD", "PARALLEL", "SYNC_REGION", "SYNC_REGION_WAIT", "TASK", "MASTER", "REDUCTION", "CANCEL"),
+                *("TASK_CREATE", "TASK_SCHEDULE", "MUTEX_WAIT", "MUTEX_RELEASED", "CRITICAL_SECTION", "LOCK_INIT"),
+                *("LOCK_DESTROY", "WORKSHARE", "DISPATCH", "FLUSH"),
+            )
+        ],
+    ),
+}
+
+
 def sync_word(label: str | None) -> str:
     """Our word for what an export calls a type of synchronization; none where that says nothing."""
     text = (label or "").lower()
@@ -103,6 +124,12 @@ TABLES = (
         | {"end_ns": ("start",)}
         | {"lane": ("globalPid", "deviceId"), "correlation": ("correlationId",)},
     ),
+    EventTable(f"{CUPTI}GRAPH_TRACE", SpanKind.KERNEL, TIMES | STREAM | _named("graphId")),
+    *(
+        EventTable(name, SpanKind.REGION, TIMES | _named(column) | {"lane": ("globalTid",)})
+        for column, names in MORE_CALLS.values()
+        for name in names
+    ),
 )
 CATEGORIES = {
     f"{CUPTI}RUNTIME": "CUDA",
@@ -114,6 +141,8 @@ CATEGORIES = {
     "OSRT_API": "OSRT",
     "PROFILER_OVERHEAD": "PROFILER",
     "CUDA_GPU_MEMORY_USAGE_EVENTS": "MEMORY",
+    f"{CUPTI}GRAPH_TRACE": "GRAPH",
+    **{name: category for category, (_, names) in MORE_CALLS.items() for name in names},
 }
 KERNEL_COLUMNS = {
     **{f"workgroup_{axis.lower()}": f"block{axis}" for axis in "XYZ"},
