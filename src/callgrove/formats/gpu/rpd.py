@@ -7,6 +7,12 @@ Specification: gpu-traces.md section 4.
     rocpd_api_ops    op -> api; an api may have hundreds of ops
     rocpd_kernelapi, rocpd_copyapi     grid and sizes, by api
     rocpd_monitor    quantities over time, each valid from start to end
+    rocpd_counter, rocpd_stackframe    since schema 3: counters of operations; who called an api, depth 0 the innermost
+
+Since schema 3 an api also names its domain: `hip` and `cuda` are calls, `roctx` and `nvtx` have UserMarker rows as
+before, `rpd_tracer` is the profiler itself, and any other one (`torch`, `miopen`) is what a library says of itself.
+Types of operations depend on what recorded them: CopyHostToDevice (roctracer), MEMORY_COPY_HOST_TO_DEVICE
+(rocprofiler-sdk), Memcpy (CUPTI, the HIP runtime; fills are Memcpy with the description Fill).
 
 The correlation of both is the id of the api. Ids of later sessions begin at multiples of 2^32. Grids are in blocks.
 
@@ -16,6 +22,7 @@ what is stored is the number of the file times the stride, plus the number that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
@@ -39,8 +46,8 @@ API = EventTable(
     {
         "start_ns": ("start",),
         "end_ns": ("end",),
-        "kind": ("apiName_id",),
-        "category": ("apiName_id",),
+        "kind": ("apiName_id", "domain_id"),
+        "category": ("apiName_id", "domain_id", "category_id"),
         "name": ("apiName_id", "args_id"),
         "label": ("apiName_id", "args_id"),
         "lane": ("pid", "tid"),
@@ -53,7 +60,7 @@ OP = EventTable(
     {
         "start_ns": ("start",),
         "end_ns": ("end",),
-        "kind": ("opType_id",),
+        "kind": ("opType_id", "description_id"),
         "category": ("opType_id",),
         "name": ("opType_id", "description_id"),
         "label": ("opType_id", "description_id"),
@@ -61,7 +68,12 @@ OP = EventTable(
         "correlation": ("id",),
     },
 )
-KIND_OF_OP = {"KernelExecution": SpanKind.KERNEL, "FillBuffer": SpanKind.MEMSET}
+KIND_OF_OP = {"KernelExecution": SpanKind.KERNEL, "FillBuffer": SpanKind.MEMSET, "Memset": SpanKind.MEMSET}
+COPIES = ("Copy", "Memcpy", "MEMORY_COPY")  # how types of copies begin
+FILL = "Fill"
+CALLS = ("", "hip", "cuda", "hsa")  # domains whose rows are calls of an API
+OF_PROFILER = "rpd_tracer"  # the domain of the profiler itself
+FRAME = re.compile(r"(?:in )?(?P<function>.+) at .*")
 KNOWN = ("sequenceId", "completionSignal")  # of operations; nothing is made of them
 USER_MARKER = "UserMarker"
 OVERHEAD = ("hcc_activity_callback", "ApiTable::writeRows")  # the profiler's own doing
@@ -197,11 +209,24 @@ class RpdData(TableData):
         names = self.named(self._texts, cells["apiName_id"], "string", "rocpd_api.apiName_id")
         marker = self._is(names, (USER_MARKER,))
         if column == "kind":
-            kinds = np.where(marker, SpanKind.MARKER, SpanKind.API)
-            return np.where(self._is(names, OVERHEAD), SpanKind.REGION, kinds).astype(np.int32)
+            domains = self._texts[cells["domain_id"]]
+            is_call = (domains < 0) | self._is(domains, CALLS)
+            kinds = np.where(marker | ~is_call, SpanKind.MARKER, SpanKind.API)
+            overhead = self._is(names, OVERHEAD) | self._is(domains, (OF_PROFILER,))
+            return np.where(overhead, SpanKind.REGION, kinds).astype(np.int32)
         if column == "category":
-            return np.where(marker, self._names("MARKER"), self._names("HIP")).astype(np.int32)
+            return np.where(marker, self._names("MARKER"), self._categories(cells)).astype(np.int32)
         return np.where(marker, self._argument_texts[cells["args_id"]], names).astype(np.int32)
+
+    def _categories(self, cells: Cells) -> Ids:
+        """`HIP` as always, `torch/function` of a library that has its own domain and categories."""
+        keys = np.stack([self._texts[cells["domain_id"]], self._texts[cells["category_id"]]])
+        different, number = np.unique(keys, axis=1, return_inverse=True)
+        texts = []
+        for domain, category in different.T.tolist():
+            own, more = self._text(domain), self._text(category)
+            texts.append((own or "hip").upper() if own in CALLS else f"{own}/{more}" if more else own)
+        return self._names.numbers(texts)[number.reshape(-1)]
 
     def _op(self, column: str, cells: Cells) -> Array:
         if column == "correlation":
@@ -212,17 +237,20 @@ class RpdData(TableData):
             lanes = np.array([self._queues[tuple(key)] for key in different.T.tolist()], np.int32)
             return lanes[number.reshape(-1)]
         types = self.named(self._texts, cells["opType_id"], "string", "rocpd_op.opType_id")
-        if column == "kind":
-            return self._op_kinds(types)
         if column == "category":
             return types
         names = self._texts[cells["description_id"]]
+        if column == "kind":
+            kinds = self._op_kinds(types)
+            return np.where((kinds == SpanKind.COPY) & self._is(names, (FILL,)), SpanKind.MEMSET, kinds).astype(
+                np.int32
+            )
         return np.where(self._is(names, ("",)) | (names < 0), types, names).astype(np.int32)
 
     def _op_kinds(self, types: Ids) -> Ids:
         different, number = np.unique(types, return_inverse=True)
         words = [self._text(text) for text in different.tolist()]
-        kinds = [SpanKind.COPY if w.startswith("Copy") else KIND_OF_OP.get(w, SpanKind.REGION) for w in words]
+        kinds = [SpanKind.COPY if w.startswith(COPIES) else KIND_OF_OP.get(w, SpanKind.REGION) for w in words]
         return np.array(kinds, np.int32)[number]
 
     def _is(self, names: Ids, words: Sequence[str]) -> Array:
@@ -236,10 +264,11 @@ class RpdData(TableData):
     def side(self, name: str) -> SideTable | None:
         if name == "extra":
             return self.extra()
-        if name not in ("kernel", "copy") or OP.name not in self.counts:
+        read = {"kernel": self._kernels, "copy": self._copies, "counter": self._counter_values, "stack": self._stacks}
+        if name not in read or (API if name == "stack" else OP).name not in self.counts:
             return None
         with self._file.reading():
-            return self._kernels() if name == "kernel" else self._copies()
+            return read[name]()
 
     def _ops_of(self, api_ids: Ints) -> tuple[Ints, Ints]:
         """Spans of operations whose call is among some, and which one."""
@@ -275,6 +304,35 @@ class RpdData(TableData):
             },
         )
 
+    def _counter_values(self) -> SideTable | None:
+        """Counters of operations, one row per value."""
+        rows = self._file.table("rocpd_counter", {"op_id": INTEGER, "name_id": INTEGER, "value": Type.REAL})
+        if not len(rows["op_id"]):
+            return None
+        ops = self._file.table(OP.name, {"id": INTEGER})["id"]
+        span = Lookup(ops, np.arange(len(ops)))[rows["op_id"]].astype(np.int64)
+        known = span >= 0
+        texts = self.named(self._texts, rows["name_id"][known], "string")
+        names = np.array([self._text(text) for text in texts.tolist()], object)
+        columns = {"name": names, "value": rows["value"][known], "value_type": np.full(len(names), "", object)}
+        return SideTable(span[known] + self.first(OP.name), columns)
+
+    def _stacks(self) -> SideTable | None:
+        """Who called, the outermost first; frames without a name are left out."""
+        rows = self._file.table("rocpd_stackframe", dict.fromkeys(("api_ptr_id", "depth", "name_id"), INTEGER))
+        apis = self._file.table(API.name, {"id": INTEGER})["id"]
+        span = Lookup(apis, np.arange(len(apis)))[rows["api_ptr_id"]].astype(np.int64)
+        texts = self._texts[rows["name_id"]]
+        different, number = np.unique(texts, return_inverse=True)
+        functions = np.array([_function(self._text(text)) for text in different.tolist()], object)
+        order = np.lexsort((-rows["depth"], span))
+        order = order[(span[order] >= 0) & (functions[number[order]] != "")]
+        if not len(order):
+            return None
+        found, first = np.unique(span[order], return_index=True)
+        frames = tuple(map(tuple, np.split(functions[number[order]], first[1:])))
+        return SideTable(found + self.first(API.name), {"frames": frames})
+
     # -- quantities over time ------------------------------------------------------------------------------------------
 
     def _monitored_gpus(self) -> list[int]:
@@ -307,6 +365,13 @@ class _Wide:
 
     def __getitem__(self, ids: Ints) -> Ints:
         return self._values[self._place[ids]]
+
+
+def _function(frame: str) -> str:
+    """The function of a frame like `in f(int) at file.cpp:3:1`; none of one that is an address."""
+    found = FRAME.fullmatch(frame)
+    name = found["function"] if found else frame
+    return "" if name.startswith("0x") else name
 
 
 def _by_pair(numbers: dict[tuple[int, int], int], left: Ints, right: Ints) -> Ids:
