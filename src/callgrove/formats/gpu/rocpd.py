@@ -212,8 +212,17 @@ class RocpdData(RocpdPlaces):
             return np.array([self.streams[int(d), int(s)] for d, s in pairs.T], np.int32)[where]
         column, known = ("track_id", self._track_lanes) if "track_id" in cells else ("tid", self._threads)
         lane = known[cells[column]]
-        self.leads_nowhere(f"{table.name}.{column}", int(((lane < 0) & (cells[column] != MISSING)).sum()))
+        unknown = (lane < 0) & (cells[column] != MISSING)
+        if column == "track_id" and unknown.any():
+            unknown &= ~np.isin(cells[column], self._tracks_of_no_thread)
+        self.leads_nowhere(f"{table.name}.{column}", int(unknown.sum()))
         return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
+
+    @cached_property
+    def _tracks_of_no_thread(self) -> Ints:
+        """Those of a device, or of the whole process."""
+        rows = self.small("track", id=INTEGER, tid=INTEGER)
+        return np.asarray(rows["id"][rows["tid"] == MISSING])
 
     def known(self, table: EventTable) -> Collection[str]:
         return columns_of(table.name.removeprefix("rocpd_").removesuffix(self.suffix))

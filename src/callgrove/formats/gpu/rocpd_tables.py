@@ -18,6 +18,7 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
     "ROCJPEG": SpanKind.API,
     "OMPT": SpanKind.API,
     "MARKER": SpanKind.MARKER,
+    "rocm": SpanKind.API,  # of rocprof-sys: rocm_hip_api, rocm_rccl_api, ... beside `host`, `mpi` and `pthread`
 }
 ON_DEVICE = ("kernel_dispatch", "memory_copy")
 ON_THREADS = ("region", "memory_allocate")
