@@ -47,6 +47,8 @@ def test_recordings_of_others(tmp_path: Path, capsys: Capture) -> None:
     assert "is a recording of Linux perf" in said(capsys, "info", tmp_path / "perf.data", code=3)
     (tmp_path / "a.nsys-rep").write_bytes(bytes(100))
     assert "nsys export --type sqlite" in said(capsys, "info", tmp_path / "a.nsys-rep", code=3)
+    (tmp_path / "a.ncu-rep").write_bytes(bytes(100))
+    assert "is a report of Nsight Compute" in said(capsys, "info", tmp_path / "a.ncu-rep", code=3)
     events = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{"ph": "X", "pid": 1}]}
     (tmp_path / "torch.json").write_text(json.dumps(events))
     assert "is a Chrome trace" in said(capsys, "info", tmp_path / "torch.json", code=3)
@@ -78,6 +80,32 @@ def test_archives(kind: str, words: str, database: Path, tmp_path: Path, capsys:
     database.rename(folder / "r.db")
     archive = Path(shutil.make_archive(str(tmp_path / "a"), kind, folder)).rename(tmp_path / "hidden")
     assert f"is a {words}; open what is in it, after unpacking it with" in said(capsys, "info", archive, code=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"rocprofiler-sdk-tool": [{"metadata": {"pid": 1}}]}', "is a JSON file of rocprofv3"),
+        ('"Kind","Agent_Id","Queue_Id","Stream_Id"\n', "is a CSV file of rocprofv3"),
+        ('"Domain","Function","Process_Id"\n', "is a CSV file of rocprofv3"),
+        ('"Index","KernelName","gpu-id"\n', "is a CSV file of the first rocprof"),
+        ("4 templated_functions_MULTI_TIME\n# Name Calls\n", "is a profile of TAU"),
+        ("__rec=node,id=12,attr=10\n", "is a Caliper file"),
+        ("# callgrind format\nversion: 1\n", "is a profile of Callgrind"),
+        ("version: 1\ncreator: callgrind-3.19.0\n", "is a profile of Callgrind"),
+        ("gmon\1\0\0\0\0\0\0", "is a profile for gprof"),
+        ("#Paraver (01/01/2026 at 10:00):1000_ns:1(2)\n", "is a Paraver trace"),
+        ('{"$schema": "https://www.speedscope.app/file-format-schema.json"}', "is a speedscope file"),
+    ],
+)
+def test_files_of_other_tools(text: str, words: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "hidden").write_text(text)
+    assert f"{tmp_path / 'hidden'}: {words}, which callgrove" in said(capsys, "info", tmp_path / "hidden", code=3)
+
+
+def test_text_that_powershell_wrote(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "p.txt").write_text("PARAMETER p\n", encoding="utf-16")
+    assert "is text in UTF-16; convert it with iconv" in said(capsys, "info", tmp_path / "p.txt", code=3)
 
 
 @pytest.mark.parametrize(

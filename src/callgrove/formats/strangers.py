@@ -17,11 +17,27 @@ __all__ = ["stranger"]
 LOOKED_AT = 16 << 10  # bytes
 MOST_PACKETS = 8
 PACKET = 0x0A  # tag of Perfetto's Trace.packet
-CSV_HEADER = re.compile(rb'"Guid","(Kind|Domain|Node_Id)"|"Pid","Correlation_Id"|"Kind","Operation","Agent_Id"')
+CSV_HEADER = re.compile(
+    rb'"(Guid|Kind|Domain|Pid|Node_Id|Correlation_Id)","'
+    rb'(Kind|Domain|Node_Id|Correlation_Id|Operation|Agent_Id|Direction|Function|Logical_Node_Id|Dispatch_Id)"'
+)
 NSYS_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
 TAR_HEADER = 512  # bytes
 GZIP = b"\x1f\x8b"
 UNPACK = "open what is in it, after unpacking it"
+NOT_READ = "which callgrove does not read"
+ROCPD = "rocprofv3 --output-format rocpd records what it reads"
+OTHERS = {  # how files of other tools begin
+    rb'\s*\{\s*"rocprofiler-sdk-tool"': f"is a JSON file of rocprofv3, {NOT_READ}; {ROCPD}",
+    rb'"Index","KernelName"': f"is a CSV file of the first rocprof, {NOT_READ}; {ROCPD}",
+    rb"\d+ templated_functions": f"is a profile of TAU, {NOT_READ}",
+    rb"__rec=": f"is a Caliper file, {NOT_READ}",
+    rb"(# callgrind format|version: 1\s+creator: callgrind)": f"is a profile of Callgrind, {NOT_READ}",
+    rb"gmon\x01\x00\x00\x00": f"is a profile for gprof, {NOT_READ}",
+    rb"#Paraver ": f"is a Paraver trace, {NOT_READ}",
+    rb'\s*\{[^\[]*"\$schema":\s*"https://www\.speedscope\.app/': f"is a speedscope file, {NOT_READ}",
+    rb"\xff\xfe|\xfe\xff": "is text in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
+}
 WRITTEN = "which callgrove writes and does not read; open what it was made of"
 
 
@@ -63,6 +79,12 @@ def _begins(*marks: bytes) -> Callable[[Source], bool]:
     return lambda source: source.head(8).startswith(marks)
 
 
+def _of_another(source: Source) -> str:
+    """What one of the others says of a file, by how it begins."""
+    head = source.head(LOOKED_AT)
+    return next((text for mark, text in OTHERS.items() if re.match(mark, head)), "")
+
+
 def _is_otf2(source: Source) -> bool:
     if not source.is_folder:
         return source.head(6)[1:] == b"BOTF2"
@@ -72,11 +94,15 @@ def _is_otf2(source: Source) -> bool:
 STRANGERS: tuple[tuple[Callable[[Source], bool], str], ...] = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
     (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
-    (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}"),
+    (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
     (_begins(b"PERFILE2"), "is a recording of Linux perf, which callgrove does not read"),
     (
         lambda source: source.path.name.endswith(NSYS_REPORTS),
         "is a report of Nsight Systems; export it first: nsys export --type sqlite",
+    ),
+    (
+        lambda source: source.path.name.endswith(".ncu-rep"),
+        f"is a report of Nsight Compute, {NOT_READ}; Nsight Systems records whole runs",
     ),
     (_is_archive, f"is a tar archive; {UNPACK} with tar xf"),
     (_begins(b"PK\3\4"), f"is a zip archive; {UNPACK} with unzip"),
@@ -90,4 +116,4 @@ STRANGERS: tuple[tuple[Callable[[Source], bool], str], ...] = (
 
 def stranger(source: Source) -> str:
     """What an input is that no format reads, and what to do; empty where that is not known either."""
-    return next((text for is_it, text in STRANGERS if is_it(source)), "")
+    return next((text for is_it, text in STRANGERS if is_it(source)), "") or _of_another(source)
