@@ -131,3 +131,14 @@ def test_what_may_not_be_read(kind: str, capsys: Capture) -> None:
         with as_nobody():
             assert said(capsys, "info", path, code=3) == f"{path}: Permission denied"
         path.chmod(0o755)
+
+
+def test_names_that_look_like_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    (tmp_path / "-study.txt").write_bytes(STUDY.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    told = said(capsys, "info", "-study.txt", code=2)
+    assert told.startswith("unknown argument '-study.txt' (the file of that name is ./-study.txt)")
+    plain = run(capsys, "model", "./-study.txt")
+    assert run(capsys, "model", "--", "-study.txt") == plain
+    run(capsys, "convert", "--", "-study.txt", "-copy.json")
+    assert (tmp_path / "-copy.json").exists()

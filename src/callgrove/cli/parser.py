@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from callgrove.errors import UsageError
 
 __all__ = ["Parser", "did_you_mean"]
+
+PLAIN = "\0"  # no argument of a program can have one
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,9 +28,11 @@ class Parser(argparse.ArgumentParser):
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Options and positional arguments in any order."""
         self.usage = self.usage or " ".join([self.prog, "[options]", *self._needed()])
-        namespace, unknown = self.parse_known_intermixed_args(arguments)
+        namespace, unknown = self.parse_known_intermixed_args(_with_plain_words(arguments))
         if unknown:
             self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
+        for name, value in vars(namespace).items():
+            setattr(namespace, name, _as_given(value))
         return namespace
 
     def _needed(self) -> list[str]:
@@ -43,7 +48,23 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see '{self.prog} --help'")
 
     def _suggestion(self, unknown: str) -> str:
+        if os.path.lexists(unknown):
+            return f" (the file of that name is ./{unknown})"
         return did_you_mean(unknown.partition("=")[0], self._option_string_actions) if unknown[0] == "-" else ""
+
+
+def _with_plain_words(arguments: Sequence[str]) -> list[str]:
+    """What follows `--` is no option, whatever it looks like; argparse forgets that where arguments are intermixed."""
+    if "--" not in arguments:
+        return list(arguments)
+    end = list(arguments).index("--")
+    return [*arguments[:end], *(f"{PLAIN}{word}" for word in arguments[end + 1 :])]
+
+
+def _as_given(value: object) -> object:
+    if isinstance(value, str):
+        return value.removeprefix(PLAIN)
+    return [_as_given(one) for one in value] if isinstance(value, list) else value
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ cells.py       from columns to cell texts
 visible.py     names from files, made safe to print; widths on a terminal
 units.py       numbers with units: 45.1 ms, 12.3 k, 99.0%
 amounts.py     costs with their units
+shell.py       names as words of a command
 facts.py       what is in an experiment, study_facts.py in a study
 bars.py        bars in text
 plots.py       models and measurements as SVG, on axes.py

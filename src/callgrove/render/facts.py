@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from callgrove.analysis.overview import Overview
 from callgrove.render.amounts import amount
+from callgrove.render.shell import quoted
 from callgrove.render.units import duration_ns
 
 __all__ = ["counted", "facts_of", "next_commands"]
@@ -71,9 +71,9 @@ def _plural(word: str, n: int) -> str:
 
 def next_commands(facts: Overview, path: str) -> Iterator[str]:
     """Commands for this very input."""
-    where = shlex.quote(path)
+    where = quoted(path)
     if facts.parameters:
-        metric = f" -m {shlex.quote(facts.hottest.metric)}" if facts.hottest is not None else ""
+        metric = f" -m {quoted(facts.hottest.metric)}" if facts.hottest is not None else ""
         yield f"callgrove model {where}{metric}"
         yield f"callgrove export {where} --table series"
     if facts.format == "hpcrun":  # it knows addresses; names are found when a database is made
@@ -84,7 +84,7 @@ def next_commands(facts: Overview, path: str) -> Iterator[str]:
         yield f"callgrove hot {where}"
         yield f"callgrove report {where} -o report.html"
     if facts.another_metric:
-        yield f"callgrove top {where} -m {shlex.quote(facts.another_metric)}"
+        yield f"callgrove top {where} -m {quoted(facts.another_metric)}"
     if facts.n_spans:
         yield f"callgrove summary {where}"
     if facts.n_samples:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from callgrove.model.study import Study
 from callgrove.model.table import Table
 from callgrove.render.facts import counted
+from callgrove.render.shell import quoted
 
 __all__ = ["study_facts", "study_metrics", "study_next"]
 
@@ -45,11 +45,11 @@ def study_facts(study: Study) -> Iterator[tuple[str, str]]:
 def study_next(study: Study, path: str | None) -> Iterator[str]:
     """Commands for this very input."""
     if path is not None:
-        yield f"callgrove model {shlex.quote(path)}"
-        yield f"callgrove report {shlex.quote(path)} -o report.html"
-        yield f"callgrove export {shlex.quote(path)} --table series --limit 10"
+        yield f"callgrove model {quoted(path)}"
+        yield f"callgrove report {quoted(path)} -o report.html"
+        yield f"callgrove export {quoted(path)} --table series --limit 10"
         ending = "json" if study.format == "extrap-experiment" else "extra-p"
-        yield f"callgrove convert {shlex.quote(path)} study.{ending}"
+        yield f"callgrove convert {quoted(path)} study.{ending}"
 
 
 def study_metrics(study: Study) -> Table:
