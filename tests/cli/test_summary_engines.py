@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from callgrove.analysis import summary
 from callgrove.analysis.summary import BUNDLE_BYTES
+from callgrove.cli import options
 from callgrove.cli.main import main
+from callgrove.cli.options import engine_for
+from callgrove.execute import Engine
 from tests.cli.commands import Capture, run
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
 from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
@@ -65,6 +71,37 @@ def test_mpi(mpirun: str, folder: Path, alone: str) -> None:
 
 def test_dask(capsys: Capture, scheduler: str, folder: Path, alone: str) -> None:
     assert run(capsys, "summary", folder, *OPTIONS, "--dask", scheduler) == alone
+
+
+@pytest.mark.parametrize("verb", ["top", "tree", "info"])
+def test_verbs_that_fold_on_a_pool(capsys: Capture, monkeypatch: pytest.MonkeyPatch, folder: Path, verb: str) -> None:
+    """They make a profile of the events first."""
+    begun: list[int] = []
+    submit = ProcessPoolExecutor.submit
+
+    def counted(pool: ProcessPoolExecutor, *task: Any) -> Any:
+        begun.append(1)
+        return submit(pool, *task)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", counted)
+    here = run(capsys, verb, folder, "-j", "1", "--format", "csv")
+    assert not begun
+    assert run(capsys, verb, folder, "-j", "2", "--format", "csv") == here
+    assert begun
+    begun.clear()
+    assert run(capsys, verb, folder, "--format", "csv") == here
+    assert not begun  # it is small
+
+
+def test_large_inputs_take_every_core(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = argparse.Namespace(jobs=None)
+    assert engine_for(args, [str(folder)]) == Engine(jobs=1)
+    assert engine_for(args, [str(folder)], per_file=options.WORTH_PROCESSES) == Engine()
+    monkeypatch.setattr(options, "WORTH_PROCESSES", 1000)
+    assert engine_for(args, [str(folder)]) == Engine()
+    assert engine_for(args, [str(folder / "nowhere")]) == Engine(jobs=1)
+    monkeypatch.setattr(options, "MOST_LOOKED_AT", 0)
+    assert engine_for(args, [str(folder)]) == Engine(jobs=1)
 
 
 def write_draft(path: Path, made: Run) -> None:

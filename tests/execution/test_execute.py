@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.errors import CallgroveError, CorruptFile, MissingExtra, UsageError
-from callgrove.execute import Engine, Workers, engines, executor, usable_cores, workers
+from callgrove.execute import Engine, Workers, engines, executor, executor_when_needed, usable_cores, workers
 from tests.execution import work
 from tests.requirements import ROOT
 
@@ -354,3 +354,30 @@ def test_modules_are_imported_before_processes_begin(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("[True, False] False\n", "")
+
+
+def test_workers_begin_with_the_first_work_for_several() -> None:
+    asked: list[str] = []
+
+    def engine() -> Engine:
+        asked.append("engine")
+        return Engine(jobs=2)
+
+    with executor_when_needed(engine) as late:
+        assert list(late.map(work.length, ["one"])) == [3]
+        assert not asked
+        assert not late.are_elsewhere
+        assert list(late.map(work.length, ["one", "three"])) == [3, 5]
+        assert late.are_elsewhere
+        assert late.n_workers == 2
+        assert (
+            late.reduce(work.noise, work.add, [1, 2, 3]).tolist()
+            == ((work.noise(1) + work.noise(2)) + work.noise(3)).tolist()
+        )
+    assert asked == ["engine"]
+
+
+def test_nothing_begins_where_one_core_is_asked_for() -> None:
+    with executor_when_needed(lambda: Engine(jobs=1)) as late:
+        assert list(late.map(work.length, ["one", "three"])) == [3, 5]
+        assert not late.are_elsewhere

@@ -37,7 +37,7 @@ AGENT_INDICES = ("absolute", "relative", "type-relative")  # AgentIndex
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_study_input(parser, many=True)
+    add_study_input(parser, many=True, jobs=False)
     parser.add_argument("target", metavar="OUT", help="the file or folder to write; - is stdout, for traces")
     parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
     parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")

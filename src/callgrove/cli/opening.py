@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from callgrove.cli.messages import note
+from callgrove.cli.options import engine_for
 from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
-from callgrove.execute import IN_PROCESS
+from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
@@ -30,6 +32,7 @@ __all__ = [
     "said_everything",
 ]
 
+WORK = ("callgrove.formats.gpu.formats", "callgrove.model.span_profile")  # what processes run
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
 
@@ -58,7 +61,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
         raise UsageError(f"name {wanted}; see --help")
     if "-" in inputs(args):
         raise UsageError("-: inputs are read here and there, which a pipe does not allow; save it to a file")
-    with progress() as report:
+    with progress() as report, _workers(args) as workers:
         options = ReadOptions(
             args.salvage,
             report,
@@ -69,7 +72,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             rank_env=getattr(args, "rank_env", ""),
             align=getattr(args, "align", ""),
             extrap_compat=getattr(args, "extrap_compat", False),
-            workers=getattr(args, "workers", IN_PROCESS),
+            workers=workers,
         )
         if options.extrap_compat:
             return _as_extra_p(paths, args, options)
@@ -79,6 +82,15 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             return open_points([(point, path) for point, path in points], args.from_format or "", options)
         by_name = options.folder_pattern or options.points_file  # which only a folder of runs needs
         return open_paths(paths, args.from_format or ("runs" if by_name else ""), options)
+
+
+def _workers(args: argparse.Namespace) -> AbstractContextManager[Workers]:
+    """Those that the verb has; else processes as the user says, once there is something for them to do."""
+    if "workers" in args:
+        return nullcontext(args.workers)
+    if "jobs" not in args:
+        return nullcontext(IN_PROCESS)
+    return executor_when_needed(lambda: engine_for(args, inputs(args)), WORK)
 
 
 def _as_extra_p(paths: Sequence[str], args: argparse.Namespace, options: ReadOptions) -> Experiment | Study:

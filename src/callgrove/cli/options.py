@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,8 +104,11 @@ def row_limit(text: str) -> int | None:
     return int(text)
 
 
-def add_input(parser: argparse.ArgumentParser, *, many: bool = False, optional: bool = False) -> None:
-    """`optional`: something else may stand for PATH; whoever opens it says so where both are missing."""
+def add_input(
+    parser: argparse.ArgumentParser, *, many: bool = False, optional: bool = False, jobs: bool = True
+) -> None:
+    """`optional`: something else may stand for PATH; whoever opens it says so where both are missing. `jobs`: many
+    files are opened on processes, for verbs without `add_execution`."""
     group = parser.add_argument_group("input")
     if many:
         nargs = "*" if optional else "+"
@@ -124,11 +129,13 @@ def add_input(parser: argparse.ArgumentParser, *, many: bool = False, optional: 
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)
+    if jobs:
+        _add_jobs(group, "open many GPU databases on N processes")
 
 
-def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False) -> None:
+def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs: bool = True) -> None:
     """The input of verbs that take studies: a file of series, a folder of runs, or runs with their points."""
-    add_input(parser, many=many, optional=True)
+    add_input(parser, many=many, optional=True, jobs=jobs)
     group = parser.add_argument_group("studies")
     group.add_argument(
         "--point",
@@ -227,17 +234,17 @@ def n_processes(text: str) -> int:
 def add_execution(parser: argparse.ArgumentParser) -> None:
     """What the work runs on. The result does not depend on it."""
     group = parser.add_argument_group("execution").add_mutually_exclusive_group()
-    group.add_argument(
-        "-j",
-        "--jobs",
-        metavar="N",
-        type=n_processes,
-        help="use N processes (default: one for each usable core, but one in all where the input is small)",
-    )
+    _add_jobs(group, "use N processes")
     group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
     group.add_argument("--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is there")
 
 
+def _add_jobs(group: argparse._ActionsContainer, what: str) -> None:
+    default = "default: one for each usable core, but one in all where the input is small"
+    group.add_argument("-j", "--jobs", metavar="N", type=n_processes, help=f"{what} ({default})")
+
+
+MOST_LOOKED_AT = 1 << 14  # entries of a folder
 WORTH_PROCESSES = 256 << 20  # bytes of input for which starting more processes pays off
 
 
@@ -247,20 +254,22 @@ def engine_for(args: argparse.Namespace, paths: Sequence[str], per_file: int = 0
     from callgrove.execute import Engine
 
     asked = engine(args)
-    if asked != Engine() or sum(_size(path, per_file) for path in paths) >= WORTH_PROCESSES:
+    if asked != Engine():
         return asked
+    total = 0
+    for size in chain.from_iterable(_sizes(path) for path in paths):
+        total += size + per_file
+        if total >= WORTH_PROCESSES:
+            return asked
     return Engine(jobs=1)
 
 
-def _size(path: str, per_file: int) -> int:
-    """Bytes of a file, or of the files in a folder; nothing of what is not there."""
+def _sizes(path: str) -> Iterator[int]:
+    """Bytes of a file, or of files in a folder; nothing of what is not there."""
     found = Path(path)
-    try:
-        if not found.is_dir():
-            return found.stat().st_size + per_file
-        return sum(inside.stat().st_size + per_file for inside in found.rglob("*") if inside.is_file())
-    except OSError:
-        return 0
+    files = islice(found.rglob("*"), MOST_LOOKED_AT) if found.is_dir() else [found]
+    with suppress(OSError):
+        yield from (file.stat().st_size for file in files if file.is_file())
 
 
 def engine(args: argparse.Namespace) -> Engine:
@@ -268,4 +277,4 @@ def engine(args: argparse.Namespace) -> Engine:
     processes come here, and only one of them may go on."""
     from callgrove.execute import Engine
 
-    return Engine(args.jobs, args.mpi, args.dask)
+    return Engine(args.jobs, getattr(args, "mpi", False), getattr(args, "dask", ""))

@@ -27,7 +27,7 @@ LEAST_WANTED = ("std", "min", "p95", "median", "most_at_once", "max", "mean")  #
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_input(parser, many=True)
+    add_input(parser, many=True, jobs=False)
     group = parser.add_argument_group("selection")
     group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
     group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")

@@ -31,8 +31,8 @@ clusters.py    workers of MPI and of Dask
 
 from __future__ import annotations
 
-from callgrove.execute.engines import Engine, executor
+from callgrove.execute.engines import Engine, executor, executor_when_needed
 from callgrove.execute.processes import usable_cores
 from callgrove.execute.workers import IN_PROCESS, Progress, Workers, silent
 
-__all__ = ["IN_PROCESS", "Engine", "Progress", "Workers", "executor", "silent", "usable_cores"]
+__all__ = ["IN_PROCESS", "Engine", "Progress", "Workers", "executor", "executor_when_needed", "silent", "usable_cores"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from callgrove.errors import UsageError
 from callgrove.execute.clusters import dask_workers, mpi_workers
 from callgrove.execute.processes import process_workers, usable_cores
-from callgrove.execute.workers import IN_PROCESS, Workers
+from callgrove.execute.workers import IN_PROCESS, LateWorkers, Workers
 
-__all__ = ["Engine", "executor"]
+__all__ = ["Engine", "executor", "executor_when_needed"]
 
 
 @dataclass(frozen=True)
@@ -46,3 +46,11 @@ def executor(engine: Engine, preload: Sequence[str] = ()) -> Iterator[Workers]:
     else:
         with process_workers(engine.jobs or usable_cores(), preload) as workers:
             yield workers
+
+
+@contextmanager
+def executor_when_needed(engine: Callable[[], Engine], preload: Sequence[str] = ()) -> Iterator[Workers]:
+    """The same for who does not know whether there will be work for several: the engine is asked for, and workers are
+    started, with the first of it. Not for MPI."""
+    with ExitStack() as started:
+        yield LateWorkers(lambda: started.enter_context(executor(engine(), preload)))

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from callgrove.errors import CallgroveError
 
-__all__ = ["IN_PROCESS", "Progress", "Workers", "silent"]
+__all__ = ["IN_PROCESS", "LateWorkers", "Progress", "Workers", "silent"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -83,6 +83,42 @@ class Workers:
 
 
 IN_PROCESS = Workers(None, 1)
+
+
+class LateWorkers(Workers):
+    """Workers that are there when there is work for several, and not before."""
+
+    def __init__(self, begin: Callable[[], Workers]) -> None:
+        super().__init__(None, 1)
+        self._begin, self._begun = begin, False
+
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        label: str = "working",
+        progress: Progress = silent,
+    ) -> Iterator[Result]:
+        self._begin_if_worth(items)
+        return super().map(function, items, label=label, progress=progress)
+
+    def reduce(
+        self,
+        function: Callable[[Item], Result],
+        combine: Callable[[Result, Result], Result],
+        items: Sequence[Item],
+        *,
+        label: str = "working",
+        progress: Progress = silent,
+    ) -> Result | None:
+        self._begin_if_worth(items)
+        return super().reduce(function, combine, items, label=label, progress=progress)
+
+    def _begin_if_worth(self, items: Sequence[Item]) -> None:
+        if len(items) > 1 and not self._begun:
+            self.__dict__.update(self._begin().__dict__)
+            self._begun = True
 
 
 def _fold(
