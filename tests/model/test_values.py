@@ -117,7 +117,7 @@ def test_counters_beyond_the_precision_of_doubles_stay_exact() -> None:
     assert values.totals(0).tolist() == [2 * odd, 0]
     assert values.metric(0).value.tolist() == [odd, odd]
     assert values.totals(1).tolist() == [0.5, 1.5]
-    assert [b.triples().value.dtype.kind for b in values.blocks()] == ["i", "i", "f", "f"]
+    assert [b.triples().value.dtype.kind for b in values.blocks()] == ["i", "f"]
 
 
 @pytest.mark.parametrize(
@@ -279,3 +279,23 @@ def test_no_values_at_all() -> None:
     assert list(values.blocks()) == []
     problems: list[CallgroveError] = values.problems
     assert problems == []
+
+
+@pytest.mark.parametrize("most", [1, 3, 1 << 16])
+def test_small_profiles_come_in_one_block(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Whole profiles in their order, whichever are asked for, and as many at once as are small."""
+    monkeypatch.setattr("callgrove.model.values.BLOCK_ROWS", most)
+    builder = flat(2, 6, exclusive("a"), exclusive("b"))
+    rows = [(0, 0, 0), (0, 1, 1), (2, 0, 1), (3, 0, 0), (3, 1, 0), (3, 1, 1), (5, 1, 0)]
+    profile, context, metric = (np.array(column) for column in zip(*rows, strict=True))
+    builder.add_values(profile, context, metric, np.arange(1.0, 8.0))
+    backend = builder.build().values.backend
+    for asked in (None, [0, 1, 2, 3, 4, 5], [2, 3, 5], [5, 3, 0], [1, 4], []):
+        blocks = [b.triples() for b in backend.blocks(None if asked is None else np.array(asked, np.int64))]
+        found = [p for block in blocks for p in block.profile.tolist()]
+        order = range(6) if asked is None else asked
+        assert found == [p for wanted in order for p, _, _ in rows if p == wanted]
+        if asked is None:
+            assert len(blocks) == {1: 4, 3: 3, 1 << 16: 1}[most]
+    (only,) = [b.triples() for b in backend.blocks(np.array([3]), np.array([1]))]
+    assert only.value.tolist() == [6.0]

@@ -19,6 +19,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
 from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints, summable
+from callgrove.model.grouping import bundles
 from callgrove.model.metrics import Aggregation, Metrics
 from callgrove.model.profiles import Profiles
 
@@ -35,6 +36,8 @@ __all__ = [
     "is_set",
     "measured_blocks",
 ]
+
+BLOCK_ROWS = 1 << 16  # of values in memory that come at once
 
 
 @dataclass(frozen=True)
@@ -202,11 +205,16 @@ class ArrayValues:
         return self._rows.take(rows[~self._summary[self._rows.profile[rows]]])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        chosen = range(len(self._bounds) - 1) if profiles is None else profiles.tolist()
-        for profile in chosen:
-            block = self.profile(profile, metrics)
-            if len(block):
-                yield block
+        """Small profiles that follow each other in one block: there may be many thousands of them."""
+        chosen = np.arange(len(self._bounds) - 1) if profiles is None else profiles
+        begins = np.flatnonzero(np.diff(chosen) != 1) + 1
+        for run in np.split(chosen, begins):
+            sizes = np.diff(self._bounds[run[0] : run[-1] + 2]).tolist() if len(run) else []
+            for first, end in bundles(sizes, BLOCK_ROWS):
+                rows = slice(self._bounds[run[first]], self._bounds[run[end - 1] + 1])
+                block = self._rows.take(rows).of_metrics(metrics)
+                if len(block):
+                    yield block
 
 
 @dataclass(frozen=True)
