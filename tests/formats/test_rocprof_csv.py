@@ -168,19 +168,34 @@ def test_allocations_scratch_counters_and_agents(tmp_path: Path) -> None:
     assert (scratch["Operation"], scratch["Alloc_Flags"]) == ("SCRATCH_MEMORY_ALLOC", "2")
     counted = rows(tmp_path / "out_counter_collection.csv")
     assert [(row["Counter_Name"], row["Counter_Value"]) for row in counted] == [
-        *(("SQ_WAVES", "2.5"), ("SQ_WAVES", "3.5")),
-        *(("GRBM_COUNT", "10"), ("GRBM_COUNT", "20")),
+        *(("GRBM_COUNT", "30"), ("SQ_WAVES", "6")),
     ]
     assert {(row["Pid"], row["Process_Id"], row["Grid_Size"], row["Workgroup_Size"]) for row in counted} == {
         (RUN.guid, str(RUN.pid), str(256 * 8), str(64 * 2))
     }
     (wide,) = rows(tmp_path / "out_counter_wide.csv")
-    assert (wide["SQ_WAVES"], wide["GRBM_COUNT"]) == ("6", "15")  # one adds up, the other does not
+    assert (wide["SQ_WAVES"], wide["GRBM_COUNT"]) == ("6", "30")
     agents = rows(tmp_path / "out_agent_info.csv")
     assert [(row["Agent_Type"], row["Cu_Count"], row["Workgroup_Max_Dim_X"]) for row in agents] == [
         *(("CPU", "", ""), ("GPU", "304", "1024")),
         ("GPU", "304", "1024"),
     ]
+
+
+def test_instances_of_counters_are_added_unless_they_are_ratios(tmp_path: Path, capsys: Capture) -> None:
+    """rocprofv3 says ABS of every counter, writes a value for each instance, and shows their sum."""
+    path = with_everything(tmp_path / "r.db")
+    table = f"rocpd_info_pmc{suffix_of(RUN)}"
+    for number, (value_type, value) in enumerate((("ACCUM", 30.0), ("ABS", 30.0), ("RELATIVE", 15.0))):
+        execute(path, f"UPDATE {table} SET value_type = '{value_type}' WHERE name = 'GRBM_COUNT'")
+        written(opened(path), tmp_path / f"out{number}")
+        counted = rows(tmp_path / f"out{number}_counter_collection.csv")
+        found = {row["Counter_Name"]: float(row["Counter_Value"]) for row in counted}
+        assert found == {"GRBM_COUNT": value, "SQ_WAVES": 6.0}
+        (wide,) = rows(tmp_path / f"out{number}_counter_wide.csv")
+        assert float(wide["GRBM_COUNT"]) == value
+        asked = run(capsys, "sql", path, "SELECT counter_name, value FROM counters_collection", "--format", "csv")
+        assert sorted(asked.split()[1:]) == [f"GRBM_COUNT,{value}", "SQ_WAVES,6.0"]
 
 
 def test_rows_are_in_order_whatever_the_order_of_the_table(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ RAW: dict[str, tuple[str, str]] = {
         "guid, dispatch_id, kernel_name, grid_size_x, workgroup_size_x, lds_block_size, counter_name, value_type, "
         "value",
         """SELECT x.guid, k.dispatch_id, s.display_name, k.grid_size_x, k.workgroup_size_x, k.group_segment_size,
-            i.name, i.value_type, CASE i.value_type WHEN 'ACCUM' THEN sum(x.value) ELSE avg(x.value) END
+            i.name, i.value_type, CASE i.value_type WHEN 'RELATIVE' THEN avg(x.value) ELSE sum(x.value) END
         FROM {pmc_event} x LEFT JOIN {info_pmc} i ON i.id = x.pmc_id
         JOIN {kernel_dispatch} k ON k.event_id = x.event_id LEFT JOIN {info_kernel_symbol} s ON s.id = k.kernel_id
         GROUP BY x.guid, k.id, i.name""",

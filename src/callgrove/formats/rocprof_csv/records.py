@@ -24,7 +24,7 @@ Pieces = Sequence[tuple[SideTable, Ints, Ints]]  # of a side table: rows, and th
 SIDES = ("kernel", "copy", "alloc", "counter")
 DEVICES = ("source", "destination", "device")
 SCRATCH_LEVEL = "SCRATCH"
-DOES_NOT_ADD_UP = ("ABS", "RELATIVE")
+DOES_NOT_ADD_UP = ("RELATIVE",)  # rocprofv3 calls every counter ABS, and adds up its instances
 
 
 def wide_column(counter: int) -> str:
@@ -113,13 +113,12 @@ class SpanRecords:
         if not pieces:
             return
         place = np.concatenate([own for _, _, own in pieces])
-        order = np.argsort(place, kind="stable")
         counter, value, averaged = self._values(pieces)
-        place, counter, value, averaged = place[order], counter[order], value[order], averaged[order]
-        long = {name: column[place] for name, column in kernels.items()}
-        yield COUNTERS, {**long, "counter": counter, "value": value}
+        place, counter, value = self._combined(place, counter, value, averaged)
+        yield COUNTERS, {name: column[place] for name, column in kernels.items()} | {"counter": counter, "value": value}
         counted, row = np.unique(place, return_inverse=True)
-        wide = self._wide(len(counted), row.reshape(-1), counter, value, averaged)
+        wide = np.full((len(counted), self._n_counters), np.nan)
+        wide[row.reshape(-1), counter] = value
         of_kernels = {name: column[counted] for name, column in kernels.items()}
         yield WIDE, of_kernels | {wide_column(k): wide[:, k] for k in range(self._n_counters)}
 
@@ -135,12 +134,14 @@ class SpanRecords:
             averaged.append(np.isin(told.astype(str), DOES_NOT_ADD_UP))
         return np.concatenate(counter), np.concatenate(value), np.concatenate(averaged)
 
-    def _wide(self, n: int, row: Ints, counter: Ints, value: Array, averaged: Bools) -> Array:
-        cell, size = row * self._n_counters + counter, n * self._n_counters
-        total, count = np.bincount(cell, value, size), np.bincount(cell, minlength=size)
-        mean = np.bincount(cell[averaged], minlength=size) > 0
-        total = np.where(mean, total / np.maximum(count, 1), total)
-        return np.where(count > 0, total, np.nan).reshape(n, self._n_counters)
+    def _combined(self, place: Ints, counter: Ints, value: Array, averaged: Bools) -> tuple[Ints, Ints, Array]:
+        """One value for each counter of each kernel, in the order of kernels and then of names: instances are added,
+        as rocprofv3 does."""
+        cells, group = np.unique(place * self._n_counters + counter, return_inverse=True)
+        group = group.reshape(-1)
+        total, count = np.bincount(group, value, len(cells)), np.bincount(group, minlength=len(cells))
+        mean = np.bincount(group[averaged], minlength=len(cells)) > 0
+        return cells // self._n_counters, cells % self._n_counters, np.where(mean, total / count, total)
 
 
 def _chosen(chunk: SpanChunk, rows: Bools) -> SpanChunk:
