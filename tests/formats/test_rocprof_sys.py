@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from callgrove.analysis.tables import export
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import SpanKind
@@ -12,7 +13,8 @@ from tests.formats.gpu_truth import opened
 
 RUN = Run((Event("api", "hipLaunchKernel", 10, 20, corr=1), Event("kernel", "k", 30, 40, corr=1, device=0)))
 COUNTERS = (
-    "INSERT INTO rocpd_track%s (id, nid, pid, tid, name_id) VALUES (1, 7, 4242, NULL, 1)",
+    "INSERT INTO rocpd_string%s (id, string) VALUES (900, 'GPU Power [0]')",
+    "INSERT INTO rocpd_track%s (id, nid, pid, tid, name_id) VALUES (1, 7, 4242, NULL, 900)",
     "INSERT INTO rocpd_info_pmc%s (id, name) VALUES (6, 'device_power')",
     "INSERT INTO rocpd_event%s (id, category_id, stack_id) VALUES (100, 1, 0), (101, 1, 0)",
     "INSERT INTO rocpd_sample%s (id, track_id, timestamp, event_id) VALUES (1, 1, 15, 100), (2, {track}, 25, 101)",
@@ -45,6 +47,8 @@ def test_calls_of_rocm_are_calls_whatever_else_is_recorded(tmp_path: Path) -> No
 def test_tracks_of_devices_have_no_thread(tmp_path: Path) -> None:
     experiment = opened(written(tmp_path / "r.db", *(text.replace("{track}", "1") for text in COUNTERS)))
     assert kinds(experiment)[:2] == ["api", "kernel"]
+    names = [name for part in export(experiment, "spans") for name in part.column("name").plain()]
+    assert names == ["hipLaunchKernel", "k", "GPU Power [0]", "GPU Power [0]"]
     counters = experiment.traces.counters
     assert counters is not None
     assert (counters.names, counters.value.tolist()) == (("device_power",), [300.5, 310.0])

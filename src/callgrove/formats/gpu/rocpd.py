@@ -166,7 +166,14 @@ class RocpdData(RocpdPlaces):
             return self._names.numbers(cells["type"].tolist())
         if "name_id" in cells:
             return self.named(self._string_names, cells["name_id"], "string", f"{table.name}.name_id")
-        return self._string_names[self._event_rows["category_id"]]
+        track, category = self._track_names[cells["track_id"]], self._string_names[self._event_rows["category_id"]]
+        return np.where(track >= 0, track, category).astype(np.int32)
+
+    @cached_property
+    def _track_names(self) -> Lookup:
+        """What happens on tracks: the category as a rule, of OpenMP's events which one it is."""
+        rows = self.small("track", id=INTEGER, name_id=INTEGER)
+        return Lookup(rows["id"], self._string_names[rows["name_id"]])
 
     def _label(self, table: EventTable, cells: Cells) -> Ids:
         """The name; of markers, the message that the event carries."""

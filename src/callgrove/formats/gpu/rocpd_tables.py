@@ -65,7 +65,13 @@ TABLES: Mapping[str, tuple[SpanKind, Needs, frozenset[str]]] = {  # kind, needs,
     ),
     "sample": (
         SpanKind.MARKER,
-        {**EVENT, **INSTANT, **HOST, "name": ("event_id",), "label": ("event_id",), "lane": ("track_id",)},
+        {
+            **EVENT,
+            **INSTANT,
+            **HOST,
+            **dict.fromkeys(("name", "label"), ("event_id", "track_id")),
+            "lane": ("track_id",),
+        },
         frozenset(),
     ),
 }
