@@ -375,10 +375,15 @@ def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
     except NotRecognised:
         from callgrove.formats.folders import only_input  # which few need
 
-        inner = None if source.more else only_input(source, detect)
+        inner = None if source.more else only_input(source, _detect_inside)
         if inner is None:
             raise
     return detect(inner)[0], inner
+
+
+def _detect_inside(source: Source) -> Claim:
+    """The claim to something in a folder. Formats of sets have been asked about the folder and searched all of it."""
+    return detect(source, [entry.name for entry in FORMATS if entry.sets] if source.is_folder else ())
 
 
 def _refuse_set(source: Source) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.sources import Source
@@ -17,6 +18,7 @@ from callgrove.model.runs import Run
 __all__ = ["RunAt", "has_run", "is_run", "open_runs", "runs_in"]
 
 NAME = "runs"
+LOOKED_AT = 64  # files of inner folders, to see whether there is a run at all
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ def runs_in(source: Source, format_name: str = "") -> list[Path]:
 
 
 def has_run(source: Source) -> bool:
-    """Is there a run at a place? The search ends with the first one."""
-    return next(_recognised(source), None) is not None
+    """Is there a run at a place? The search ends with the first one, and soon in any case."""
+    return next(_recognised(source, LOOKED_AT), None) is not None
 
 
 def is_run(source: Source) -> bool:
@@ -48,9 +50,10 @@ def is_run(source: Source) -> bool:
     return bool(_format_of(source))
 
 
-def _recognised(source: Source) -> Iterator[tuple[Path, str]]:
+def _recognised(source: Source, most: int | None = None) -> Iterator[tuple[Path, str]]:
     """The place itself, or what lies in it, or in folders of it if there is nothing else, as profilers make one for
-    each execution; with the names of the formats. Names that begin with a dot are skipped."""
+    each execution; with the names of the formats. Names that begin with a dot are skipped, and files of
+    inner folders after the first `most`."""
     if name := _format_of(source):
         yield source.path, name
         return
@@ -61,10 +64,10 @@ def _recognised(source: Source) -> Iterator[tuple[Path, str]]:
             nothing = False
     if not nothing or not source.is_folder:
         return
-    for folder in filter(Path.is_dir, _visible(source.path)):
-        for file in filter(Path.is_file, _visible(folder)):
-            if name := _format_of(source.inside(file)):
-                yield file, name
+    deeper = (file for folder in filter(Path.is_dir, _visible(source.path)) for file in _visible(folder))
+    for file in islice(filter(Path.is_file, deeper), most):
+        if name := _format_of(source.inside(file)):
+            yield file, name
 
 
 def _visible(folder: Path) -> list[Path]:
