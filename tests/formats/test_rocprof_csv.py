@@ -352,3 +352,33 @@ def test_it_is_not_read(tmp_path: Path, capsys: Capture) -> None:
     path = write_rocpd(tmp_path / "r.db", [RUN])
     text = said(capsys, "info", path, "--from", "rocprof-csv", code=2)
     assert "can be written, but not read" in text
+
+
+def test_counters_sampled_while_a_kernel_ran_are_not_added_to_those_of_the_kernel(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Since schema 3.0.3 they lie in the same table, and name their sample."""
+    path = with_everything(tmp_path / "r.db")
+    s = suffix_of(RUN)
+    execute(
+        path,
+        f"ALTER TABLE rocpd_pmc_event{s} ADD COLUMN sample_id",
+        f"INSERT INTO rocpd_track{s} (id, name_id) VALUES (1, 1)",
+        *(f"INSERT INTO rocpd_sample{s} (id, track_id, timestamp) VALUES ({k}, 1, {100 + k})" for k in (71, 72)),
+        *(
+            f"INSERT INTO rocpd_pmc_event{s} (id, event_id, pmc_id, value, sample_id) "
+            f"SELECT {k}, event_id, pmc_id, {k}, {k} FROM rocpd_pmc_event{s} WHERE value = 10"
+            for k in (71, 72)
+        ),
+    )
+    written(opened(path), tmp_path / "out")
+    counted = {row["Counter_Name"]: row["Counter_Value"] for row in rows(tmp_path / "out_counter_collection.csv")}
+    assert counted == {"GRBM_COUNT": "30", "SQ_WAVES": "6"}
+    asked = run(capsys, "sql", path, "SELECT counter_name, value FROM counters_collection", "--format", "csv")
+    assert sorted(asked.split()[1:]) == ["GRBM_COUNT,30.0", "SQ_WAVES,6.0"]
+    over_time = run(capsys, "export", path, "--table", "counters", "--format", "csv")
+    assert [line.split(",")[1:] for line in over_time.split()[1:]] == [
+        *(["GRBM_COUNT", "171", "71.0"], ["GRBM_COUNT", "172", "72.0"])
+    ]
+    run(capsys, "convert", path, tmp_path / "out.json", "--annotations", "all")
+    assert '"GRBM_COUNT":30' in (tmp_path / "out.json").read_text().replace(" ", "")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from callgrove.errors import CallgroveError, UsageError
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.devices import Device, ListsDevices
 from callgrove.model.grouping import bundles
 from callgrove.model.table import Table
@@ -149,6 +149,13 @@ class SideTable:
             for name, cells in self.columns.items()
         }
         return SideTable(self.span[rows], columns)
+
+    @property
+    def is_whole(self) -> Bools:
+        """Rows of counters that say something of the whole span: not those sampled while it ran, which name their
+        sample."""
+        sample = self.columns.get("sample_id")
+        return np.ones(len(self.span), np.bool_) if sample is None else np.asarray(np.asarray(sample) < 0)
 
 
 class SpanBackend(Protocol):

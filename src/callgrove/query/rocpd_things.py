@@ -142,6 +142,8 @@ def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Ro
 def _collected(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
     """One row per span and counter."""
     owner, table = found
+    if not (whole := table.is_whole).all():
+        owner, table = owner[whole], table.take(np.flatnonzero(whole))
     if not len(owner):
         return owner, SideTable(table.span, {**table.columns, "value_type": np.empty(0, object)})
     names, number = np.unique(np.asarray(table.columns["name"]).astype(str), return_inverse=True)

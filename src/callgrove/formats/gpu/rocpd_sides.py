@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.formats.gpu.cells import Type
+from callgrove.formats.gpu.cells import MISSING, Type
 from callgrove.formats.gpu.dataset import CounterRows
 from callgrove.formats.gpu.extras import Extra
 from callgrove.formats.gpu.json_cells import json_object, json_scalars
@@ -195,12 +195,15 @@ def event_extras(data: RocpdData) -> Iterator[Extra]:
 
 
 def counter_rows(data: RocpdData) -> CounterRows | None:
-    """Counters over time: those of samples."""
-    rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL)
-    samples = data.small("sample", track_id=INTEGER, timestamp=INTEGER, event_id=INTEGER)
+    """Counters over time: those of samples, which share the event or, since 3.0.3, are named by it."""
+    rows = data.small("pmc_event", event_id=INTEGER, pmc_id=INTEGER, value=REAL, sample_id=INTEGER)
+    samples = data.small("sample", id=INTEGER, track_id=INTEGER, timestamp=INTEGER, event_id=INTEGER)
     if not len(rows["value"]) or not len(samples["event_id"]):
         return None
-    place = Lookup(samples["event_id"], np.arange(len(samples["event_id"])))[rows["event_id"]]
+    each = np.arange(len(samples["event_id"]))
+    named = rows["sample_id"] != MISSING
+    by_name, by_event = Lookup(samples["id"], each), Lookup(samples["event_id"], each)
+    place = np.where(named, by_name[rows["sample_id"]], by_event[rows["event_id"]])
     known = place >= 0
     if not known.any():
         return None

@@ -109,8 +109,8 @@ class SpanRecords:
 
     def _counted(self, kernels: Records) -> Iterator[tuple[FileTable, Records]]:
         """A record for each kernel that has counters, and one for each counter of each kernel."""
-        pieces = list(self._sides["counter"].of(kernels["span"])) if self._n_counters else []
-        if not pieces:
+        pieces = [_of_whole(*piece) for piece in self._sides["counter"].of(kernels["span"])] if self._n_counters else []
+        if not any(len(rows) for _, rows, _ in pieces):
             return
         place = np.concatenate([own for _, _, own in pieces])
         counter, value, averaged = self._values(pieces)
@@ -148,10 +148,16 @@ def _chosen(chunk: SpanChunk, rows: Bools) -> SpanChunk:
     return chunk if rows.all() else {name: column[rows] for name, column in chunk.items()}
 
 
+def _of_whole(table: SideTable, rows: Ints, places: Ints) -> tuple[SideTable, Ints, Ints]:
+    whole = table.is_whole[rows]
+    return table, rows[whole], places[whole]
+
+
 def counter_names(traces: Traces) -> list[str]:
     """The names of all counters of kernels, in order."""
     found: set[str] = set()
     for part in range(len(traces.parts())):
         for table in traces.side_chunks("counter", part):
-            found |= {str(name) for name in set(np.asarray(table.columns["name"], object).tolist())}
+            names = np.asarray(table.columns["name"], object)[table.is_whole]
+            found |= {str(name) for name in set(names.tolist())}
     return sorted(found)

@@ -138,6 +138,7 @@ class NoteMaker:
         table = self._traces.side("counter", self._part)
         if table is None:
             return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0), []
+        table = table.take(np.flatnonzero(table.is_whole))
         names = Names()
         number = names.numbers([str(name) for name in table.columns["name"]])
         order = np.argsort(table.span, kind="stable")
