@@ -284,3 +284,12 @@ def test_measurements_beside_their_database_are_no_other_run(database: Path, tmp
         copytree(measured, folder / f"app.p{point}" / "hpctoolkit-app-measurements")
     found = [Path(run.source).name.removeprefix("hpctoolkit-app-") for run in opened(folder).runs]
     assert found == ["database", "database", "measurements"]
+
+
+@pytest.mark.parametrize("place", [".", "..", "../study"])
+def test_a_folder_that_one_is_in_has_its_own_name(
+    place: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runs(database, tmp_path / "study", "app.p4", "app.p8")
+    monkeypatch.chdir(folder / "app.p4" if place == ".." else folder)
+    assert opened(Path(place)).title == "study"

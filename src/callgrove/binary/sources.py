@@ -45,6 +45,12 @@ class Source:
     def paths(self) -> tuple[Path, ...]:
         return (self.path, *self.more)
 
+    @property
+    def name(self) -> str:
+        """What it is called, also where it was named by its place alone, as `.` or `..`."""
+        own = self.path.name
+        return own if own not in ("", "..") else self.path.resolve().name or str(self.path)
+
     def inside(self, path: Path) -> Source:
         """A source in this one, whose heads count as those of this one."""
         return Source(path, (), self._heads, self._asked)

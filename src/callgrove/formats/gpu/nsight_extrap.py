@@ -48,7 +48,7 @@ def extra_p_study(source: Source, options: ReadOptions) -> Study:
     if options.folder_pattern or options.points_file:
         raise UsageError("--extrap-compat reads the names of folders as Extra-P does; it takes no pattern and no table")
     names, runs = _points(source.path, _exports(source.path))
-    builder = StudyBuilder(names, "nsight", "Extra-P", source.path.name, str(source.path))
+    builder = StudyBuilder(names, "nsight", "Extra-P", source.name, str(source.path))
     builder.units = {TIME: "s", BYTES: "bytes"}
     _read(builder, runs, options)
     if reports := [p.name for p in source.path.glob("*/*") if p.name.endswith(KERNEL_REPORTS)]:

@@ -70,7 +70,7 @@ class RunsFormat:
             runs += [RunAt(path, one.name, dict(one.parameters)) for path in found]
         if not runs:
             raise InputError(f"{source.path}: no run was recognised in {source.path}/*/*; see `callgrove formats`")
-        return _with_notes(open_runs(runs, source.path.name, str(source.path), "", options), notes)
+        return _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
 
     def check(self, source: Source, options: ReadOptions) -> list[Problem]:
         """What opening all runs has to say."""
