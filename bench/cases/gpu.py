@@ -69,12 +69,23 @@ def run(conditions: Conditions) -> Iterator[Finding]:
     found = summary_of(files)
     note = f"{len(files)} databases, {found.n_read:,} spans"
     yield Finding("gpu", "databases of a thousand that were summed up", len({d.rank for d in found.devices}), note=note)
+    yield _growth(files, min(repeats, 3))
+
+
+def _growth(files: Sequence[Path], repeats: int) -> Finding:
+    """The time for each database when many become one profile, against that when a fifth of them do."""
+    some = files[: max(1, len(files) // 5)]
+    best = best_seconds({"all": partial(_folding, files), "some": partial(_folding, some)}, repeats)
+    ratio = (best["all"] / len(files)) / (best["some"] / len(some))
+    note = f"{len(files)} and {len(some)} small databases, one process"
+    return Finding("gpu", "time per database, all as one profile / a fifth", ratio, at_most=1.5, note=note)
 
 
 def _many_databases(files: Sequence[Path], repeats: int) -> Iterator[Finding]:
     """Many small databases against their bytes, SQL, themselves one by one, and themselves on two workers."""
     works = {"bytes": partial(_reading, files), "kept": partial(_keeping, files), "ours": partial(_summing, files)}
     works |= {"alone": partial(_one_by_one, files), "sql": partial(_sql_of_each, files)}
+    works["folded"] = partial(_folding, files)
     with executor(Engine(jobs=2), WORK) as workers:
         best = best_seconds(works | {"two": partial(_summing, files, workers)}, repeats)
     size = sum(path.stat().st_size for path in files)
@@ -83,6 +94,8 @@ def _many_databases(files: Sequence[Path], repeats: int) -> Iterator[Finding]:
     what = "many databases / reading their bytes and keeping them"
     yield Finding("gpu", what, best["ours"] / best["kept"], at_most=25, note=note)
     yield Finding("gpu", "many databases: SQL per table / summary", best["sql"] / best["ours"], note=note)
+    ratio = best["folded"] / best["ours"]
+    yield Finding("gpu", "many databases: as a profile / summed up", ratio, at_most=3, note=note)
     ratio = best["alone"] / best["ours"]
     yield Finding("gpu", "many databases: one by one / some at a time", ratio, at_least=1.5, note=note)
     note = f"{len(files)} databases, a pool that runs already, {usable_cores()} cores"
@@ -152,6 +165,11 @@ def _summing(files: Sequence[Path], workers: Workers = IN_PROCESS) -> Work:
 def _one_by_one(files: Sequence[Path]) -> Work:
     """The sum of summaries of single files."""
     return lambda: [summary_of([path]) for path in files]
+
+
+def _folding(files: Sequence[Path]) -> Work:
+    """What `top`, `tree` and `hot` open: one profile of all events."""
+    return lambda: open_paths(files, "rocpd", ReadOptions())
 
 
 def _reading(files: Sequence[Path]) -> Work:
