@@ -68,6 +68,14 @@ def test_several_inputs_are_named(results: Path, capsys: Capture) -> None:
     assert "series3.txt, ...; name one" in said(capsys, "info", results, code=3)
 
 
+def test_a_database_beside_the_measurements_that_it_was_made_of(tmp_path: Path) -> None:
+    """As hpcrun and hpcprof name them."""
+    shutil.copytree(CORPUS / "hpcrun" / "04.00" / "pth4.m", tmp_path / "hpctoolkit-app-measurements")
+    assert settled(Source.of(tmp_path))[1].path == tmp_path / "hpctoolkit-app-measurements"
+    shutil.copytree(CORPUS / "hpctoolkit" / "release" / "mpi4.d", tmp_path / "hpctoolkit-app-database")
+    assert settled(Source.of(tmp_path))[1].path == tmp_path / "hpctoolkit-app-database"
+
+
 def test_what_is_no_input_is_not_opened(tmp_path: Path) -> None:
     """A name that a format often has is not enough."""
     (tmp_path / "notes.txt").write_text("a note")

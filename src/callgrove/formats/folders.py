@@ -6,7 +6,7 @@ results/                    hpctoolkit-app-database/ beside notes and scripts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from callgrove.binary.sources import Source
@@ -16,19 +16,22 @@ from callgrove.formats.interface import Grade
 
 __all__ = ["only_input"]
 
+Detect = Callable[[Source], Claim]
 MOST_TRIED = 64  # entries that are looked at
 MOST_NAMED = 5  # in a message
 
 
-def only_input(folder: Source, detect: Callable[[Source], Claim]) -> Source | None:
-    """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them.
-    Only what a format is sure of counts."""
+def only_input(folder: Source, detect: Detect, becomes: Mapping[str, Collection[str]]) -> Source | None:
+    """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them,
+    but for what one of the others was made of: `becomes` tells by formats. Only what a format is sure of counts."""
     if not folder.is_folder:
         return None
-    found: list[Path] = []
+    named: dict[Path, str] = {}
     tries = iter(range(MOST_TRIED))
     for entry in _entries(folder.path):
-        found += _inputs_at(entry, detect, tries)
+        named |= _inputs_at(entry, detect, tries)
+    formats = set(named.values())
+    found = [path for path, name in named.items() if formats.isdisjoint(becomes.get(name, ()))]
     if len(found) > 1:
         names = ", ".join(str(path.relative_to(folder.path)) for path in found[:MOST_NAMED])
         more = ", ..." if len(found) > MOST_NAMED else ""
@@ -36,21 +39,22 @@ def only_input(folder: Source, detect: Callable[[Source], Claim]) -> Source | No
     return Source(found[0]) if found else None
 
 
-def _inputs_at(path: Path, detect: Callable[[Source], Claim], tries: Iterator[int]) -> list[Path]:
-    if _is_input(path, detect, tries):
-        return [path]
-    if not path.is_dir():
-        return []
-    return [file for file in _entries(path) if file.is_file() and _is_input(file, detect, tries)]
+def _inputs_at(path: Path, detect: Detect, tries: Iterator[int]) -> dict[Path, str]:
+    """Inputs, with the names of their formats."""
+    if name := _format_of(path, detect, tries):
+        return {path: name}
+    files = [file for file in _entries(path) if file.is_file()] if path.is_dir() else []
+    return {file: name for file in files if (name := _format_of(file, detect, tries))}
 
 
-def _is_input(path: Path, detect: Callable[[Source], Claim], tries: Iterator[int]) -> bool:
+def _format_of(path: Path, detect: Detect, tries: Iterator[int]) -> str:
     if next(tries, None) is None:
-        return False
+        return ""
     try:
-        return detect(Source.of(path))[1].grade > Grade.WEAK
+        format_, match = detect(Source.of(path))
     except CallgroveError:  # of nobody, of two, or not to be opened
-        return False
+        return ""
+    return format_.name if match.grade > Grade.WEAK else ""
 
 
 def _entries(folder: Path) -> list[Path]:

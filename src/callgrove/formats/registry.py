@@ -375,7 +375,11 @@ def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
     except NotRecognised:
         from callgrove.formats.folders import only_input  # which few need
 
-        inner = None if source.more else only_input(source, _detect_inside)
+        inner = (
+            None
+            if source.more
+            else only_input(source, _detect_inside, {entry.name: entry.becomes for entry in FORMATS})
+        )
         if inner is None:
             raise
     return detect(inner)[0], inner
