@@ -402,7 +402,7 @@ def test_what_is_no_cube_file(tmp_path: Path) -> None:
     cases = {
         "empty.cubex": (b"", "an empty file"),
         "text.cubex": (b"hello world, this is no archive" * 40, "the magic ustar"),
-        "other.tar": (archive([("a.txt", b"a")]), "not recognised"),
+        "other.tar": (archive([("a.txt", b"a")]), "is a tar archive; open what is in it"),
         "other.cubex": (archive([("a.txt", b"a")]), r"a member anchor\.xml, found a\.txt"),
         "cut.cubex": (archive([("remapping.spec", bytes(9000))])[:5000], "where the file ends"),
         "old.cube": (b'<?xml version="1.0"?>\n<cube version="3.0">\n</cube>', "cube3to4"),

@@ -91,7 +91,18 @@ def _is_otf2(source: Source) -> bool:
     return any(path.suffix == ".otf2" for path in source.path.iterdir())
 
 
-STRANGERS: tuple[tuple[Callable[[Source], bool], str], ...] = (
+Known = tuple[tuple[Callable[[Source], bool], str], ...]
+
+PACKED: Known = (
+    (_is_archive, f"is a tar archive; {UNPACK} with tar xf"),
+    (_begins(b"PK\3\4"), f"is a zip archive; {UNPACK} with unzip"),
+    (_begins(GZIP), f"is compressed; {UNPACK} with gunzip -k"),
+    (_begins(b"\xfd7zXZ"), f"is compressed; {UNPACK} with unxz -k"),
+    (_begins(b"BZh"), f"is compressed; {UNPACK} with bunzip2 -k"),
+    (_begins(b"\x28\xb5\x2f\xfd"), f"is compressed; {UNPACK} with unzstd"),
+)
+OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader tells what is wrong with them
+STRANGERS: Known = (
     (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
     (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
     (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
@@ -104,16 +115,11 @@ STRANGERS: tuple[tuple[Callable[[Source], bool], str], ...] = (
         lambda source: source.path.name.endswith(".ncu-rep"),
         f"is a report of Nsight Compute, {NOT_READ}; Nsight Systems records whole runs",
     ),
-    (_is_archive, f"is a tar archive; {UNPACK} with tar xf"),
-    (_begins(b"PK\3\4"), f"is a zip archive; {UNPACK} with unzip"),
-    (_begins(GZIP), f"is compressed; {UNPACK} with gunzip -k"),
-    (_begins(b"\xfd7zXZ"), f"is compressed; {UNPACK} with unxz -k"),
-    (_begins(b"BZh"), f"is compressed; {UNPACK} with bunzip2 -k"),
-    (_begins(b"\x28\xb5\x2f\xfd"), f"is compressed; {UNPACK} with unzstd"),
     (_is_perfetto, f"is a Perfetto trace, {WRITTEN}, or look at it on ui.perfetto.dev"),
 )
 
 
 def stranger(source: Source) -> str:
     """What an input is that no format reads, and what to do; empty where that is not known either."""
-    return next((text for is_it, text in STRANGERS if is_it(source)), "") or _of_another(source)
+    packed = () if source.path.name.endswith(OF_CUBE) else PACKED
+    return next((text for is_it, text in (*packed, *STRANGERS) if is_it(source)), "") or _of_another(source)
