@@ -9,7 +9,7 @@ import numpy as np
 from callgrove.analysis.summaries import MemoryPeak, Places
 from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 from callgrove.model.memory_use import MemoryInUse
 from callgrove.model.side_rows import SideRows
 from callgrove.model.traces import LABEL, SideTable, SpanChunk, SpanKind, Traces, Window
@@ -73,7 +73,7 @@ def _add(
     memory: MemoryInUse, traces: Traces, rows: SpanChunk, table: SideTable | None, place: Ints, levels: dict[str, int]
 ) -> None:
     assert traces.spans_backend is not None
-    used, index = distinct(rows[LABEL])
+    used, index = distinct_rows(rows[LABEL])
     words = [traces.spans_backend.strings[name] if name >= 0 else "alloc" for name in used[0].tolist()]
     size, device, address = (_column(table, name, place) for name in ("bytes", "device", "address"))
     memory.add(rows["end_ns"], index, words, size, device, address, _levels(table, place, levels))

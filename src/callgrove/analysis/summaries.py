@@ -11,7 +11,7 @@ import numpy as np
 from callgrove.analysis.durations import Durations
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SpanKind
 
@@ -170,7 +170,7 @@ class Places:
     def of(cls, experiment: Experiment) -> Places:
         profiles = experiment.profiles
         columns = {name: _numbers(*profiles.identity(name)) for name in ("node", "rank", "gpu_device", "gpu_stream")}
-        _, process = distinct(columns["node"], columns["rank"])
+        _, process = distinct_rows(columns["node"], columns["rank"])
         agent = np.where(
             (columns["gpu_device"] < 0) & (profiles.kind == ProfileKind.GPU_STREAM), 0, columns["gpu_device"]
         )
@@ -182,7 +182,7 @@ class Places:
 
     def apart(self, part: Ints) -> Places:
         """The same, with processes that are different ones in different parts, whatever ranks these claim."""
-        _, process = distinct(part, self.process)
+        _, process = distinct_rows(part, self.process)
         return replace(self, process=process.astype(np.int32))
 
 

@@ -23,7 +23,7 @@ from callgrove.analysis.summaries import (
 )
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import Severity
-from callgrove.model.grouping import Directory, distinct
+from callgrove.model.grouping import Directory, distinct_rows
 from callgrove.model.intervals import enclosing, usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.memory import keep_freed_memory
@@ -206,7 +206,7 @@ def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequenc
     if not len(spans):
         return
     columns = [_divided(by, spans, task.places, strings) for by in summary.by]
-    groups, number = distinct(spans.kind, spans.name, *columns)
+    groups, number = distinct_rows(spans.kind, spans.name, *columns)
     own = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
     summary.durations.add(own, spans.end_ns - spans.start_ns)
     for side in ("copy", "alloc"):
@@ -260,7 +260,7 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: In
     row = _rows_of(spans.span, table.span)
     sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
     here = (row >= 0) & (sizes >= 0)
-    keys, number = distinct(own[row[here]])
+    keys, number = distinct_rows(own[row[here]])
     sums = np.zeros(keys.shape[1], np.int64)
     np.add.at(sums, number, sizes[here])
     for key, size in zip(keys[0].tolist(), sums.tolist(), strict=True):
@@ -311,7 +311,7 @@ def _add_devices(summary: Summary, places: Places, spans: _Spans, strings: Seque
 def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ids]:
     """The devices that operations on these profiles ran on, by process and agent: a profile of each; and the device of
     each operation."""
-    _, of_profile = distinct(places.process, places.agent)
+    _, of_profile = distinct_rows(places.process, places.agent)
     first = np.full(len(of_profile), len(profile))  # the operation that comes first
     device = of_profile.take(profile)
     used = np.flatnonzero(np.bincount(device, minlength=len(first)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ints
 
-__all__ = ["Directory", "bundles", "distinct", "in_order", "packed"]
+__all__ = ["Directory", "bundles", "distinct_rows", "in_order", "packed"]
 
 DENSE = 4  # cells of a table per row that are still cheaper than sorting the rows
 SMALL = 1 << 16  # cells that are cheap in any case
@@ -48,7 +48,7 @@ def packed(*columns: Array, far: int = FAR) -> Ints | None:
     return np.zeros(len(columns[0]), np.int64) if out is None else out
 
 
-def distinct(*columns: Array) -> tuple[Ints, Ints]:
+def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
     """The distinct rows, in order, as a matrix with a row for each column; and the number of every row among them."""
     keys = packed(*columns)
     if keys is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Ints
-from callgrove.model.grouping import Directory, distinct, packed
+from callgrove.model.grouping import Directory, distinct_rows, packed
 
 __all__ = ["launch_calls"]
 
@@ -29,7 +29,7 @@ def launch_calls(
     if not (_is(call_process, int(call_process[0])) and _is(process, int(call_process[0]))):
         both = np.append(call_process, process), np.append(call_correlation, correlation)
         keys = packed(*both)
-        own, asked = np.split(distinct(*both)[1] if keys is None else keys, [len(call_process)])
+        own, asked = np.split(distinct_rows(*both)[1] if keys is None else keys, [len(call_process)])
     number = Directory(own, np.arange(len(own)))
     if not number.is_unique:
         number_of = _innermost(own, asked, call_start, start)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ints
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 
 __all__ = ["MemoryInUse"]
 
@@ -49,7 +49,7 @@ class MemoryInUse:
         self._waiting = {name: column[~ready] for name, column in self._waiting.items()}
         rows = _taken(rows, np.argsort(rows["time"], kind="stable"))
         changes = self._changes(_with_frees(rows))
-        pairs, number = distinct(changes["device"], changes["level"])
+        pairs, number = distinct_rows(changes["device"], changes["level"])
         for k, (device, level) in enumerate(pairs.T.tolist()):
             own = np.flatnonzero(number == k)
             curve = np.cumsum(changes["bytes"][own]) + self._in_use.get((device, level), 0)

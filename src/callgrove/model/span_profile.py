@@ -31,7 +31,7 @@ from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import InputWarning
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 from callgrove.model.intervals import Nesting, exclusive_length, fair_share, nesting, usable
 from callgrove.model.launches import launch_calls
 from callgrove.model.memory import keep_freed_memory
@@ -223,7 +223,7 @@ class _Tree:
         """The context of each row below the one above it; new ones are made."""
         if not len(rows):
             return np.empty(0, np.int32)
-        different, number = distinct(above, part.kind[rows], part.name[rows])
+        different, number = distinct_rows(above, part.kind[rows], part.name[rows])
         made = [self._context(parent, kind, self._name(kind, name)) for parent, kind, name in different.T.tolist()]
         return np.array(made, np.int32)[number]
 
@@ -258,7 +258,7 @@ class _Tree:
         if not len(ops):
             return []
         profile = part.profile[ops]
-        _, device = distinct(self._part.process[profile], self._part.device[profile])
+        _, device = distinct_rows(self._part.process[profile], self._part.device[profile])
         order = np.argsort(device, kind="stable")
         return np.split(ops[order], np.flatnonzero(np.diff(device[order])) + 1)
 
@@ -275,7 +275,7 @@ class _Tree:
         rows = np.concatenate([own for _, own, _ in measured])
         value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
         metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
-        different, number = distinct(part.profile[rows], context[rows], metric)
+        different, number = distinct_rows(part.profile[rows], context[rows], metric)
         sums = np.bincount(number, value, different.shape[1])
         kept = sums != 0
         profile, where, row = (column[kept].astype(np.int32) for column in different)

@@ -43,7 +43,7 @@ from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, or_absent
 from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.experiment import Severity
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 from callgrove.model.table import Table
 from callgrove.model.traces import SideTable, SpanKind
 
@@ -215,7 +215,7 @@ class RocpdData(RocpdPlaces):
             for column in ("agent_id", "dst_agent_id", "src_agent_id"):
                 unknown = (cells[column] != MISSING) & (self._agents[cells[column]] < 0)
                 self.leads_nowhere(f"{table.name}.{column}", int(unknown.sum()))
-            pairs, where = distinct(device, stream)
+            pairs, where = distinct_rows(device, stream)
             return np.array([self.streams[int(d), int(s)] for d, s in pairs.T], np.int32)[where]
         column, known = ("track_id", self._track_lanes) if "track_id" in cells else ("tid", self._threads)
         lane = known[cells[column]]

@@ -17,7 +17,7 @@ from callgrove.formats.gpu.pages import Unusual
 from callgrove.formats.gpu.rocpd_places import ReadBefore, UsedPlaces, suffixes
 from callgrove.formats.gpu.rocpd_tables import LISTED, ON_DEVICE, ON_THREADS, PLACE_COLUMNS
 from callgrove.model.arrays import Array, Ints
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 
 __all__ = ["read_together"]
 
@@ -49,14 +49,14 @@ def read_together(joined: JoinedFiles) -> list[ReadBefore]:
 def _used_places(tables: Mapping[str, JoinedTable], n: int) -> list[UsedPlaces]:
     """Where the events of each file happened."""
 
-    def distinct_rows(base: str, columns: Sequence[str]) -> list[Ints]:
+    def used_rows(base: str, columns: Sequence[str]) -> list[Ints]:
         table = tables[base]
-        rows, _ = distinct(table.owner, *(table.integers(name, MISSING) for name in columns))
+        rows, _ = distinct_rows(table.owner, *(table.integers(name, MISSING) for name in columns))
         return np.split(rows[1:], np.searchsorted(rows[0], np.arange(1, n)), axis=1)
 
-    on_device = [distinct_rows(base, PLACE_COLUMNS) for base in ON_DEVICE]
-    threads = [distinct_rows(base, ("tid",)) for base in ON_THREADS]
-    tracks = distinct_rows("sample", ("track_id",))
+    on_device = [used_rows(base, PLACE_COLUMNS) for base in ON_DEVICE]
+    threads = [used_rows(base, ("tid",)) for base in ON_THREADS]
+    tracks = used_rows("sample", ("track_id",))
     return [
         UsedPlaces([rows[k] for rows in on_device], np.concatenate([rows[k][0] for rows in threads]), tracks[k][0])
         for k in range(n)

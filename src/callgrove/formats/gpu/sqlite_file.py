@@ -32,7 +32,7 @@ from callgrove.formats.gpu.schema import Schema, quoted
 from callgrove.formats.gpu.sqlite_connection import SqliteErrors, connect
 from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, header_problem, is_unfinished
 from callgrove.model.arrays import Array
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 
 __all__ = ["MISSING", "Cells", "SqliteFile", "Type", "Version", "version_of"]
 
@@ -263,7 +263,7 @@ class SqliteFile:
             return set()
         found: set[tuple[int, ...]] = set()
         for cells in self.chunks(table, dict.fromkeys(columns, Type.INTEGER)):
-            found |= set(zip(*distinct(*(cells[name] for name in columns))[0].tolist(), strict=True))
+            found |= set(zip(*distinct_rows(*(cells[name] for name in columns))[0].tolist(), strict=True))
         return found
 
     def first_rows(self, table: str, n: int) -> list[tuple[object, ...]]:

@@ -19,7 +19,7 @@ from callgrove.formats.timeline.launches import IS_OPERATION
 from callgrove.formats.timeline.places import Places
 from callgrove.formats.timeline.source import Annotations, side_of
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 from callgrove.model.texts import Names
 from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
 
@@ -220,6 +220,6 @@ def _triples(key: str, own: Bools, x: Ints, y: Ints, z: Ints) -> Note:
     rows = np.flatnonzero(own)
     if not len(rows):
         return Note(key, rows, rows, Value.TEXT)
-    different, number = distinct(x[rows], y[rows], z[rows])
+    different, number = distinct_rows(x[rows], y[rows], z[rows])
     used, index = _in_order_of_use(number, different.shape[1])
     return Note(key, rows, index, Value.TEXT, [f"{a},{b},{c}" for a, b, c in different.T[used].tolist()])

@@ -16,7 +16,7 @@ from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks, TrackKind
 from callgrove.formats.timeline.source import Annotations, OrderedSpans, side_columns, side_of
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints
-from callgrove.model.grouping import distinct
+from callgrove.model.grouping import distinct_rows
 from callgrove.model.lanes import Lanes
 from callgrove.model.memory_use import MemoryInUse
 from callgrove.model.traces import LABEL, SpanChunk, SpanKind, Traces
@@ -200,7 +200,7 @@ def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[C
     losses.add(POINTS, int(np.count_nonzero(~known)))
     rows = np.flatnonzero(known & (places.process[counters.profile] >= 0))
     rows = rows[np.lexsort((counters.time_ns[rows], counters.name[rows], counters.profile[rows]))]
-    _, number = distinct(counters.profile[rows], counters.name[rows])
+    _, number = distinct_rows(counters.profile[rows], counters.name[rows])
     for own in np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else []:
         profile, name = int(counters.profile[own[0]]), counters.names[int(counters.name[own[0]])]
         tracks = places.processes[int(places.process[profile])]
@@ -215,7 +215,7 @@ def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[C
 
 def _replaced(left: Ints, right: Array, by: Callable[[int, int], int]) -> Ints:
     """For pairs of numbers, what a function makes of each different pair, in the order of their first use."""
-    pairs, number = distinct(left, right)
+    pairs, number = distinct_rows(left, right)
     first = np.full(pairs.shape[1], len(left), np.int64)
     first[number[::-1]] = np.arange(len(left) - 1, -1, -1)
     out = np.full(pairs.shape[1], ABSENT, np.int64)
