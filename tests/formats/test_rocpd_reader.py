@@ -90,6 +90,16 @@ def test_columns_that_are_missing_are_absent(tmp_path: Path) -> None:
     assert set(experiment.profiles.identity_list("gpu_device")) == {None, 0, 1}
 
 
+@pytest.mark.parametrize(("fini", "known"), [("fini", True), ("0", False), ("NULL", False)])
+def test_of_a_process_that_was_killed_its_events_tell_when_it_ran(fini: str, known: bool, tmp_path: Path) -> None:
+    path = write_rocpd(tmp_path / "r.db", [ROCPD_RUN])
+    execute(path, f"UPDATE rocpd_info_process{suffix_of(ROCPD_RUN)} SET init = 5, fini = {fini}")
+    found = opened(path).traces.time_range
+    assert found is not None
+    first, last = min(e.start for e in ROCPD_RUN.events), max(e.end for e in ROCPD_RUN.events)
+    assert found[0] == 5 if known else found == (first, last)
+
+
 def test_columns_of_later_versions_change_nothing(tmp_path: Path) -> None:
     tail = suffix_of(RUN)
     path = write_rocpd(tmp_path / "r.db", [RUN], version="3.0.5")

@@ -53,7 +53,7 @@ def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
     """A note where machines have times that do not even overlap: these are different clocks, or different runs."""
     ranges: dict[str, tuple[int, int]] = {}
     for process in (process for dataset in datasets for process in dataset.processes):
-        if process.machine and MISSING not in (process.start_ns, process.end_ns):
+        if process.machine and process.lasted:
             first, last = ranges.get(process.machine, (process.start_ns, process.end_ns))
             ranges[process.machine] = min(first, process.start_ns), max(last, process.end_ns)
     if len(ranges) < 2 or max(first for first, _ in ranges.values()) <= min(last for _, last in ranges.values()):

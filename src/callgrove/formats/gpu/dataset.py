@@ -46,6 +46,11 @@ class Process:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets: never shown
     node: int = ABSENT  # the number of its node, where the data itself says it
 
+    @property
+    def lasted(self) -> bool:
+        """Is it known from when to when it ran? The end of one that was killed may be 0."""
+        return MISSING not in (self.start_ns, self.end_ns) and self.start_ns <= self.end_ns
+
 
 @dataclass(frozen=True)
 class Lane:

@@ -158,5 +158,5 @@ def _counters(datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters 
 
 def _time_range(processes: Sequence[Process]) -> tuple[int, int] | None:
     """From the begin of the first process to the end of the last, where the files say that."""
-    known = [p for p in processes if MISSING not in (p.start_ns, p.end_ns)]
+    known = [p for p in processes if p.lasted]
     return (min(p.start_ns for p in known), max(p.end_ns for p in known)) if known else None
