@@ -16,6 +16,7 @@ from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.experiment import Experiment
 from tests.cli.commands import Capture, rows
+from tests.formats.gpu_databases import execute
 from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export, global_id, small
 
 PATHS = {
@@ -107,6 +108,17 @@ def test_a_trace_without_events_is_read_with_a_notice(tmp_path: Path) -> None:
     experiment = opened(Export("N0b").write(tmp_path / "empty.sqlite"))
     assert experiment.traces.n_spans == 0
     assert any("without events" in warning.text for warning in experiment.warnings)
+
+
+def test_tables_that_are_left_out_are_said(tmp_path: Path) -> None:
+    made = small("N3")
+    assert not opened(made.write(tmp_path / "a.sqlite")).warnings
+    path = made.write(tmp_path / "b.sqlite")
+    execute(path, "CREATE TABLE GPU_METRICS(timestamp, typeId, metricId, value)")
+    experiment = opened(path)
+    (warning,) = experiment.warnings
+    assert warning.text.endswith("b.sqlite: not read: GPU_METRICS (samples of hardware counters)")
+    assert context_paths(experiment) == PATHS
 
 
 def test_processes_are_known_by_their_numbers_where_no_table_names_them(tmp_path: Path) -> None:

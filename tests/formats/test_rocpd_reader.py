@@ -92,11 +92,11 @@ def test_columns_that_are_missing_are_absent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fini", "known"), [("fini", True), ("0", False), ("NULL", False)])
 def test_of_a_process_that_was_killed_its_events_tell_when_it_ran(fini: str, known: bool, tmp_path: Path) -> None:
-    path = write_rocpd(tmp_path / "r.db", [ROCPD_RUN])
-    execute(path, f"UPDATE rocpd_info_process{suffix_of(ROCPD_RUN)} SET init = 5, fini = {fini}")
+    path = write_rocpd(tmp_path / "r.db", [RUN])
+    execute(path, f"UPDATE rocpd_info_process{suffix_of(RUN)} SET init = 5, fini = {fini}")
     found = opened(path).traces.time_range
     assert found is not None
-    first, last = min(e.start for e in ROCPD_RUN.events), max(e.end for e in ROCPD_RUN.events)
+    first, last = min(e.start for e in RUN.events), max(e.end for e in RUN.events)
     assert found[0] == 5 if known else found == (first, last)
 
 

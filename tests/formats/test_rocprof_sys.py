@@ -39,6 +39,8 @@ def test_calls_of_rocm_are_calls_whatever_else_is_recorded(tmp_path: Path) -> No
     assert kinds(opened(calls)) == ["api", "kernel"]
     host = written(tmp_path / "b.db", renamed.format("host"))
     assert kinds(opened(host)) == ["region", "kernel"]
+    marker = written(tmp_path / "c.db", renamed.format("rocm_marker_api"))
+    assert kinds(opened(marker)) == ["marker", "kernel"]
     both = open_path([calls, host])
     assert isinstance(both, Experiment)
     assert sorted(kinds(both)) == ["api", "kernel", "kernel", "region"]

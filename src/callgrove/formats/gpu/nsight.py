@@ -63,6 +63,9 @@ __all__ = ["NsightData", "datasets"]
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
 
 
+LEFT_OUT = {"GPU_METRICS": "samples of hardware counters", "SCHED_EVENTS": "which thread ran when on which core"}
+
+
 def datasets(file: SqliteFile) -> list[NsightData]:
     """A file is one data set, however many processes it holds."""
     return [NsightData(file)]
@@ -78,6 +81,8 @@ class NsightData(NsightPlaces):
             self._read_places()
             if not self._tables:
                 self.warn(Severity.MISSING, "a trace without events")
+            if left := [f"{name} ({what})" for name, what in LEFT_OUT.items() if name in file.tables]:
+                self.warn(Severity.NOTE, f"not read: {', '.join(left)}")
 
     def _read_version(self) -> str:
         for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):

@@ -37,7 +37,7 @@ from callgrove.formats.gpu.rocpd_sides import (
     side_table,
 )
 from callgrove.formats.gpu.rocpd_tables import (
-    KIND_OF_CATEGORY,
+    kind_of_category,
 )
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import EventTable, or_absent
@@ -206,8 +206,7 @@ class RocpdData(RocpdPlaces):
     @property
     def _kind_of_category(self) -> Ids:
         """By the number of a string; the last one is for none."""
-        words = [text.partition("_")[0] for text in self._names.all]
-        return np.array([KIND_OF_CATEGORY.get(word, SpanKind.REGION) for word in [*words, ""]], np.int32)
+        return np.array([kind_of_category(text) for text in [*self._names.all, ""]], np.int32)
 
     def _lane(self, table: EventTable, cells: Cells) -> Ids:
         if "stream_id" in cells:

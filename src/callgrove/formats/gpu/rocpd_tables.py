@@ -8,7 +8,7 @@ from callgrove.formats.gpu.cells import Type
 from callgrove.formats.gpu.tables import EventTable
 from callgrove.model.traces import SpanKind
 
-__all__ = ["AGENT_NUMBERS", "KIND_OF_CATEGORY", "LISTED", "ON_DEVICE", "ON_THREADS", "PLACE_COLUMNS", "tables_of"]
+__all__ = ["AGENT_NUMBERS", "LISTED", "ON_DEVICE", "ON_THREADS", "PLACE_COLUMNS", "kind_of_category", "tables_of"]
 
 KIND_OF_CATEGORY = {  # by the word before the first underscore
     "HIP": SpanKind.API,
@@ -20,6 +20,7 @@ KIND_OF_CATEGORY = {  # by the word before the first underscore
     "MARKER": SpanKind.MARKER,
     "rocm": SpanKind.API,  # of rocprof-sys: rocm_hip_api, rocm_rccl_api, ... beside `host`, `mpi` and `pthread`
 }
+MARKERS_OF_ROCPROF_SYS = "rocm_marker"
 ON_DEVICE = ("kernel_dispatch", "memory_copy")
 ON_THREADS = ("region", "memory_allocate")
 PLACE_COLUMNS = ("agent_id", "dst_agent_id", "src_agent_id", "stream_id")
@@ -80,3 +81,10 @@ TABLES: Mapping[str, tuple[SpanKind, Needs, frozenset[str]]] = {  # kind, needs,
 def tables_of(suffix: str) -> tuple[EventTable, ...]:
     """The event tables of one set."""
     return tuple(EventTable(f"rocpd_{base}{suffix}", *what) for base, what in TABLES.items())
+
+
+def kind_of_category(category: str) -> SpanKind:
+    """What a region is whose event is of this category."""
+    if category.startswith(MARKERS_OF_ROCPROF_SYS):
+        return SpanKind.MARKER
+    return KIND_OF_CATEGORY.get(category.partition("_")[0], SpanKind.REGION)

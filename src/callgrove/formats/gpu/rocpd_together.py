@@ -22,7 +22,7 @@ from callgrove.formats.gpu.joined_pages import JoinedTable
 from callgrove.formats.gpu.json_cells import is_json, json_strings
 from callgrove.formats.gpu.pages import Unusual
 from callgrove.formats.gpu.rocpd import RocpdData, kernel_name
-from callgrove.formats.gpu.rocpd_tables import KIND_OF_CATEGORY
+from callgrove.formats.gpu.rocpd_tables import kind_of_category
 from callgrove.formats.gpu.tables import or_absent
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.traces import SideTable, SpanKind
@@ -287,8 +287,7 @@ class RocpdTogether:
         return first
 
     def _kinds(self, category: Ints) -> Ids:
-        words = [text.partition("_")[0] for text in self._names.all]
-        return np.array([KIND_OF_CATEGORY.get(word, SpanKind.REGION) for word in words], np.int32).take(category)
+        return np.array([kind_of_category(text) for text in self._names.all], np.int32).take(category)
 
     def _name(self, base: str, table: JoinedTable) -> Ids:
         if base == "kernel_dispatch":
