@@ -226,7 +226,7 @@ class RocpdFormat(GpuFormat):
         """What small databases list, and where their events happened, is found out for all of them at once."""
         from callgrove.formats.gpu.rocpd_opening import read_together
 
-        joined = JoinedFiles(files)
+        joined = JoinedFiles(files, keeps=True)
         try:
             before = read_together(joined) if len(files) > 1 else []
         except (Unusual, InputError):  # then of each by itself, which also tells what is wrong with it

@@ -82,8 +82,9 @@ _known: WeakKeyDictionary[SqliteFile, _Known] = WeakKeyDictionary()  # by the fi
 class JoinedFiles:
     """Files that nobody writes, read at once. Tables are found by the name that they have in each file."""
 
-    def __init__(self, files: Sequence[SqliteFile]) -> None:
-        self.files = files
+    def __init__(self, files: Sequence[SqliteFile], keeps: bool = False) -> None:
+        """`keeps`: where rows stand is kept for who reads the same tables next."""
+        self.files, self._keeps = files, keeps
         self._buffer: Array | None = None
         self._pages: JoinedPages | None = None
         self._tables: dict[str, JoinedTable | None] = {}  # None: not plain
@@ -107,7 +108,7 @@ class JoinedFiles:
             return
         found = pages.several([self._layouts(key, name_of) for key in wanted])
         self._tables |= dict(zip(wanted, found, strict=True))
-        for key, table in zip(wanted, found, strict=True):
+        for key, table in zip(wanted, found, strict=True) if self._keeps else ():
             if table is not None and (kept := _KnownTable.of(table)):
                 known[key] = kept
 
@@ -159,7 +160,14 @@ class JoinedFiles:
 
     def __getstate__(self) -> dict[str, object]:
         """A worker reads the files itself."""
-        return {"files": self.files, "_buffer": None, "_pages": None, "_tables": {}, "_known": _Known([])}
+        return {
+            "files": self.files,
+            "_keeps": self._keeps,
+            "_buffer": None,
+            "_pages": None,
+            "_tables": {},
+            "_known": _Known([]),
+        }
 
 
 def _fill(path: Path, part: Array) -> None:

@@ -3,7 +3,7 @@
 To find rows costs as much as to read columns of them: cells are looked up in their pages, row ids and headers taken
 apart. A file is read at least twice, once to see who took part and once for what happened.
 
-    rows       row ids, as a rule counting on   4 bytes each where a record begins   1 byte: its shape
+    rows       row ids, as a rule counting on   2 bytes each where a record begins   1 byte: its shape
     shapes     serial types and places of columns, as `Records` knows them
 
 Only rows whose records stand in their pages are kept, and of all files that are read one after the other only as much
@@ -24,7 +24,6 @@ from callgrove.model.arrays import Array, Ints
 __all__ = ["FoundRows", "FoundTable", "FoundTables", "Room", "room"]
 
 ROOM_BYTES = 32 << 20  # for files that nobody reads at the moment
-LEAST_IN_RUN = 4  # row ids, on average, that count on
 
 
 class Room:
@@ -53,32 +52,51 @@ room = Room()  # of this process
 
 
 @dataclass(frozen=True)
-class RowIds:
-    """Row ids of rows: those that begin anew, and the rows of these; or all of them."""
+class Runs:
+    """A column in which numbers follow each other that are equal, or that count on: the first ones, and their rows."""
 
     n: int
-    _ids: Ints
-    _rows: Ints | None
+    _first: Ints
+    _rows: Ints
 
     @classmethod
-    def of(cls, rowid: Ints) -> RowIds:
-        rows = np.append(0, np.flatnonzero(rowid[1:] != rowid[:-1] + 1) + 1)
-        if LEAST_IN_RUN * len(rows) > len(rowid) > LEAST_IN_RUN:
-            return cls(len(rowid), rowid, None)
-        return cls(len(rowid), rowid[rows], rows)
+    def of(cls, column: Ints, step: int) -> Runs:
+        """`step` is 0 where they are equal, 1 where they count."""
+        rows = np.append(0, np.flatnonzero(column[1:] != column[:-1] + step) + 1)
+        return cls(len(column), column[rows], rows)
 
     @property
     def n_bytes(self) -> int:
-        return self._ids.nbytes + (0 if self._rows is None else self._rows.nbytes)
+        return self._first.nbytes + self._rows.nbytes
+
+    def all(self, step: int) -> Ints:
+        lengths = np.diff(self._rows, append=self.n)
+        if not step:
+            return np.repeat(self._first, lengths)
+        out = np.arange(self.n)
+        out += np.repeat(self._first - self._rows, lengths)
+        return out
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Where records begin: the last 16 bits of each place, and the others, which change from page to page."""
+
+    _low: Array
+    _high: Runs
+
+    @classmethod
+    def of(cls, start: Ints) -> Starts:
+        return cls(start.astype(np.uint16), Runs.of(start >> 16, 0))
+
+    @property
+    def n_bytes(self) -> int:
+        return self._low.nbytes + self._high.n_bytes
 
     def all(self) -> Ints:
-        if self._rows is None:
-            return self._ids
-        out = np.arange(self.n)
-        if len(self._rows) == 1:
-            out += self._ids[0]
-        else:
-            out += np.repeat(self._ids - self._rows, np.diff(self._rows, append=self.n))
+        out = self._high.all(0)
+        out <<= 16
+        out |= self._low
         return out
 
 
@@ -89,9 +107,8 @@ class FoundRows:
     n: int
     first_rowid: int
     last_rowid: int
-    _rowid: RowIds
-    _base: int
-    _start: Array  # from the base
+    _rowid: Runs
+    _start: Starts
     _shapes: Shapes
     _group: Array | None
 
@@ -102,33 +119,21 @@ class FoundRows:
         if not len(rows) or not records.knows_all or not records.is_whole:
             return None
         first, last = int(rows.rowid[0]), int(rows.rowid[-1])
-        base = int(rows.start.min())
-        small = int(rows.start.max()) - base < 2**32
         shapes, group = records.shapes, None
         if len(shapes) > 1:
             group = records.group.astype(np.uint8 if len(shapes) <= 256 else np.uint16)
-        return cls(
-            len(rows),
-            first,
-            last,
-            RowIds.of(rows.rowid),
-            base,
-            (rows.start - base).astype(np.uint32 if small else np.int64),
-            shapes,
-            group,
-        )
+        return cls(len(rows), first, last, Runs.of(rows.rowid, 1), Starts.of(rows.start), shapes, group)
 
     @property
     def n_bytes(self) -> int:
-        return self._rowid.n_bytes + self._start.nbytes + (0 if self._group is None else self._group.nbytes)
+        return self._rowid.n_bytes + self._start.n_bytes + (0 if self._group is None else self._group.nbytes)
 
     def records(self, data: Bytes) -> Records:
         """The same records again."""
         unknown = np.broadcast_to(np.int64(0), self.n)  # sizes, which were looked at
-        start = self._start.astype(np.int64)
-        start += self._base
+        start = self._start.all()
         group = np.broadcast_to(np.int64(0), self.n) if self._group is None else self._group.astype(np.int64)
-        return Records.known(data, RowBatch(self._rowid.all(), start, unknown, unknown), self._shapes, group)
+        return Records.known(data, RowBatch(self._rowid.all(1), start, unknown, unknown), self._shapes, group)
 
 
 @dataclass(frozen=True)

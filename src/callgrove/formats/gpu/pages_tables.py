@@ -18,7 +18,7 @@ from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 
 __all__ = ["PageColumn", "PageRows", "PageTables", "TableLayout", "is_plain"]
 
-KEPT_BYTES = 32 << 20  # that tell where rows stand; about 5 for each
+KEPT_BYTES = 32 << 20  # that tell where rows stand; about 3 for each
 LATEST_BYTES = 4 << 20  # of pages, of a table whose rows stay as they are
 
 
