@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shutil
 import socket
@@ -150,6 +151,13 @@ def wait_for(port: int) -> None:
 def test_dask_gives_the_same_bytes(scheduler: str) -> None:
     code, out, err = run([*VERB, "--dask", scheduler, "--items", "77"])
     assert (code, out.split()[:1], err) == (0, [work.expected(77)], "")
+
+
+def test_connections_that_were_closed_on_purpose_are_no_news() -> None:
+    said = logging.LogRecord("tornado.application", logging.ERROR, "", 0, "Exception in callback %r", ("",), None)
+    assert clusters._is_news(said)
+    said.args = ("<Future finished exception=CommClosedError('in <TCP (closed) ConnectionPool.gather>')>",)
+    assert not clusters._is_news(said)
 
 
 def test_an_error_on_dask_comes_back_as_it_is(scheduler: str) -> None:

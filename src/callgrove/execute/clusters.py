@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -65,8 +66,14 @@ def dask_workers(address: str) -> Iterator[Workers]:
     try:
         yield Workers(pool, _ready(client, pool, address))
     finally:
+        logging.getLogger("tornado.application").addFilter(_is_news)
         pool.shutdown(wait=False)  # takes back what is not done
         client.close()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Dask says of results that nobody waits for any more that their connection was closed, as it was meant to be."""
+    return "CommClosedError" not in record.getMessage()
 
 
 def _ready(client: Any, pool: Executor, address: str) -> int:
