@@ -266,6 +266,18 @@ def test_files_whose_names_say_that_they_are_runs_are_opened(tmp_path: Path) -> 
         open_path(tmp_path)
 
 
+def test_one_folder_with_a_number_among_others_is_no_run(tmp_path: Path) -> None:
+    """Such as studies beside each other, of which one is called example2: it is not opened for all of them."""
+    for study in ("example", "example2", "threads"):
+        for point in (4, 8):
+            folder = tmp_path / study / f"app.p{point}.r1"
+            folder.mkdir(parents=True)
+            write(example(), writer_of("cube"), folder / "profile.cubex", WriteOptions())
+    with pytest.raises(NotRecognised, match=r"holds several inputs: example, example2, threads; name one of them"):
+        open_path(tmp_path)
+    assert len(opened(tmp_path / "example2").runs) == 2
+
+
 def test_folders_of_one_execution_in_each_run(tmp_path: Path) -> None:
     """As Score-P makes one for each execution, with the profile as a file in it."""
     for point in (4, 8):

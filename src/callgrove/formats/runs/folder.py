@@ -46,6 +46,8 @@ class RunsFormat:
         except OSError:  # not ours to read
             return None
         named = [entry for entry in entries if parse_named_file(entry.name) is not None]
+        if len(named) == 1 < len(entries):  # among others that are not called so: one alone is no row of runs
+            return None
         if _have_run(source, named):
             return Match(_grade(named), f"its entries are named like runs ({named[0].name})")
         return None
