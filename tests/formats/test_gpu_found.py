@@ -50,6 +50,7 @@ def test_room_is_free_again_when_what_takes_it_is_forgotten() -> None:
 @pytest.fixture(params=["room", "none"])
 def has_room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     room = Room() if request.param == "room" else Room(0)
+    monkeypatch.setattr(joined_files, "WORTH_KEEPING", 1)
     for module in (joined_files, sqlite_file):
         monkeypatch.setattr(module, "room", room)
     yield request.param == "room"

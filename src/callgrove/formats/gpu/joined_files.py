@@ -25,6 +25,7 @@ __all__ = ["BUNDLE_BYTES", "JoinedFiles"]
 
 BUNDLE_BYTES = 8 << 20  # of files that are read at once
 LEAST_BYTES = 512  # a page
+WORTH_KEEPING = 1000  # rows; few are found as fast as they are kept
 
 
 class _Spare(threading.local):
@@ -64,8 +65,8 @@ class _KnownTable:
 
     @classmethod
     def of(cls, table: JoinedTable) -> _KnownTable | None:
-        """None where there is no room for it, or rows cannot be kept."""
-        rows = None if table.records is None else FoundRows.of(table.records)
+        """None where there is no room for it, where rows cannot be kept, or where there are few."""
+        rows = None if len(table) < WORTH_KEEPING or table.records is None else FoundRows.of(table.records)
         if rows is None and len(table):
             return None
         made = cls(table.layout, rows, table.n)
