@@ -93,6 +93,11 @@ def test_verbs_that_fold_on_a_pool(capsys: Capture, monkeypatch: pytest.MonkeyPa
     assert not begun  # it is small
 
 
+def test_comparing_runs_on_a_pool(capsys: Capture, folder: Path) -> None:
+    here = run(capsys, "diff", folder, folder, "-j", "1", "--format", "csv")
+    assert run(capsys, "diff", folder, folder, "-j", "2", "--format", "csv") == here
+
+
 def test_large_inputs_take_every_core(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     args = argparse.Namespace(jobs=None)
     assert engine_for(args, [str(folder)]) == Engine(jobs=1)

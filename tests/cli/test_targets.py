@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from callgrove.cli.rocprofv3_merge import main as rocprofv3_merge
+from callgrove.examples import example
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.registry import writer_of
+from callgrove.formats.transfer import write
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Event, Run, write_rocpd
 
@@ -132,6 +136,19 @@ def test_without_an_ending_the_input_says_what_is_written(tmp_path: Path, capsys
     for verb in ("mean", "merge"):
         found = said(capsys, verb, tmp_path / "a.db", tmp_path / "b.db", out, "--force", code=2)
         assert found == f"{out}: is a folder, and a file is to be written; choose another name"
+
+
+def test_the_input_may_lie_in_a_folder(tmp_path: Path, capsys: Capture) -> None:
+    """As Score-P makes one around its profile: what is replaced is of the same kind."""
+    parts = []
+    for name in "ab":
+        around = tmp_path / name
+        around.mkdir()
+        write(example(), writer_of("cube"), around / "profile.cubex", WriteOptions())
+        parts.append(around)
+    for more in ((), ("--force",)):
+        run(capsys, "merge", *parts, tmp_path / "both", *more)
+    assert (tmp_path / "both").is_file()
 
 
 def test_what_other_verbs_write_is_looked_at_first_too(garbage: Path, tmp_path: Path, capsys: Capture) -> None:

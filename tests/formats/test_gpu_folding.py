@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from callgrove.analysis.tables import export
+from callgrove.errors import CallgroveError
 from callgrove.execute import Engine, Workers, executor
 from callgrove.formats.gpu import experiment as gpu_experiment
 from callgrove.formats.gpu import formats
@@ -116,5 +118,37 @@ def test_spans_of_some_profiles_are_looked_for_where_they_are(tmp_path: Path, mo
         assert read == [dataset.path for dataset in backend.datasets[: number + 1]]
     assert sorted(found) == sorted(every)
     one = backend.parts()[1][:1]
-    chunks = list(backend.chunks(("profile",), None, np.append(one, 10**9)))
+    chunks = list(backend.chunks(("profile",), None, np.append(one, [10**9, -1])))
     assert {int(profile) for chunk in chunks for profile in chunk["profile"]} == {int(one[0])}
+
+
+def test_bytes_that_are_wrong_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folded together or one by one: the same, or the same error."""
+    files = made(tmp_path, 3)
+    raw = files[1].read_bytes()
+    chance = np.random.default_rng(5)
+    n_read = 0
+    for _ in range(20):
+        spoiled = bytearray(raw)
+        for at in chance.integers(0, len(raw), int(chance.integers(1, 6))).tolist():
+            spoiled[at] = int(chance.integers(0, 256))
+        files[1].write_bytes(spoiled)
+        found = []
+        for opened in (folded, partial(one_by_one, monkeypatch=monkeypatch)):
+            try:
+                found.append(costs(opened(files)))
+            except CallgroveError as error:
+                found.append({(str(error),): 0.0})
+        assert found[0] == found[1]
+        n_read += len(found[0]) > 1
+    assert n_read
+
+
+def test_a_database_that_breaks_off_is_left_out(tmp_path: Path) -> None:
+    files = made(tmp_path)
+    whole = folded(files).root_total("gpu_ops")
+    files[3].write_bytes(files[3].read_bytes()[:5000])
+    files[4].write_bytes(b"")
+    rest = folded(files)
+    assert 0 < rest.root_total("gpu_ops") < whole
+    assert [name for name in ("3.db", "4.db") if any(name in w.text for w in rest.damage)] == ["3.db", "4.db"]

@@ -5,6 +5,7 @@ add_study_input     the same, --point, --scaling, ...        also .points, .scal
 add_selection       -m, --rank, --thread                     args.metric, .rank, .thread
 add_all_metrics     --all-metrics                            args.all_metrics
 add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
+add_jobs            -j                                       args.jobs; heeded by whoever opens
 add_execution       -j, --mpi, --dask                        args.jobs, .mpi, .dask; `engine` makes one choice of them
 """
 
@@ -130,7 +131,7 @@ def add_input(
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)
     if jobs:
-        _add_jobs(group, "open many GPU databases on N processes")
+        add_jobs(group)
 
 
 def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs: bool = True) -> None:
@@ -234,12 +235,12 @@ def n_processes(text: str) -> int:
 def add_execution(parser: argparse.ArgumentParser) -> None:
     """What the work runs on. The result does not depend on it."""
     group = parser.add_argument_group("execution").add_mutually_exclusive_group()
-    _add_jobs(group, "use N processes")
+    add_jobs(group, "use N processes")
     group.add_argument("--mpi", action="store_true", help="use the processes of an MPI run (mpirun, srun)")
     group.add_argument("--dask", metavar="ADDRESS", default="", help="use the Dask cluster whose scheduler is there")
 
 
-def _add_jobs(group: argparse._ActionsContainer, what: str) -> None:
+def add_jobs(group: argparse._ActionsContainer, what: str = "open many GPU databases on N processes") -> None:
     default = "default: one for each usable core, but one in all where the input is small"
     group.add_argument("-j", "--jobs", metavar="N", type=n_processes, help=f"{what} ({default})")
 

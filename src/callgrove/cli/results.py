@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_from, add_salvage
+from callgrove.cli.options import add_from, add_jobs, add_salvage
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str) -> None:
     group = parser.add_argument_group("input")
     group.add_argument("paths", metavar="PATH", nargs="+", help=what)
     add_care(group)
+    add_jobs(group)
 
 
 def add_care(group: argparse._ActionsContainer) -> None:
@@ -93,7 +94,7 @@ def _names(target: str, inputs: Sequence[str], args: argparse.Namespace) -> list
     """The format that OUT is written in, where that is known; the input is looked at only if there is anything that it
     would replace."""
     from callgrove.binary.sources import Source
-    from callgrove.formats.registry import detect
+    from callgrove.formats.registry import settled
 
     if getattr(args, "index", False):
         return []
@@ -102,7 +103,7 @@ def _names(target: str, inputs: Sequence[str], args: argparse.Namespace) -> list
     if not os.path.lexists(target) or not args.force:
         return []
     try:
-        return [_format_of(target, lambda: args.from_format or detect(Source.of(inputs[0]))[0].name)]
+        return [_format_of(target, lambda: args.from_format or settled(Source.of(inputs[0]))[0].name)]
     except UsageError:  # said when it is written
         return []
 

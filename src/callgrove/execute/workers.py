@@ -47,6 +47,7 @@ class Workers:
     ) -> Iterator[Result]:
         """`function` of every item, in their order. The first error, in that order, ends it; what was handed out by
         then may still be worked on."""
+        self._get_ready(len(items))
         if self._pool is None:
             for done, item in enumerate(items, 1):
                 yield function(item)
@@ -75,11 +76,15 @@ class Workers:
         """`function` of every item, combined pair by pair, the left one always before the right one; None of none."""
         if not items:
             return None
+        self._get_ready(len(items))
         if self._pool is None:
             return _fold(function, combine, items, lambda done: progress(label, done, len(items)))
         return _Reduction(self._pool, self.n_workers, function, combine, items).run(
             lambda done: progress(label, done, len(items))
         )
+
+    def _get_ready(self, n_items: int) -> None:
+        """Called before work is handed out."""
 
 
 IN_PROCESS = Workers(None, 1)
@@ -90,35 +95,12 @@ class LateWorkers(Workers):
 
     def __init__(self, begin: Callable[[], Workers]) -> None:
         super().__init__(None, 1)
-        self._begin, self._begun = begin, False
+        self._begin: Callable[[], Workers] | None = begin
 
-    def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Sequence[Item],
-        *,
-        label: str = "working",
-        progress: Progress = silent,
-    ) -> Iterator[Result]:
-        self._begin_if_worth(items)
-        return super().map(function, items, label=label, progress=progress)
-
-    def reduce(
-        self,
-        function: Callable[[Item], Result],
-        combine: Callable[[Result, Result], Result],
-        items: Sequence[Item],
-        *,
-        label: str = "working",
-        progress: Progress = silent,
-    ) -> Result | None:
-        self._begin_if_worth(items)
-        return super().reduce(function, combine, items, label=label, progress=progress)
-
-    def _begin_if_worth(self, items: Sequence[Item]) -> None:
-        if len(items) > 1 and not self._begun:
-            self.__dict__.update(self._begin().__dict__)
-            self._begun = True
+    def _get_ready(self, n_items: int) -> None:
+        if self._begin is not None and n_items > 1:
+            begun, self._begin = self._begin(), None
+            super().__init__(begun._pool, begun.n_workers, begun.are_near)
 
 
 def _fold(

@@ -14,7 +14,7 @@ from callgrove.errors import CallgroveError, NotRecognised
 from callgrove.formats.detection import Claim
 from callgrove.formats.interface import Grade
 
-__all__ = ["only_input"]
+__all__ = ["only_input", "without_ingredients"]
 
 Detect = Callable[[Source], Claim]
 MOST_TRIED = 64  # entries that are looked at
@@ -22,21 +22,27 @@ MOST_NAMED = 5  # in a message
 
 
 def only_input(folder: Source, detect: Detect, becomes: Mapping[str, Collection[str]]) -> Source | None:
-    """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them,
-    but for what one of the others was made of: `becomes` tells by formats. Only what a format is sure of counts."""
+    """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them.
+    Only what a format is sure of counts; `becomes` tells what is made of which formats."""
     if not folder.is_folder:
         return None
     named: dict[Path, str] = {}
     tries = iter(range(MOST_TRIED))
     for entry in _entries(folder.path):
         named |= _inputs_at(entry, detect, tries)
-    formats = set(named.values())
-    found = [path for path, name in named.items() if formats.isdisjoint(becomes.get(name, ()))]
+    found = without_ingredients(named, becomes)
     if len(found) > 1:
         names = ", ".join(str(path.relative_to(folder.path)) for path in found[:MOST_NAMED])
         more = ", ..." if len(found) > MOST_NAMED else ""
         raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; name one of them")
     return Source(found[0]) if found else None
+
+
+def without_ingredients(found: Mapping[Path, str], becomes: Mapping[str, Collection[str]]) -> list[Path]:
+    """Inputs, each with the name of its format, but for what one of the others was made of: measurements beside their
+    database are the same run."""
+    formats = set(found.values())
+    return [path for path, name in found.items() if formats.isdisjoint(becomes.get(name, ()))]
 
 
 def _inputs_at(path: Path, detect: Detect, tries: Iterator[int]) -> dict[Path, str]:

@@ -22,6 +22,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 
 __all__ = [
+    "BECOMES",
     "FORMATS",
     "Entry",
     "checked_dialect",
@@ -300,6 +301,9 @@ FORMATS: tuple[Entry, ...] = (
 )
 
 
+BECOMES = {entry.name: entry.becomes for entry in FORMATS}
+
+
 def load(name: str) -> Format:
     """The format of that name."""
     return entry_of(name).load()
@@ -375,11 +379,7 @@ def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
     except NotRecognised:
         from callgrove.formats.folders import only_input  # which few need
 
-        inner = (
-            None
-            if source.more
-            else only_input(source, _detect_inside, {entry.name: entry.becomes for entry in FORMATS})
-        )
+        inner = None if source.more else only_input(source, _detect_inside, BECOMES)
         if inner is None:
             raise
     return detect(inner)[0], inner

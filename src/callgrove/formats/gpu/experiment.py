@@ -63,8 +63,9 @@ def experiment_of(
         tables=tables_beside(datasets),
         part_sizes=_sizes(datasets),
     )
+    known = set(builder.warnings)
     for dataset in datasets:  # now that all was read: dangling ids and cells that are no numbers show only then
-        builder.warnings += [warning for warning in dataset.warnings if warning not in builder.warnings]
+        builder.warnings += [warning for warning in dataset.warnings if warning not in known]
         if dataset.live:
             builder.warn(
                 Severity.NOTE,

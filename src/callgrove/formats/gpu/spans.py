@@ -72,7 +72,7 @@ class DataSetSpans:
             yield from ((number, None) for number in range(len(self._datasets)))
             return
         asked = np.zeros(len(self._owner), np.bool_)
-        asked[profiles[profiles < len(asked)]] = True
+        asked[profiles[(profiles >= 0) & (profiles < len(asked))]] = True
         for number in np.unique(self._owner[asked]).tolist():
             if number >= 0:
                 yield number, None if asked[self._profiles[number]].all() else profiles

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError, NotRecognised
+from callgrove.formats.folders import without_ingredients
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import detect, entry_of, load, refuse_unused
+from callgrove.formats.registry import BECOMES, detect, load, refuse_unused
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
@@ -31,13 +32,8 @@ class RunAt:
 
 
 def runs_in(source: Source, format_name: str = "") -> list[Path]:
-    """The runs at a place: itself, or what lies in it and is recognised. Measurements beside the database that was made
-    of them are not another run."""
-    if format_name:
-        return [source.path]
-    found = dict(_recognised(source))
-    formats = set(found.values())
-    return [path for path, name in found.items() if formats.isdisjoint(entry_of(name).becomes)]
+    """The runs at a place: itself, or what lies in it and is recognised."""
+    return [source.path] if format_name else without_ingredients(dict(_recognised(source)), BECOMES)
 
 
 def has_run(source: Source) -> bool:
