@@ -234,6 +234,8 @@ def test_memory_does_not_grow_with_the_values(stream: Any, tmp_path: Path, monke
 class Recorder:
     """A writer that remembers what it was asked to do."""
 
+    books = None
+
     def __init__(self, takes_spans: bool, fails_at: str = "") -> None:
         self.takes_spans, self._fails_at = takes_spans, fails_at
         self.calls: list[str] = []

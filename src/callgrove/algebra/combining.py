@@ -7,18 +7,29 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.algebra.cells import Cells, Differs, Rule, lanes, made_one
+from callgrove.algebra.cells import Cells, Differs, Rule, combined, difference, lanes, made_one, mean
 from callgrove.algebra.operands import Operand
 from callgrove.algebra.quantities import Plan
 from callgrove.algebra.tiles import TiledValues, sparse
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Ints
+from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Scope
 from callgrove.model.orders import combine_upwards, depths, levels
 from callgrove.model.values import SparseBlock
 
 __all__ = ["CombinedValues"]
+
+
+LINEAR = (combined, mean, difference)
+
+
+def _weights(rule: Rule, n_inputs: int) -> list[float]:
+    """How often each input counts in a sum, a mean or a difference."""
+    if rule is difference:
+        return [1.0, *([-1.0] * (n_inputs - 1))]
+    return [1 / n_inputs if rule is mean else 1.0] * n_inputs
 
 
 class CombinedValues(TiledValues):
@@ -32,6 +43,7 @@ class CombinedValues(TiledValues):
         super().__init__(backends, plan.metrics, n_profiles, len(tree) * len(plan.metrics))
         self._operands, self._tree, self._rule = tuple(operands), tree, rule
         self._combined = plan.is_contested | everywhere
+        self._given: list[Totals | None] = [None] * len(operands)
         self._derived = plan.derived
         self._base = {row: base for base, rows in plan.derived.items() for row in rows}
 
@@ -44,11 +56,38 @@ class CombinedValues(TiledValues):
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
+    def start_books(self) -> None:
+        super().start_books()
+        self._made = Totals(self._metrics, None, counted_contexts(self._tree))
+        self._given = [operand.empty_totals(len(self._metrics)) for operand in self._operands]
+
+    def differences(self) -> Iterator[str]:
+        """Yield rows whose cost is not what the rule makes of the costs of the inputs, where it follows from these."""
+        yield from super().differences()
+        given = [totals for totals in self._given if totals is not None]
+        if self._made is None or not given:
+            return
+        expected = self._made.like()
+        for row in self._rows_that_add_up():
+            signs = _weights(self._rule, len(given)) if self._combined[row] else [1.0] * len(given)
+            expected.total[row] = sum(sign * float(one.total[row]) for sign, one in zip(signs, given, strict=True))
+            expected.magnitude[row] = sum(float(one.magnitude[row]) for one in given)
+            if not self._made.agrees(row, expected):
+                before, after = expected.total[row], self._made.total[row]
+                yield f"{self._metrics[row].label}: the inputs make {before:g}, the result has {after:g}"
+
+    def _rows_that_add_up(self) -> list[int]:
+        """Rows whose total follows from the totals of the inputs: not where values are chosen cell by cell."""
+        assert self._made is not None
+        chosen = self._combined if self._rule not in LINEAR else np.zeros_like(self._combined)
+        derived = {row for rows in self._derived.values() for row in rows}
+        return [row for row in np.flatnonzero(self._made.adds_up & ~chosen).tolist() if row not in derived]
+
     def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
         wanted = np.unique([self._base.get(row, row) for row in rows.tolist()])
         contested: list[tuple[int, SparseBlock]] = []
-        for number, operand in enumerate(self._operands):
-            for block in operand.blocks(profiles, wanted):
+        for number, (operand, given) in enumerate(zip(self._operands, self._given, strict=True)):
+            for block in operand.blocks(profiles, wanted, given):
                 mask = self._combined[block.metric]
                 if mask.all() and len(self._tree) == self._tree.n_listed:
                     contested.append((number, block))

@@ -17,6 +17,7 @@ from callgrove.algebra.folding import Folded, FoldedValues
 from callgrove.algebra.operations import Matching, joined
 from callgrove.algebra.places import outermost, places
 from callgrove.algebra.profiles import Systems
+from callgrove.algebra.quantities import some
 from callgrove.algebra.selecting import Kept, taken
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Bools, Ids, Ints
@@ -84,6 +85,9 @@ def without(experiment: Experiment, removed: Ints, word: str, dropped: Collectio
     samples: Ids = absent_stays(kept.contexts)[fold.into]
     kept = Kept.of(experiment, contexts=~fold.gone, metrics=rows, samples=samples)
     said = list(notes)
+    if len(roots := removed[experiment.contexts.parent[removed] < 0]):
+        names = some([experiment.contexts.label(root) for root in roots.tolist()])
+        said.append(f"lost: the cost of {len(roots)} roots that not all inputs have ({names}): nothing above takes it")
     if not rows.all():
         said.append("lost: values of scope lexical: what they become depends on loops that were pruned")
     values = FoldedValues(experiment, fold, kept, dropped)

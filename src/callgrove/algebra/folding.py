@@ -21,6 +21,7 @@ from callgrove.algebra.operands import matrix
 from callgrove.algebra.selecting import Kept
 from callgrove.algebra.tiles import TILE_VALUES, TiledValues, sparse
 from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
@@ -91,6 +92,26 @@ class FoldedValues(TiledValues):
         self._into = absent_stays(kept.contexts)[fold.into]
         self._folds = np.array([self._is_folded(m) for m in experiment.metrics], np.bool_)
         self._computed = np.array([self._is_computed(m) for m in experiment.metrics], np.bool_)
+        self._given: Totals | None = None
+
+    def start_books(self) -> None:
+        super().start_books()
+        tree = self._fold.tree
+        self._made = Totals(self._metrics, None, counted_contexts(tree.take(np.flatnonzero(~self._fold.gone))))
+        stays = self._fold.into >= 0  # what went with a whole root is said to be lost
+        counted = {scope: here & stays for scope, here in counted_contexts(tree).items()}
+        self._given = Totals(self._metrics, None, counted)
+
+    def differences(self) -> Iterator[str]:
+        """Yield quantities whose cost has changed, but for those that are dropped."""
+        yield from super().differences()
+        if self._made is None or self._given is None:
+            return
+        for row in np.flatnonzero(self._made.adds_up).tolist():
+            metric = self._metrics[row]
+            if metric.name not in self._dropped and not self._given.agrees(row, self._made):
+                before, after = self._given.total[row], self._made.total[row]
+                yield f"{metric.label}: the input has {before:g}, what is left of it {after:g}"
 
     def _is_folded(self, metric: Metric) -> bool:
         extreme = metric.aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM)
@@ -109,6 +130,8 @@ class FoldedValues(TiledValues):
         if not computed.all():
             for block in self._sources[0].blocks(own, own_rows[~computed]):
                 part = block.triples()
+                if self._given is not None:
+                    self._given.add_rows(self._kept.metrics[part.metric], part.context, part.value)
                 folds = self._folds[part.metric]
                 place = np.where(folds, self._into[part.context], self._kept.contexts[part.context])
                 yield from self._outward(part, place, ~folds)
@@ -138,6 +161,8 @@ class FoldedValues(TiledValues):
         tree, n = self._fold.tree, self._fold.tree.n_listed
         if metric.name not in self._dropped:
             function = matrix(self._experiment, row, own)
+            if self._given is not None:
+                self._given.add_matrix(int(self._kept.metrics[row]), np.arange(len(function)), function)
             below = recipe(self._experiment.metrics, metric.name, Scope.INCLUSIVE)
             inclusive = below.apply(matrix(self._experiment, below.stored, own), tree)
             wide = np.result_type(_signed(function), _signed(inclusive))

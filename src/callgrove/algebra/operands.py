@@ -10,8 +10,10 @@ import numpy as np
 
 from callgrove.algebra.tiles import TILE_VALUES, sparse
 from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.chains import Link
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.scopes import Recipe
 from callgrove.model.values import SparseBlock
 
@@ -30,28 +32,34 @@ class Operand:
     collapsed: bool = False
     reads_scalars: bool = False
 
-    def blocks(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
-        """All values that the input has in these profiles and rows of the result."""
+    def empty_totals(self, n_rows: int) -> Totals:
+        """Return totals for what the input gives to each row of the result: costs over the input's own tree."""
+        none = Metric("", Scope.NONE, aggregation=Aggregation.NONE)
+        metrics = [self.ways[row].metric if row in self.ways else none for row in range(n_rows)]
+        return Totals(metrics, None, counted_contexts(self.experiment.contexts))
+
+    def blocks(self, profiles: Ints, rows: Ints, given: Totals | None = None) -> Iterator[SparseBlock]:
+        """All values that the input has in these profiles and rows of the result; what is read is added to `given`."""
         ways = {row: self.ways[row] for row in rows.tolist() if row in self.ways}
         if not ways:
             return
         if self.collapsed:
-            yield from self._totals(ways)
+            yield from self._totals(ways, given)
             return
         own = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
         if not len(own):
             return
-        yield from self._stored({row: way.stored for row, way in ways.items() if way.is_stored}, own)
+        yield from self._stored({row: way.stored for row, way in ways.items() if way.is_stored}, own, given)
         for row, way in ways.items():
             if not way.is_stored:
-                yield from self._computed(row, way, own)
+                yield from self._computed(row, way, own, given)
 
     @cached_property
     def _n_measured(self) -> int:
         """Rows that profiles have: to ask for all of them is to ask for everything."""
         return sum(not metric.statistic for metric in self.experiment.metrics)
 
-    def _stored(self, rows: Mapping[int, int], own: Ints) -> Iterator[SparseBlock]:
+    def _stored(self, rows: Mapping[int, int], own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
         if not rows:
             return
         metrics = np.full(len(self.experiment.metrics), -1, np.int32)
@@ -62,6 +70,9 @@ class Operand:
             part = block.triples()
             if self.reads_scalars and part.value.dtype.names is not None:
                 part = SparseBlock(part.profile, part.context, part.metric, self._scalar(part))
+            if given is not None:
+                here = metrics[part.metric] >= 0
+                given.add_rows(metrics[part.metric[here]], part.context[here], part.value[here])
             yield link.outward(part)
 
     def _scalar(self, block: SparseBlock) -> Array:
@@ -71,20 +82,26 @@ class Operand:
             out[rows] = self.experiment.values.scalar(metric, block.value[rows])
         return out
 
-    def _computed(self, row: int, way: Recipe, own: Ints) -> Iterator[SparseBlock]:
+    def _computed(self, row: int, way: Recipe, own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
         """Another scope than the stored one, some profiles at a time."""
         tree, neutral = self.experiment.contexts, way.metric.aggregation.neutral
         step = max(1, TILE_VALUES // max(1, len(tree)))
         for start in range(0, len(own), step):
             some = own[start : start + step]
-            values = way.apply(matrix(self.experiment, way.stored, some), tree)
+            stored = matrix(self.experiment, way.stored, some)
+            if given is not None:
+                given.add_matrix(row, np.arange(len(stored)), stored, neutral)
+            values = way.apply(stored, tree)
             yield self._outward(sparse(values, some, row, neutral), row)
 
-    def _totals(self, ways: Mapping[int, Recipe]) -> Iterator[SparseBlock]:
+    def _totals(self, ways: Mapping[int, Recipe], given: Totals | None) -> Iterator[SparseBlock]:
         """All profiles as one."""
         values = self.experiment.values
         for row, way in ways.items():
-            totals = way.apply(values.totals(way.stored), self.experiment.contexts)
+            stored = values.totals(way.stored)
+            if given is not None:
+                given.add_matrix(row, np.arange(len(stored)), stored[:, None], way.metric.aggregation.neutral)
+            totals = way.apply(stored, self.experiment.contexts)
             neutral = 0.0 if way.metric.composite is not None else way.metric.aggregation.neutral
             if self.reads_scalars and way.metric.composite is not None:
                 totals = values.scalar(way.stored, totals)

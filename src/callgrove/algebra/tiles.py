@@ -14,6 +14,7 @@ import numpy as np
 
 from callgrove.errors import CallgroveError
 from callgrove.model.arrays import Array, Ints
+from callgrove.model.books import KeepsBooks, Totals
 from callgrove.model.metrics import Metric
 from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend
 
@@ -34,6 +35,20 @@ class TiledValues(ABC):
         self._metrics = tuple(metrics)
         self._n_profiles = n_profiles
         self._n_cells = max(1, n_cells)
+
+        self._made: Totals | None = None
+
+    def start_books(self) -> None:
+        """Begin to add up what is read and what is made of it; a subclass says of what."""
+        for source in self._sources:
+            if isinstance(source, KeepsBooks):
+                source.start_books()
+
+    def differences(self) -> Iterator[str]:
+        """Yield what inputs that are results themselves have lost; a subclass says what it has."""
+        for source in self._sources:
+            if isinstance(source, KeepsBooks):
+                yield from source.differences()
 
     @abstractmethod
     def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
@@ -64,6 +79,8 @@ class TiledValues(ABC):
         for some_profiles, some_rows in self._tiles(chosen, rows):
             for block in self.tile(some_profiles, some_rows):
                 if len(block):
+                    if self._made is not None:
+                        self._made.add(block)
                     yield block
 
     @property

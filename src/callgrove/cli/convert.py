@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
 
 def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int:
     """Write the input of a verb in one of some formats: for series over parameters, or for executions."""
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import say_losses
     from callgrove.cli.opening import as_study, inputs, named
     from callgrove.cli.progress import progress
     from callgrove.cli.targets import refuse_target
@@ -180,10 +180,7 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
         opened = as_study(opened, args)
     with progress() as report:
         lost = write(opened, format_, Path(args.target), write_options(args, dialect, report, workers))
-    for loss in lost.losses:
-        note(f"lost: {loss}")
-    for hint in lost.hints:
-        note(hint)
+    say_losses(lost, args.target, strict=args.strict)
     if isinstance(opened, Experiment) and opened.values.problems and args.strict:
         raise IncompleteResult(f"{args.target}: was written without what is damaged in {named(args)}")
     return 0

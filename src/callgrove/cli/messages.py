@@ -10,12 +10,16 @@ import errno
 import os
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
 from callgrove.cli.ending import Ended
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, IncompleteResult
 from callgrove.model.visible import visible
 
-__all__ = ["exit_code_of", "note", "settle_stdout"]
+if TYPE_CHECKING:
+    from callgrove.formats.interface import LossReport
+
+__all__ = ["exit_code_of", "note", "say_losses", "settle_stdout"]
 
 WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
@@ -23,6 +27,18 @@ INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
 def note(message: str) -> None:
     print(f"callgrove: {visible(message)}", file=sys.stderr)
+
+
+def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
+    """Say what a target does not hold; with `strict`, what nothing explains is an error."""
+    for loss in report.losses:
+        note(f"lost: {loss}")
+    for hint in report.hints:
+        note(hint)
+    for difference in report.unexplained:
+        note(f"unexplained: {difference}; this is a bug in callgrove, please report it")
+    if strict and report.unexplained:
+        raise IncompleteResult(f"{target}: was written, but does not hold all that it was given")
 
 
 def exit_code_of(error: BaseException, *, debug: bool) -> int:

@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace, workers: object) -> int:
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import note, say_losses
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult, UsageError
     from callgrove.execute import Workers
@@ -124,8 +124,7 @@ def _convert(args: argparse.Namespace, workers: object) -> int:
         note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")
     if done.n_values:
         note(f"left out: {done.n_values} values at the root, which belongs to no call path")
-    for loss in done.losses.losses:
-        note(f"lost: {loss}")
+    say_losses(done.losses, str(target), strict=args.strict)
     if args.strict and ready.experiment.damage:
         raise IncompleteResult(f"{target}: was written without what is damaged in the measurements")
     return 0

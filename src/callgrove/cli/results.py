@@ -119,7 +119,7 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     """Write what was made of some inputs; what got lost on the way, or in the target, is said on stderr."""
     from dataclasses import replace
 
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import note, say_losses
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult
     from callgrove.formats.interface import WriteOptions
@@ -137,8 +137,7 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     for warning in result.warnings:
         if warning not in known:
             note(warning.text)
-    for loss in lost.losses:
-        note(f"lost: {loss}")
+    say_losses(lost, target, strict=args.strict)
     if result.values.problems and args.strict:
         raise IncompleteResult(f"{target}: was written without what is damaged in the input")
     return 0

@@ -18,6 +18,7 @@ from callgrove.binary.filepart import FilePart
 from callgrove.binary.sources import Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
 from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.model.books import Books
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
 from callgrove.model.traces import Samples, SpanChunk, Window
@@ -194,10 +195,14 @@ class Checks(Protocol):
 
 @dataclass
 class LossReport:
-    """What the target could not hold; `convert` prints it."""
+    """What the target could not hold; `convert` prints it.
+
+    `unexplained` are differences between what a writer was given and what it wrote that no loss accounts for.
+    """
 
     losses: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)  # nothing is lost, but something else may serve better
+    unexplained: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> None:
         if text not in self.losses:
@@ -258,6 +263,10 @@ class Writer(Protocol):
     """
 
     takes_spans: bool
+
+    @property
+    def books(self) -> Books | None:
+        """What was given and what was passed on, where the writer adds it up."""
 
     def define(self, tables: Experiment) -> None:
         """Everything but values and traces: these are given by `write`, chunk after chunk."""

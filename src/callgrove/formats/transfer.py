@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from callgrove.errors import UsageError
@@ -17,7 +18,9 @@ from callgrove.formats.interface import (
     WritesTraces,
     silent,
 )
+from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Scope
 from callgrove.model.study import Study
 from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS
 
@@ -48,8 +51,11 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
     in the target.
     """
+    computed = experiment.values.backend
     try:
         writer.define(experiment)
+        if isinstance(computed, KeepsBooks):
+            computed.start_books()
         if isinstance(writer, WritesTraces):
             writer.write_traces(progress)
         else:
@@ -66,7 +72,29 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         report.add("values of the stored summary: there is no profile that they could be computed from")
     for problem in experiment.values.problems:
         report.add(f"damaged values: {problem}")
+    if isinstance(computed, KeepsBooks) and not isinstance(writer, WritesTraces):
+        report.unexplained.extend(computed.differences())
+    if (books := writer.books) is not None and not kept:
+        for loss in _disagreements(experiment, books):
+            report.add(loss)
     return report
+
+
+def _disagreements(experiment: Experiment, books: Books) -> Iterator[str]:
+    """Yield metrics of which a stored summary and the profiles, which are what is written, say different things."""
+    values, given = experiment.values, books.given.totals
+    if len(values.profiles.summaries) != 1:
+        return
+    summary = given.like()
+    for block in values.backend.blocks(values.profiles.summaries):
+        summary.add(block)
+    for row, metric in enumerate(experiment.metrics):
+        is_compared = row not in books.excused_rows and metric.scope != Scope.LEXICAL and values.backend.summarises(row)
+        if is_compared and given.adds_up[row] and not given.agrees(row, summary):
+            yield (
+                f"the stored summary of {metric.label}: it says {summary.total[row]:g}, and the profiles, "
+                f"which are what is written, add up to {given.total[row]:g}"
+            )
 
 
 def _values(experiment: Experiment, writer: Writer, progress: Progress) -> None:

@@ -6,6 +6,9 @@ write    often     `_take`: what becomes of a chunk
 flush    often     `_store`: what can be made durable before the end
 close    once      `_finish`: all that is missing; then the target is moved into place
 abort              `_give_up`: what is open is closed; then what was written is removed
+
+Where `_begin` opens `_books`, what the writer is given is added up here; the writer adds up what it passes on, as late
+as it can.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from typing import Generic, TypeVar
 
 from callgrove.binary.sources import Source
 from callgrove.errors import RefusedInput, UsageError
-from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions
+from callgrove.formats.interface import Chunk, LossReport, Match, ReadOptions, SampleChunk
 from callgrove.formats.targets import Pending
+from callgrove.model.books import Books
 from callgrove.model.experiment import Experiment
+from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = ["TargetWriter", "WrittenOnly", "readable_sources"]
 
@@ -37,6 +42,12 @@ class TargetWriter(ABC, Generic[Place, Opened]):
         self.target, self._pending = pending.target, pending
         self._report = LossReport()
         self._open: Opened | None = None
+        self._books: Books | None = None
+
+    @property
+    def books(self) -> Books | None:
+        """What was given and what was passed on, where the writer adds it up."""
+        return self._books
 
     @contextmanager
     def _or_nothing(self) -> Iterator[None]:
@@ -56,7 +67,10 @@ class TargetWriter(ABC, Generic[Place, Opened]):
 
     def write(self, chunk: Chunk) -> None:
         with self._or_nothing():
-            self._take(self._defined(), chunk)
+            opened = self._defined()
+            if self._books is not None:
+                _enter(self._books, chunk)
+            self._take(opened, chunk)
 
     def flush(self) -> None:
         with self._or_nothing():
@@ -67,6 +81,8 @@ class TargetWriter(ABC, Generic[Place, Opened]):
             self._finish(self._defined())
             self._pending.complete()
             self._open = None
+        if self._books is not None:
+            self._report.unexplained.extend(self._books.differences())
         return self._report
 
     def abort(self) -> None:
@@ -97,6 +113,16 @@ class TargetWriter(ABC, Generic[Place, Opened]):
     @abstractmethod
     def _give_up(self, opened: Opened) -> None:
         """Closes what is open; some of it may be closed already."""
+
+
+def _enter(books: Books, chunk: Chunk) -> None:
+    """Add up what a writer is given."""
+    if isinstance(chunk, SampleChunk):
+        books.given.n_samples += len(chunk.samples)
+    elif isinstance(chunk, SparseBlock | DenseBlock):
+        books.given.totals.add(chunk)
+    else:
+        books.given.add_spans(chunk)
 
 
 class WrittenOnly:

@@ -9,6 +9,7 @@
     metrics.py     quantities in their scopes; composite values
     values.py      the sparse tensor (profile, context, metric) -> number
     chains.py      the values of many runs as one, never copied
+    books.py       what a stream was given and what it passed on, added up at both ends
     scopes.py      exclusive and inclusive where they are not stored
     matrices.py    quantities in a scope as matrices, contexts x profiles
     composites.py  values with several fields

@@ -125,6 +125,11 @@ class Metric:
     summary_id: int | None = None
 
     @property
+    def label(self) -> str:
+        """The name with the scope, as messages give them."""
+        return f"{self.name} ({self.scope.word})" if self.scope.word else self.name
+
+    @property
     def is_time(self) -> bool:
         return time_unit(self.unit) is not None
 

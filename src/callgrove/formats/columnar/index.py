@@ -21,24 +21,30 @@ __all__ = ["IndexRows", "TableIndex"]
 START, END = "start_ns", "end_ns"
 
 
-class IndexRows:
-    """The index in the making."""
+RowGroup = Mapping[str, Array]
 
-    def __init__(self) -> None:
+
+class IndexRows:
+    """The index in the making. `count` is told of every row group that was written, with the name of its table."""
+
+    def __init__(self, count: Callable[[str, RowGroup], None] | None = None) -> None:
+        self._count = count
         self._tables: list[str] = []
         self._parts: list[tuple[Array, ...]] = []
 
-    def table(self, name: str) -> Callable[[int, Mapping[str, Array]], None]:
+    def table(self, name: str) -> Callable[[int, RowGroup], None]:
         """What a writer tells of the row groups of a table."""
         number = len(self._tables)
         self._tables.append(name)
 
-        def written(group: int, rows: Mapping[str, Array]) -> None:
+        def written(group: int, rows: RowGroup) -> None:
             self._add(number, group, rows)
+            if self._count is not None:
+                self._count(name, rows)
 
         return written
 
-    def _add(self, table: int, group: int, rows: Mapping[str, Array]) -> None:
+    def _add(self, table: int, group: int, rows: RowGroup) -> None:
         profiles, number, counts = np.unique(rows["profile"], return_inverse=True, return_counts=True)
         n = len(profiles)
         start, end = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)

@@ -17,7 +17,7 @@ from callgrove.formats.columnar.arrow import Cells, arrow
 from callgrove.formats.columnar.attributes import attribute_columns
 from callgrove.formats.columnar.beside import device_columns, write_beside
 from callgrove.formats.columnar.group_writer import GroupWriter, write_table
-from callgrove.formats.columnar.index import IndexRows
+from callgrove.formats.columnar.index import IndexRows, RowGroup
 from callgrove.formats.columnar.manifest import Manifest, warnings_in
 from callgrove.formats.columnar.metric_tables import large_ids, metric_tables
 from callgrove.formats.columnar.place_tables import place_tables
@@ -32,6 +32,7 @@ from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.targets import FolderKind, PendingFolder
 from callgrove.formats.writing import TargetWriter, readable_sources
 from callgrove.model.arrays import Ids
+from callgrove.model.books import Books, Ledger
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
@@ -41,9 +42,9 @@ __all__ = ["FOLDER", "FolderWriter"]
 class _Open:
     """What is there between `define` and `close`."""
 
-    def __init__(self, place: Path, tables: Experiment) -> None:
-        self.tables, self.place = tables, place
-        self.index = IndexRows()
+    def __init__(self, place: Path, tables: Experiment, passed: Ledger) -> None:
+        self.tables, self.place, self.passed = tables, place, passed
+        self.index = IndexRows(self._count)
         self.parts: Ids = parts_of(tables)
         self.measured = Measured(tables.values)
         self.values = ValuesWriter(place, tables.values, self.index, self.measured.knows)
@@ -53,6 +54,15 @@ class _Open:
             self.spans = SpansWriter(place, tables, self.parts, self.index)
         self.n_rows: dict[str, int] = {}
         self.summaries_first = _begins_with_summary(tables)
+
+    def _count(self, table: str, rows: RowGroup) -> None:
+        """Enter a row group into the books; stored summaries are not among what the writer is given."""
+        if table == "spans":
+            self.passed.add_spans(rows)
+            return
+        measured = ~self.tables.profiles.is_summary[rows["profile"]]
+        kept = slice(None) if measured.all() else measured
+        self.passed.totals.add_rows(*(rows[name][kept] for name in ("metric", "context", "value")))
 
     def write(self, name: str, cells: Mapping[str, Cells]) -> None:
         self.n_rows[name] = write_table(self.place, name, EXPERIMENT[name], cells)
@@ -74,7 +84,8 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
         super().__init__(PendingFolder(target, options.overwrite, FOLDER))
 
     def _begin(self, tables: Experiment) -> None:
-        self._open = opened = _Open(self._pending.place, tables)
+        self._books = books = Books.of(tables.metrics, one_to_one=True)
+        self._open = opened = _Open(self._pending.place, tables, books.passed)
         for name, cells in (
             *program_tables(tables.contexts),
             *place_tables(tables, opened.parts),
@@ -139,7 +150,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
         traces = opened.tables.traces
         more: dict[str, object] = {"time_range": None if traces.time_range is None else list(traces.time_range)}
         if opened.samples is not None:
-            opened.n_rows["samples"] = opened.samples.close()
+            opened.n_rows["samples"] = opened.passed.n_samples = opened.samples.close()
             opened.write("sample_lines", opened.samples.lines())
         if opened.spans is not None:
             opened.n_rows["spans"] = opened.spans.close()

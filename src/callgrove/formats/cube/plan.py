@@ -154,3 +154,10 @@ class CnodePlan:
     def position(self, kind: str) -> Ids:
         """The row position of every context in metrics of a type; -1 where it has none."""
         return self._wide if kind in WIDE else self._preorder
+
+    def context_at(self, kind: str) -> Ids:
+        """The context at every row position of metrics of a type."""
+        position = self.position(kind)[: len(self)]
+        out = np.empty(len(self), np.int32)
+        out[position] = np.arange(len(self), dtype=np.int32)
+        return out

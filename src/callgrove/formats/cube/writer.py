@@ -9,6 +9,7 @@ each row a zlib stream. Values may come in any order: see `spool.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ from callgrove.formats.cube.value_types import value_type
 from callgrove.formats.interface import Chunk, WriteOptions
 from callgrove.formats.targets import PendingFile
 from callgrove.formats.writing import TargetWriter
-from callgrove.model.arrays import Array, Ints, distinct
+from callgrove.model.arrays import Array, Ids, Ints, distinct
+from callgrove.model.books import SAMPLES, SPANS, Books
 from callgrove.model.experiment import Experiment
 from callgrove.model.renumbering import new_numbers
 from callgrove.model.values import Block, DenseBlock, SparseBlock
@@ -57,6 +59,21 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
         self._open = tables
         for loss in losses_of(tables, self._metrics, self._cnodes, self._places):
             self._report.add(loss)
+        self._books = self._open_books(tables)
+
+    def _open_books(self, tables: Experiment) -> Books:
+        """Costs are compared: a metric may be stored as another type. What has no place was told."""
+        books = Books.of(tables.metrics, tables.contexts)
+        books.excuse(SAMPLES, SPANS)
+        books.excuse_rows([*self._metrics.left_out, *(p.row for p in self._metrics.metrics if not p.has_values)])
+        return books
+
+    def _add_rows(self, planned: PlannedMetric, positions: Ids, values: Array) -> None:
+        """Rows of the file; what is in them goes into the books."""
+        self._rows.add(planned.row, positions, values, planned.type)
+        assert self._books is not None
+        context = self._cnodes.context_at(planned.kind)[positions]
+        self._books.passed.totals.add_matrix(planned.row, context, values, planned.type.absent or 0)
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
         if isinstance(chunk, SparseBlock | DenseBlock):  # samples and spans have no place, which was told
@@ -92,7 +109,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
         if block.neutral != absent and planned.type.composite is None:
             values = np.where(values == block.neutral, absent, values)
         positions = self._cnodes.position(planned.kind)[block.contexts]
-        self._rows.add(planned.row, positions, values, planned.type)
+        self._add_rows(planned, positions, values)
 
     def _write_cells(self, part: SparseBlock, planned: PlannedMetric) -> None:
         position, column = self._cnodes.position(planned.kind)[part.context], self._column[part.profile]
@@ -136,7 +153,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
                 row,
                 planned.type,
                 len(self._cnodes),
-                lambda positions, values, p=planned: self._rows.add(p.row, positions, values, p.type),  # type: ignore[misc]
+                partial(self._add_rows, planned),
             )
 
     def _add_metric(self, archive: TarWriter, planned: PlannedMetric) -> None:

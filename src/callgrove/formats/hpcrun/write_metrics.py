@@ -15,7 +15,7 @@ from callgrove.errors import UsageError
 from callgrove.formats.hpcrun.metrics import description_of, is_int, renumbered
 from callgrove.formats.hpcrun.primitives import REAL, MetricDescription
 from callgrove.formats.losses import some
-from callgrove.model.arrays import Array, Bools, Ids, Offsets
+from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints, Offsets
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.scopes import Recipe, recipe
@@ -45,6 +45,8 @@ class MetricPlan:
     left_out: list[str]
     formulas: dict[int, str] = field(default_factory=dict)
     is_real: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    written: Floats = field(default_factory=lambda: np.zeros(0))  # the sum of all that went into columns
+    n_written: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     has_values: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     @classmethod
@@ -68,7 +70,8 @@ class MetricPlan:
         sign = "$" if is_old else "#"
         plan.formulas = {k: renumbered(plan.rows[k].formula, plan.row_of, sign) for k in formulas}
         plan.is_real = np.zeros(len(plan.rows), np.bool_)
-        plan.has_values = np.zeros(len(plan.rows), np.bool_)
+        plan.has_values, plan.written = np.zeros(len(plan.rows), np.bool_), np.zeros(len(plan.rows))
+        plan.n_written = np.zeros(len(plan.rows), np.int64)
         return plan
 
     def note(self, row: int, values: Array) -> None:
@@ -87,6 +90,8 @@ class MetricPlan:
     def column(self, row: int, context: Ids, value: Array, position: Ids, tree: ContextTree) -> Column:
         """One metric of one profile. `position` is the node of each context; equal nodes add up."""
         way = self.recipes[row]
+        if not (listed := tree.listed[context]).all():  # the tree has the cost of contexts that it does not list
+            context, value = context[listed], value[listed]
         if way is not None:
             dense = np.zeros(len(tree), np.int64 if value.dtype.kind in "iu" else np.float64)
             np.add.at(dense, context, value.astype(dense.dtype))
@@ -103,6 +108,9 @@ class MetricPlan:
         stored, period = _without_period(total, described.period)
         described = replace(described, period=period)
         kept = stored != 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.written[row] += float(stored[kept].sum(dtype=np.float64)) * max(1, period)
+        self.n_written[row] += int(kept.sum())
         return Column(described, node[kept].astype(np.int32), stored[kept].view(np.uint64))
 
     def _writes_real(self, row: int, value: Array) -> bool:

@@ -32,6 +32,7 @@ from callgrove.formats.targets import (
 )
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import ABSENT
+from callgrove.model.books import SPANS, Books
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.values import Block, DenseBlock, SparseBlock
@@ -74,6 +75,14 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         self._profile = ProfileWriter(tables, self._plan, self._metrics, self.version, self.dialect)
         for loss in (*self._plan.losses(is_old), *self._metrics.losses(), *self._profile.losses()):
             self._report.add(loss)
+        self._books = self._open_books(tables)
+
+    def _open_books(self, tables: Experiment) -> Books:
+        """Costs are compared: files hold exclusive values, whatever is stored."""
+        books = Books.of(tables.metrics, tables.contexts)
+        books.excuse(SPANS)
+        books.excuse_rows([row for row in range(len(tables.metrics)) if row not in self._metrics.row_of])
+        return books
 
     def _targets(self, has_lines: bool) -> Iterator[PendingTarget]:
         """One after the other: where the second is refused, the first one has to go."""
@@ -122,6 +131,8 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
     def _take_samples(self, chunk: SampleChunk) -> None:
         if chunk.metric >= 0 or chunk.profile not in self._order:
             self._report.add("samples of metrics: only samples of contexts are stored")
+            if self._books is not None:
+                self._books.given.n_samples -= len(chunk.samples)
             return
         records = np.empty(len(chunk.samples), SAMPLE)
         records["time"], records["context"] = chunk.samples.time_ns, chunk.samples.context
@@ -143,6 +154,9 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         for profile, row in self._order.items():
             self._options.progress("writing profiles", row, len(self._order))
             self._write_profile(profile, unused if row == 0 else np.zeros_like(unused), names)
+        assert self._books is not None
+        for row, column in self._metrics.row_of.items():
+            self._books.passed.totals.enter(row, self._metrics.written[column], int(self._metrics.n_written[column]))
         self._give_up(tables)
 
     def _write_profile(self, profile: int, more: np.ndarray[tuple[int], np.dtype[np.bool_]], names: set[str]) -> None:
@@ -159,6 +173,8 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         kind = self._defined().profiles.kind[profile]
         flags = CALL_TRACE if kind == ProfileKind.GPU_STREAM else 0
         write_trace(trace_path, flags, samples.time, ids[samples.row], time_scale=scale)
+        if self._books is not None:
+            self._books.passed.n_samples += len(samples.time)
 
     def _samples_of(self, profile: int) -> Samples:
         records = np.concatenate([records for _, records in self._samples.batches(profile)])

@@ -31,7 +31,7 @@ from callgrove.formats.hpctoolkit.block_writer import ValuesFile
 from callgrove.formats.hpctoolkit.context_major import write_context_major
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
-from callgrove.formats.hpctoolkit.rows import PlacedTree, RowMaker
+from callgrove.formats.hpctoolkit.rows import PlacedTree, RowMaker, books_of
 from callgrove.formats.hpctoolkit.trace_writer import TracesFile, TraceWriter
 from callgrove.formats.interface import (
     Chunk,
@@ -139,6 +139,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         path, n_profiles = self._folder / "profile.db", len(measured) + 1
         profiles = ProfileWriter(path, generation.profiles_file(), n_profiles, generation.n_ids)
         self._open = _Open(generation, numbers, copies, rows, profiles)
+        self._books = books_of(tables, generation.tree, generation.plan, generation.n_ids)
         samples = tables.traces.samples
         if generation.always_traces or (samples is not None and (samples.metric < 0).any()):
             self._traces(self._open)
@@ -168,6 +169,8 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
     def _take_values(self, opened: _Open, block: Block) -> None:
         rows = opened.rows.take(block)
         if len(rows):
+            if self._books is not None and self._books.taken is not None:
+                self._books.taken.add(rows)
             self._waiting.append(rows)
             self._n_waiting += len(rows)
         if self._n_waiting >= WAITING_ROWS:
@@ -185,13 +188,17 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
 
     def _store_rows(self, opened: _Open, rows: SparseBlock, last: bool = False) -> None:
         if len(rows) or last:
-            opened.profiles.store(opened.rows.finish(rows), last)
+            made = opened.rows.finish(rows)
+            opened.profiles.store(made, last)
+            assert self._books is not None
+            self._books.passed.totals.add(made)
 
     def _take_samples(self, opened: _Open, chunk: SampleChunk) -> None:
         generation = opened.generation
         profile = int(opened.numbers[chunk.profile])
         if chunk.metric >= 0 or profile < 0:
             self._report.add("samples of metrics: only samples of contexts are stored")
+            self._uncount(chunk)
             return
         time = chunk.samples.time_ns
         if len(time) and int(time.min()) < 0:
@@ -200,6 +207,11 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         records = np.empty(len(time), generation.sample)
         records["time"], records["ctx"] = time, generation.sample_ids(chunk.samples.context)
         self._traces(opened).store(profile, records)
+
+    def _uncount(self, chunk: SampleChunk) -> None:
+        """Leave samples that the report names out of the books."""
+        if self._books is not None:
+            self._books.given.n_samples -= len(chunk.samples)
 
     def sample_layout(self) -> SampleLayout:
         generation = self._defined().generation
@@ -212,6 +224,9 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
     def write_packed(self, samples: PackedSamples) -> None:
         with self._or_nothing():
             opened = self._defined()
+            if self._books is not None:
+                size = samples.records.nbytes if isinstance(samples.records, np.ndarray) else samples.records.size
+                self._books.given.n_samples += size // opened.generation.sample.itemsize
             profile = int(opened.numbers[samples.profile])
             opened.generation.sample_ids(samples.contexts)
             if samples.ends is not None:
@@ -247,6 +262,8 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         traces = opened.traces
         if traces is not None:
             traces.finish()
+            assert self._books is not None
+            self._books.passed.n_samples = traces.n_samples
             if traces.disordered:
                 self._report.add("samples that were not in the order of time: they are sorted")
         if opened.rows.rounded:

@@ -16,17 +16,20 @@ added up when the parts come together. So the order and the size of what a write
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.model.books import SPANS, Books, Ledger, Totals, counted_contexts
 from callgrove.model.contexts import ContextTree
-from callgrove.model.metrics import Metrics, Scope
+from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.values import Block, SparseBlock
 
-__all__ = ["NOWHERE", "PlacedTree", "RowMaker", "combined", "contained_in"]
+__all__ = ["NOWHERE", "PlacedTree", "RowMaker", "books_of", "combined", "contained_in"]
 
 NOWHERE = -2  # in arrays of rows, where -1 is the file's root
 EXACT_INTEGERS = 1 << 53
@@ -234,6 +237,28 @@ class RowMaker:
         yield _renamed(_climbed(inclusive, self._to_root), ids)
         yield _renamed(_climbed(carried, self._to_root), ids)
         yield _renamed(function.take(tree.flattened[function.context] & (self._twin[function.metric] >= 0)), self._twin)
+
+
+def books_of(tables: Experiment, tree: PlacedTree, plan: MetricPlan, n_ids: int) -> Books:
+    """Return books that compare the costs of an experiment with those that a file holds, scope by scope."""
+    listed: Bools = tree.above != NOWHERE
+    ids = tree.id[: len(listed)]
+    point, function, inclusive = (np.zeros(n_ids, np.bool_) for _ in range(3))
+    point[ids[listed]] = True
+    function[ids[listed & (tree.around == NOWHERE)]] = True
+    inclusive[tree.id[-1]] = True  # the file's root has the cost of all that stands at the top
+    counted = {Scope.POINT: point, Scope.FUNCTION: function, Scope.INCLUSIVE: inclusive}
+    metrics = tables.metrics
+    n_stored = 1 + max((scope.id for _, scope in plan.scopes), default=-1)
+    rows = np.full(n_stored, ABSENT, np.int32)
+    stored = [Metric("", Scope.NONE, aggregation=Aggregation.NONE)] * n_stored
+    for _, scope in plan.scopes:
+        rows[scope.id], stored[scope.id] = scope.row, replace(metrics[scope.row], scope=scope.scope)
+    given = Ledger(Totals(tuple(metrics), None, counted_contexts(tables.contexts)))
+    books = Books(metrics, given, Ledger(Totals(stored, rows, counted)), taken=given.totals.like())
+    books.excuse_rows(np.flatnonzero(~plan.written).tolist())
+    books.excuse(SPANS)
+    return books
 
 
 def _twins(metrics: Metrics, plan: MetricPlan) -> Ids:

@@ -109,6 +109,11 @@ class TraceWriter:
         self._at = start
         return start
 
+    @property
+    def n_samples(self) -> int:
+        """How many samples are in the file."""
+        return sum(end - start for _, start, end in self._parts) // self._written.sample.itemsize
+
     def flush(self) -> None:
         self._file.flush()
 

@@ -1,0 +1,260 @@
+"""Books: what a stream was given and what it passed on, added up at both ends, so that a loss cannot go unnoticed.
+
+A `Ledger` adds up what passes one place: per metric row the total and the number of values; samples; spans by kind with
+their time; values over time. `Books` compares two of them. A difference that nothing accounts for is a defect of this
+program, and is reported as such.
+
+Totals come in two measures. Where values keep their contexts and scopes, all of them are added up. Where a target nests
+contexts otherwise or stores other scopes, totals are costs, as `top` shows them, which every tree and scope agrees on:
+
+    exclusive, point    every context of the tree
+    function            contexts that are nested in no other one
+    inclusive           roots
+
+Contexts that the tree does not list (elided ones) have no cost of their own; writers say what becomes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.model.contexts import ContextTree
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+from callgrove.model.traces import SpanChunk, SpanKind
+from callgrove.model.values import Block, DenseBlock, is_set
+
+__all__ = ["COUNTERS", "SAMPLES", "SPANS", "VALUES", "Books", "KeepsBooks", "Ledger", "Totals", "counted_contexts"]
+
+VALUES, SAMPLES, SPANS, COUNTERS = "values", "samples", "spans", "values over time"
+NEAR = 1e-9  # of the sum of magnitudes: sums in another order differ in the last digits
+ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSIVE)  # scopes that have a cost
+
+
+def counted_contexts(tree: ContextTree) -> dict[Scope, Bools]:
+    """Return for each scope the contexts whose values add up to the cost of the whole tree."""
+    own = tree.listed
+    return {
+        Scope.EXCLUSIVE: own,
+        Scope.POINT: own,
+        Scope.NONE: own,
+        Scope.FUNCTION: own & (tree.within < 0),
+        Scope.INCLUSIVE: own & (tree.parent < 0),
+    }
+
+
+class Totals:
+    """The total, the sum of magnitudes and the number of values of each metric row.
+
+    `rows` are the rows of the experiment that own rows stand for: a target may store one in several scopes. Without
+    `counted`, the values of all contexts are added up. Values that cannot be added up (minima, maxima, composite ones,
+    the lexical scope of costs) are counted only; `n_values` counts what differs from the neutral element.
+    """
+
+    def __init__(
+        self, metrics: Sequence[Metric], rows: Ids | None = None, counted: Mapping[Scope, Bools] | None = None
+    ) -> None:
+        n = len(metrics)
+        self._made_of = metrics, rows, counted
+        self.rows = np.arange(n, dtype=np.int32) if rows is None else rows
+        self.total, self.magnitude = np.zeros(n), np.zeros(n)
+        self.n_values = np.zeros(n, np.int64)
+        self.adds_up = np.array([_adds_up(metric, counted is not None) for metric in metrics], np.bool_)
+        self._neutral = np.array([metric.aggregation.neutral for metric in metrics])
+        self._has_extremes = bool(np.isinf(self._neutral).any())
+        self._scope, self._counted = _table(metrics, counted)
+
+    def add(self, block: Block) -> None:
+        """Add the values of a block."""
+        if isinstance(block, DenseBlock):
+            self.add_matrix(block.metric, block.contexts, block.matrix, block.neutral)
+        else:
+            self.add_rows(block.metric, block.context, block.value)
+
+    def add_rows(self, metric: Ids, context: Ids, value: Array) -> None:
+        """Add values, each with its metric row and its context."""
+        n = len(self.total)
+        is_there = self._is_there(metric, value)
+        if self._counted is not None:
+            is_there &= self._counted[0, context]
+        self.n_values += np.bincount(metric if is_there.all() else metric[is_there], minlength=n)
+        if value.dtype.names is not None:
+            return
+        if self._counted is not None:
+            chosen = np.flatnonzero(self._counted[self._scope[metric], context])
+            metric, value = metric[chosen], value[chosen]
+        numbers = value.astype(np.float64, copy=False)
+        with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+            self.total += np.bincount(metric, numbers, n)
+            has_negative = len(numbers) and numbers.min() < 0
+            self.magnitude += np.bincount(metric, np.abs(numbers) if has_negative else numbers, n)
+
+    def add_matrix(self, metric: int, contexts: Array, matrix: Array, neutral: float = 0.0) -> None:
+        """Add values of one metric row over contexts x profiles."""
+        if self._counted is not None:
+            here = self._counted[0, contexts]
+            contexts, matrix = (contexts, matrix) if here.all() else (contexts[here], matrix[here])
+        if matrix.dtype.names is not None:
+            self.n_values[metric] += int(np.count_nonzero(is_set(matrix)))
+            return
+        self.n_values[metric] += int(np.count_nonzero(matrix != neutral))
+        if not self.adds_up[metric]:
+            return
+        if self._counted is not None:
+            matrix = matrix[self._counted[self._scope[metric], contexts]]
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.total[metric] += matrix.sum(dtype=np.float64)
+            self.magnitude[metric] += np.abs(matrix).sum(dtype=np.float64)
+
+    def enter(self, row: int, total: float, n_values: int) -> None:
+        """Add what was added up elsewhere."""
+        self.total[row] += total
+        self.magnitude[row] += abs(total)
+        self.n_values[row] += n_values
+
+    def like(self) -> Totals:
+        """Return empty totals in the same measure."""
+        return Totals(*self._made_of)
+
+    def agrees(self, row: int, other: Totals, place: int | None = None) -> bool:
+        """Tell whether a row has the total of a row, or of another one, of other totals, but for rounding."""
+        there = row if place is None else place
+        magnitude = float(max(self.magnitude[row], other.magnitude[there]))
+        return _is_equal(float(self.total[row]), float(other.total[there]), magnitude)
+
+    def _is_there(self, metric: Ids, value: Array) -> Bools:
+        if value.dtype.names is not None:
+            return is_set(value)
+        there: Bools = value != (self._neutral[metric] if self._has_extremes else 0)
+        return there
+
+
+def _adds_up(metric: Metric, is_cost: bool) -> bool:
+    is_sum = metric.aggregation == Aggregation.SUM and metric.composite is None and not metric.statistic
+    return is_sum and (not is_cost or metric.scope in ADDED)
+
+
+def _table(metrics: Sequence[Metric], counted: Mapping[Scope, Bools] | None) -> tuple[Ids, Bools | None]:
+    """The line of a table for each metric row, and the table: which contexts count. The last line counts none."""
+    if counted is None:
+        return np.zeros(len(metrics), np.int32), None
+    scopes = list(counted)  # the first one counts every context of the tree
+    lines = [scopes.index(m.scope) if _adds_up(m, is_cost=True) and m.scope in scopes else -1 for m in metrics]
+    none = np.zeros(len(next(iter(counted.values()))), np.bool_)
+    return np.array(lines, np.int32), np.stack([*counted.values(), none])
+
+
+@dataclass
+class Ledger:
+    """What passed one place of a stream."""
+
+    totals: Totals
+    n_samples: int = 0
+    n_spans: Ints = field(default_factory=lambda: np.zeros(len(SpanKind), np.int64))
+    span_ns: Floats = field(default_factory=lambda: np.zeros(len(SpanKind)))
+    n_counters: int = 0
+
+    def add_spans(self, chunk: SpanChunk) -> None:
+        """Add spans, by their kind."""
+        kind, n = chunk["kind"], len(SpanKind)
+        self.n_spans += np.bincount(kind, minlength=n)
+        self.span_ns += np.bincount(kind, (chunk["end_ns"] - chunk["start_ns"]).astype(np.float64), n)
+
+
+@dataclass
+class Books:
+    """What a stream was given, what it passed on, and which differences a message to the user accounts for.
+
+    `one_to_one`: as many values are passed on as were given, zeros aside. Where a target computes what it stores, and
+    numbers of values say nothing, `taken` adds up what this is computed from.
+    """
+
+    metrics: Metrics
+    given: Ledger
+    passed: Ledger
+    one_to_one: bool = False
+    taken: Totals | None = None
+    excused: set[str] = field(default_factory=set)
+    excused_rows: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, metrics: Metrics, tree: ContextTree | None = None, *, one_to_one: bool = False) -> Books:
+        """Return empty books: of all values, or of their costs over a tree."""
+        counted = None if tree is None else counted_contexts(tree)
+        given, passed = (Ledger(Totals(tuple(metrics), None, counted)) for _ in range(2))
+        return cls(metrics, given, passed, one_to_one)
+
+    def excuse(self, *items: str) -> None:
+        """Do not compare VALUES, SAMPLES, SPANS or COUNTERS: a `lost:` line says what becomes of them."""
+        self.excused.update(items)
+
+    def excuse_rows(self, rows: Iterator[int] | Sequence[int]) -> None:
+        """Do not compare these metric rows: a `lost:` line names them."""
+        self.excused_rows.update(int(row) for row in rows)
+
+    def differences(self) -> Iterator[str]:
+        """Yield a sentence for each difference that nothing accounts for."""
+        if VALUES not in self.excused:
+            yield from self._of_values()
+        if SAMPLES not in self.excused and self.given.n_samples != self.passed.n_samples:
+            yield f"{SAMPLES}: {self.given.n_samples:,} were given, {self.passed.n_samples:,} were passed on"
+        if COUNTERS not in self.excused and self.given.n_counters != self.passed.n_counters:
+            yield f"{COUNTERS}: {self.given.n_counters:,} were given, {self.passed.n_counters:,} were passed on"
+        if SPANS not in self.excused:
+            yield from self._of_spans()
+
+    def _of_values(self) -> Iterator[str]:
+        given, passed = self.given.totals, self.passed.totals
+        for row in np.flatnonzero(given.n_values).tolist():
+            if row in self.excused_rows:
+                continue
+            places = np.flatnonzero(passed.rows == row).tolist()
+            if not places or not any(passed.n_values[place] for place in places):
+                if given.total[row] or not given.adds_up[row]:
+                    yield f"{self.metrics[row].label}: none of {given.n_values[row]:,} values was passed on"
+                continue
+            if self.taken is not None and (m := int(self.taken.n_values[row])) != given.n_values[row]:
+                yield f"{self.metrics[row].label}: {given.n_values[row]:,} values were given, {m:,} were passed on"
+                continue
+            for place in places:
+                yield from self._of_row(row, place)
+
+    def _of_row(self, row: int, place: int) -> Iterator[str]:
+        given, passed = self.given.totals, self.passed.totals
+        if given.adds_up[row] and passed.adds_up[place] and not given.agrees(row, passed, place):
+            before, after = given.total[row], passed.total[place]
+            yield f"{self.metrics[row].label}: {before:g} was given, {after:g} was passed on"
+            return
+        if self.one_to_one and (n := given.n_values[row]) != (m := passed.n_values[place]):
+            yield f"{self.metrics[row].label}: {n:,} values were given, {m:,} were passed on"
+
+    def _of_spans(self) -> Iterator[str]:
+        given, passed = self.given, self.passed
+        for kind in SpanKind:
+            if given.n_spans[kind] != passed.n_spans[kind]:
+                n, m = int(given.n_spans[kind]), int(passed.n_spans[kind])
+                yield f"{SPANS} of kind {kind.word}: {n:,} were given, {m:,} were passed on"
+            elif not _is_equal(float(given.span_ns[kind]), float(passed.span_ns[kind]), float(given.span_ns[kind])):
+                before, after = given.span_ns[kind], passed.span_ns[kind]
+                yield f"{SPANS} of kind {kind.word}: {before:,.0f} ns were given, {after:,.0f} ns were passed on"
+
+
+def _is_equal(before: float, after: float, magnitude: float) -> bool:
+    if not (np.isfinite(before) and np.isfinite(after)):
+        return bool(np.isfinite(before) == np.isfinite(after))
+    return abs(before - after) <= NEAR * max(abs(before), abs(after), magnitude)
+
+
+@runtime_checkable
+class KeepsBooks(Protocol):
+    """Values that are computed from other experiments, and can tell what became of these."""
+
+    def start_books(self) -> None:
+        """Begin to add up what is read and what is made of it; everything must be streamed once from now on."""
+
+    def differences(self) -> Iterator[str]:
+        """Yield a sentence for each difference that nothing accounts for."""
