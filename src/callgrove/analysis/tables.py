@@ -31,11 +31,13 @@ MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a table is wanted; None is everything. `quantity` and `scope` concern values."""
+    """Which part of a table is wanted; None is everything. `quantity` and `scope` concern values; `tell` gets a
+    sentence for each metric whose computed values do not add up to what is stored."""
 
     profiles: Ints | None = None
     quantity: str | None = None
     scope: str = "stored"
+    tell: Callable[[str], None] = lambda text: None
 
 
 def export(experiment: Experiment | Study, table: str, selection: Selection | None = None) -> Iterator[Table]:
@@ -203,7 +205,9 @@ _EXPERIMENT: dict[str, Callable[[Experiment, Selection], Iterator[Table]]] = {
     "profiles": _profiles,
     "metrics": _metrics,
     "contexts": _contexts,
-    "values": lambda experiment, chosen: value_tables(experiment, chosen.profiles, chosen.quantity, chosen.scope),
+    "values": lambda experiment, chosen: value_tables(
+        experiment, chosen.profiles, chosen.quantity, chosen.scope, chosen.tell
+    ),
     "samples": lambda experiment, chosen: sample_tables(experiment.traces, chosen.profiles),
     "spans": lambda experiment, chosen: span_tables(experiment.traces, chosen.profiles),
     "counters": lambda experiment, chosen: counter_tables(experiment.traces, chosen.profiles),

@@ -7,13 +7,14 @@ there is no other.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Ints
+from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.experiment import Experiment
 from callgrove.model.matrices import matrices
 from callgrove.model.metrics import Metric, Scope
@@ -47,14 +48,19 @@ def _possible(experiment: Experiment, quantity: str, scope: Scope) -> Recipe | N
 
 
 def value_tables(
-    experiment: Experiment, profiles: Ints | None = None, quantity: str | None = None, scope: str = "stored"
+    experiment: Experiment,
+    profiles: Ints | None = None,
+    quantity: str | None = None,
+    scope: str = "stored",
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Table]:
-    """Values of some profiles, of one quantity or all, as they are stored or in one scope."""
+    """Values of some profiles, of one quantity or all, as they are stored or in one scope. Where computed values do not
+    add up to what they were computed from, `tell` gets a sentence, after the last table."""
     composite = any(m.composite is not None for m in experiment.metrics)
     if scope == "stored":
         blocks = _stored(experiment, profiles, quantity)
     else:
-        blocks = _computed(experiment, profiles, quantity, _scope(scope))
+        blocks = _computed(experiment, profiles, quantity, _scope(scope), tell)
     empty = True
     for block in blocks:
         for first in range(0, len(block), CHUNK):
@@ -93,7 +99,11 @@ def _stored(experiment: Experiment, profiles: Ints | None, quantity: str | None)
 
 
 def _computed(
-    experiment: Experiment, profiles: Ints | None, quantity: str | None, scope: Scope
+    experiment: Experiment,
+    profiles: Ints | None,
+    quantity: str | None,
+    scope: Scope,
+    tell: Callable[[str], None],
 ) -> Iterator[SparseBlock]:
     """Every quantity in one scope, profile by profile: stored where it is, else computed over the tree."""
     names = experiment.metrics.quantities if quantity is None else (quantity,)
@@ -104,13 +114,23 @@ def _computed(
     rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
     chosen = experiment.profiles.measured if profiles is None else profiles
     room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
+    counted = counted_contexts(experiment.contexts)
+    given = Totals(tuple(experiment.metrics), None, counted)
+    made = Totals([way.row for way in ways], None, counted)
     for first in range(0, len(chosen), room):
         band = chosen[first : first + room]
-        found = matrices(experiment.values, experiment.contexts, ways, band)
+        found = matrices(experiment.values, experiment.contexts, ways, band, given)
+        for number, way in enumerate(ways):
+            if (matrix := found.get(way.stored)) is not None:
+                made.add_matrix(number, np.arange(len(matrix)), matrix, way.metric.aggregation.neutral)
         for column, profile in enumerate(band.tolist()):
             for way, row in zip(ways, rows, strict=True):
                 if (matrix := found.get(way.stored)) is not None:
                     yield _one(matrix[:, column], way, profile, row)
+    for number, way in enumerate(ways):
+        if made.adds_up[number] and given.adds_up[way.stored] and not made.agrees(number, given, way.stored):
+            before, after = given.total[way.stored], made.total[number]
+            tell(f"{way.row.label}: what is stored makes {before:g}, what was printed {after:g}")
 
 
 def _one(found: Array, way: Recipe, profile: int, row: int) -> SparseBlock:

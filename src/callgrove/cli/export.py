@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from callgrove.cli.options import add_selection, add_study_input, add_table_output, emit
 
 if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
     from callgrove.model.table import Table
 
 TABLES = ("profiles", "metrics", "contexts", "values", "samples", "spans", "counters", "parameters", "series")
@@ -29,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.tables import Selection, export, n_rows
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import note, say_unexplained
     from callgrove.cli.opening import as_study, named, open_any, said_everything
     from callgrove.cli.parquet_output import emit_parquet
-    from callgrove.errors import UsageError
+    from callgrove.errors import IncompleteResult, UsageError
     from callgrove.model.experiment import Experiment
 
     if args.table is None:
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
         give(export(opened, args.table), args)
         return 0
     quantity = opened.metrics.resolve(args.metric) if args.metric else None
-    chosen = Selection(select(opened, args.rank, args.thread), quantity, args.scope)
+    unexplained: list[str] = []
+    chosen = Selection(select(opened, args.rank, args.thread), quantity, args.scope, unexplained.append)
     tables = export(opened, args.table, chosen)
     if args.table in ("values", "samples"):  # an empty table because of damage is an error: it has to be known early
         first = next(tables)
@@ -58,10 +60,23 @@ def run(args: argparse.Namespace) -> int:
         if not len(first):
             said_everything(opened, args, printed=False)
     sizes: list[int] = []
-    give(_measured(tables, sizes), args, n_rows(opened, args.table, chosen))
+    announced = n_rows(opened, args.table, chosen)
+    give(_measured(tables, sizes), args, announced)
     if not any(sizes):
         note(f"{named(args)}: has no {args.table}")
-    return said_everything(opened, args)
+    ended = said_everything(opened, args)
+    if announced not in (None, sum(sizes)) and not _is_damaged(opened):
+        unexplained.append(f"{args.table}: there are {announced:,}, and {sum(sizes):,} were printed")
+    say_unexplained(unexplained)
+    if unexplained and args.strict:
+        raise IncompleteResult(f"{named(args)}: was printed, but what was printed does not add up to what is stored")
+    return ended
+
+
+def _is_damaged(experiment: Experiment) -> bool:
+    """Tell whether something that was left out is already known to be damaged."""
+    samples = experiment.traces.samples
+    return bool(experiment.damage or (samples is not None and samples.problems))
 
 
 def _measured(tables: Iterable[Table], sizes: list[int]) -> Iterator[Table]:

@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from callgrove.cli.ending import Ended
@@ -19,7 +20,7 @@ from callgrove.model.visible import visible
 if TYPE_CHECKING:
     from callgrove.formats.interface import LossReport
 
-__all__ = ["exit_code_of", "note", "say_losses", "settle_stdout"]
+__all__ = ["exit_code_of", "note", "say_losses", "say_unexplained", "settle_stdout"]
 
 WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
@@ -35,10 +36,15 @@ def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
         note(f"lost: {loss}")
     for hint in report.hints:
         note(hint)
-    for difference in report.unexplained:
-        note(f"unexplained: {difference}; this is a bug in callgrove, please report it")
+    say_unexplained(report.unexplained)
     if strict and report.unexplained:
         raise IncompleteResult(f"{target}: was written, but does not hold all that it was given")
+
+
+def say_unexplained(differences: Sequence[str]) -> None:
+    """Say what should be equal and is not, though nothing is known to be lost."""
+    for difference in differences:
+        note(f"unexplained: {difference}; this is a bug in callgrove, please report it")
 
 
 def exit_code_of(error: BaseException, *, debug: bool) -> int:

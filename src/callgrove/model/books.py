@@ -116,6 +116,11 @@ class Totals:
         self.magnitude[row] += abs(total)
         self.n_values[row] += n_values
 
+    @property
+    def are_costs(self) -> bool:
+        """Tell whether these are costs, and not the sums of all values."""
+        return self._counted is not None
+
     def like(self) -> Totals:
         """Return empty totals in the same measure."""
         return Totals(*self._made_of)

@@ -11,6 +11,7 @@ import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Ints
+from callgrove.model.books import Totals
 from callgrove.model.contexts import ContextTree
 from callgrove.model.scopes import Recipe
 from callgrove.model.values import Block, DenseBlock, Values
@@ -18,8 +19,11 @@ from callgrove.model.values import Block, DenseBlock, Values
 __all__ = ["matrices"]
 
 
-def matrices(values: Values, tree: ContextTree, ways: Sequence[Recipe], profiles: Ints) -> dict[int, Array]:
-    """The wanted scope of each way, by its stored row; rows without any value are left out.
+def matrices(
+    values: Values, tree: ContextTree, ways: Sequence[Recipe], profiles: Ints, given: Totals | None = None
+) -> dict[int, Array]:
+    """The wanted scope of each way, by its stored row; rows without any value are left out. What is read is added to
+    `given`.
 
     Rows that are stored in the wanted scope are given as stored; others are computed from what was measured. Composite
     values that do not fit one another are left out too, unless nothing else was asked for.
@@ -33,6 +37,8 @@ def matrices(values: Values, tree: ContextTree, ways: Sequence[Recipe], profiles
             continue
         read = values.blocks if stored else values.measured_blocks
         for block in read(profiles, np.array(list(chosen))):
+            if given is not None:
+                given.add(block)
             for metric, part in _by_metric(block):
                 _fill(filled, metric, chosen[metric], part, column, (len(tree), len(profiles)))
     out: dict[int, Array] = {}

@@ -10,7 +10,7 @@ any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from callgrove.formats.interface import (
     Writer,
     silent,
 )
-from callgrove.model.arrays import Ints
+from callgrove.model.arrays import Floats, Ints
+from callgrove.model.metrics import Scope
 from callgrove.prof.costs import block_of, nodes_of_files, points_of
 from callgrove.prof.experiment import Attribution, Prepared, prepared
 from callgrove.prof.inputs import Inputs, bounded
@@ -133,10 +134,30 @@ def convert(
     tasks = _tasks(plan if place is None else place, ready.files, places)
     work = sent if place is None and workers.are_elsewhere else work_off
     watched = _in_files(progress, [len(task.files) for task in tasks])
+    measured = np.zeros(len(plan.metrics.is_derived))
     for done in workers.map(work, tasks, label="attributing costs", progress=watched):
         n_samples += _write(done, writer)
         n_values += done.n_left_out
-    return Converted(n_samples, n_values, writer.close())
+        measured += done.measured
+    report = writer.close()
+    report.unexplained.extend(_differences(plan, measured, writer))
+    return Converted(n_samples, n_values, report)
+
+
+def _differences(plan: Plan, measured: Floats, writer: Writer) -> Iterator[str]:
+    """Yield quantities of which the writer was given something else than the files hold."""
+    if (books := writer.books) is None:
+        return
+    given = books.given.totals
+    for scope in (Scope.FUNCTION, Scope.INCLUSIVE) if given.are_costs else (Scope.POINT,):
+        rows = plan.metrics.rows.get(scope, np.empty(0, np.int32))
+        held = given.like()
+        here = np.flatnonzero(rows >= 0)
+        held.total[rows[here]] = measured[here]
+        for row in rows[here].tolist():
+            if given.adds_up[row] and not given.agrees(row, held):
+                before, after = held.total[row], given.total[row]
+                yield f"{books.metrics[row].label}: the files hold {before:g}, their call paths {after:g}"
 
 
 def _write(done: Done, writer: Writer) -> int:
@@ -206,7 +227,9 @@ def sent(task: Task) -> Done:
 
 def _made(plan: Plan, task: Task) -> Done:
     files = nodes_of_files(plan, task.files)
-    points = points_of(plan, files)
+    points, measured = points_of(plan, files)
+    at_root = points.context == 0
+    measured -= np.bincount(points.quantity[at_root], points.value[at_root], len(measured))
     values = block_of(plan, points, np.arange(task.first, task.first + len(files)))
     traced = [(task.first + k, file, task.n_samples[k]) for k, file in enumerate(files) if task.n_samples[k]]
-    return Done(values, packed_samples(plan, traced), int(np.count_nonzero(points.context == 0)))
+    return Done(values, packed_samples(plan, traced), int(np.count_nonzero(at_root)), measured)

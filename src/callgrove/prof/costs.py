@@ -97,16 +97,19 @@ class Cells:
         return cls(*(np.concatenate(column) for column in columns))
 
 
-def points_of(plan: Plan, files: Sequence[FileNodes]) -> Cells:
-    """What was measured at each context itself; context 0 is the root, which no scope has values of."""
-    parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file)]
+def points_of(plan: Plan, files: Sequence[FileNodes]) -> tuple[Cells, Floats]:
+    """What was measured at each context itself, and what the files hold of each quantity; context 0 is the root, which
+    no scope has values of."""
+    totals = np.zeros(len(plan.metrics.is_derived))
+    parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file, totals)]
     none = np.empty(0, np.int64)
-    return Cells.joined(parts) if parts else Cells(none, none, none, np.empty(0))
+    return Cells.joined(parts) if parts else Cells(none, none, none, np.empty(0)), totals
 
 
-def _of_file(plan: Plan, number: int, file: FileNodes) -> Iterator[Cells]:
+def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterator[Cells]:
     for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True):
         node, quantity, value, moves = _measured(plan, file.file, epoch, nodes)
+        totals += np.bincount(quantity, value, len(totals))
         has_context = plan.full[node] >= 0
         context = np.where(moves, plan.first[node], plan.full[node])[has_context].astype(np.int64)
         own = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])

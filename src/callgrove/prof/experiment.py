@@ -241,7 +241,7 @@ class ProfValues:
     def _of(self, profiles: Ints) -> SparseBlock:
         chosen = [self._files[p] for p in profiles.tolist()]
         files = nodes_of_files(self._plan, [file.tables or file.path for file in chosen])
-        return block_of(self._plan, points_of(self._plan, files), profiles)
+        return block_of(self._plan, points_of(self._plan, files)[0], profiles)
 
 
 class ProfSamples:

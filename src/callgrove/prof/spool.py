@@ -27,7 +27,7 @@ import numpy as np
 from callgrove.binary.filepart import FilePart
 from callgrove.execute import Workers
 from callgrove.formats.interface import PackedSamples, SamplePlaces
-from callgrove.model.arrays import Array
+from callgrove.model.arrays import Array, Floats
 from callgrove.model.values import SparseBlock
 
 __all__ = ["Done", "Line", "Meeting", "SpooledValues", "meeting", "spooled"]
@@ -99,11 +99,13 @@ class Line(NamedTuple):
 @dataclass(frozen=True)
 class Done:
     """What was made of the files of a task: values and lines of samples, here or in a file; lines may still be made
-    when they are asked for, which is once, and each is good until the next. `n_left_out` are values."""
+    when they are asked for, which is once, and each is good until the next. `n_left_out` are values; `measured` is what
+    the files hold of each quantity, without these."""
 
     values: SparseBlock | SpooledValues
     lines: Iterable[Line]
     n_left_out: int
+    measured: Floats
     file: str = ""
 
     @property
