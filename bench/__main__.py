@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.cases import (
     algebra,
+    books,
     columnar,
     convert,
     cube,
@@ -44,6 +45,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "modeling": modeling.run,
     "gpu": gpu.run,
     "convert": convert.run,
+    "books": books.run,
     "exports": exports.run,
     "prof": prof.run,
     "traces": timeline.run,

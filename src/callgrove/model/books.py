@@ -52,21 +52,27 @@ class Totals:
 
     `rows` are the rows of the experiment that own rows stand for: a target may store one in several scopes. Without
     `counted`, the values of all contexts are added up. Values that cannot be added up (minima, maxima, composite ones,
-    the lexical scope of costs) are counted only; `n_values` counts what differs from the neutral element.
+    the lexical scope of costs) are counted only; `n_values` counts what differs from the neutral element, unless nobody
+    asks for it (`counts_values`).
     """
 
     def __init__(
-        self, metrics: Sequence[Metric], rows: Ids | None = None, counted: Mapping[Scope, Bools] | None = None
+        self,
+        metrics: Sequence[Metric],
+        rows: Ids | None = None,
+        counted: Mapping[Scope, Bools] | None = None,
+        *,
+        counts_values: bool = True,
     ) -> None:
         n = len(metrics)
-        self._made_of = metrics, rows, counted
+        self._made_of, self.counts_values = (metrics, rows, counted), counts_values
         self.rows = np.arange(n, dtype=np.int32) if rows is None else rows
         self.total, self.magnitude = np.zeros(n), np.zeros(n)
         self.n_values = np.zeros(n, np.int64)
         self.adds_up = np.array([_adds_up(metric, counted is not None) for metric in metrics], np.bool_)
         self._neutral = np.array([metric.aggregation.neutral for metric in metrics])
         self._has_extremes = bool(np.isinf(self._neutral).any())
-        self._scope, self._counted = _table(metrics, counted)
+        self._line, self._counts = _table(metrics, counted)
 
     def add(self, block: Block) -> None:
         """Add the values of a block."""
@@ -78,37 +84,35 @@ class Totals:
     def add_rows(self, metric: Ids, context: Ids, value: Array) -> None:
         """Add values, each with its metric row and its context."""
         n = len(self.total)
-        is_there = self._is_there(metric, value)
-        if self._counted is not None:
-            is_there &= self._counted[0, context]
-        self.n_values += np.bincount(metric if is_there.all() else metric[is_there], minlength=n)
         if value.dtype.names is not None:
+            self.n_values += np.bincount(metric[is_set(value)], minlength=n)
             return
-        if self._counted is not None:
-            chosen = np.flatnonzero(self._counted[self._scope[metric], context])
-            metric, value = metric[chosen], value[chosen]
+        if self.counts_values:
+            is_there: Bools = value != (self._neutral[metric] if self._has_extremes else 0)
+            self.n_values += np.bincount(metric if is_there.all() else metric[is_there], minlength=n)
+        if self._counts is not None:  # one number for scope and context: a table of two dimensions is slower to ask
+            chosen = np.flatnonzero(self._counts.take(self._line.take(metric) + context))
+            metric, value = metric.take(chosen), value.take(chosen)
         numbers = value.astype(np.float64, copy=False)
         with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
-            self.total += np.bincount(metric, numbers, n)
+            sums = np.bincount(metric, numbers, n)
+            self.total += sums
             has_negative = len(numbers) and numbers.min() < 0
-            self.magnitude += np.bincount(metric, np.abs(numbers) if has_negative else numbers, n)
+            self.magnitude += np.bincount(metric, np.abs(numbers), n) if has_negative else sums
 
     def add_matrix(self, metric: int, contexts: Array, matrix: Array, neutral: float = 0.0) -> None:
         """Add values of one metric row over contexts x profiles."""
-        if self._counted is not None:
-            here = self._counted[0, contexts]
-            contexts, matrix = (contexts, matrix) if here.all() else (contexts[here], matrix[here])
-        if matrix.dtype.names is not None:
-            self.n_values[metric] += int(np.count_nonzero(is_set(matrix)))
+        there = is_set(matrix) if matrix.dtype.names is not None else matrix != neutral
+        self.n_values[metric] += int(np.count_nonzero(there))
+        if matrix.dtype.names is not None or not self.adds_up[metric]:
             return
-        self.n_values[metric] += int(np.count_nonzero(matrix != neutral))
-        if not self.adds_up[metric]:
-            return
-        if self._counted is not None:
-            matrix = matrix[self._counted[self._scope[metric], contexts]]
+        if self._counts is not None:
+            matrix = matrix[self._counts[self._line[metric] + contexts]]
         with np.errstate(invalid="ignore", over="ignore"):
-            self.total[metric] += matrix.sum(dtype=np.float64)
-            self.magnitude[metric] += np.abs(matrix).sum(dtype=np.float64)
+            total = matrix.sum(dtype=np.float64)
+            has_negative = matrix.size and matrix.min() < 0
+            self.total[metric] += total
+            self.magnitude[metric] += np.abs(matrix).sum(dtype=np.float64) if has_negative else total
 
     def enter(self, row: int, total: float, n_values: int) -> None:
         """Add what was added up elsewhere."""
@@ -119,7 +123,7 @@ class Totals:
     @property
     def are_costs(self) -> bool:
         """Tell whether these are costs, and not the sums of all values."""
-        return self._counted is not None
+        return self._counts is not None
 
     def like(self) -> Totals:
         """Return empty totals in the same measure."""
@@ -131,26 +135,21 @@ class Totals:
         magnitude = float(max(self.magnitude[row], other.magnitude[there]))
         return _is_equal(float(self.total[row]), float(other.total[there]), magnitude)
 
-    def _is_there(self, metric: Ids, value: Array) -> Bools:
-        if value.dtype.names is not None:
-            return is_set(value)
-        there: Bools = value != (self._neutral[metric] if self._has_extremes else 0)
-        return there
-
 
 def _adds_up(metric: Metric, is_cost: bool) -> bool:
     is_sum = metric.aggregation == Aggregation.SUM and metric.composite is None and not metric.statistic
     return is_sum and (not is_cost or metric.scope in ADDED)
 
 
-def _table(metrics: Sequence[Metric], counted: Mapping[Scope, Bools] | None) -> tuple[Ids, Bools | None]:
-    """The line of a table for each metric row, and the table: which contexts count. The last line counts none."""
+def _table(metrics: Sequence[Metric], counted: Mapping[Scope, Bools] | None) -> tuple[Ints, Bools | None]:
+    """Where the line of each metric row begins in a table, and the table: which contexts count. Its last line counts
+    none."""
     if counted is None:
-        return np.zeros(len(metrics), np.int32), None
-    scopes = list(counted)  # the first one counts every context of the tree
-    lines = [scopes.index(m.scope) if _adds_up(m, is_cost=True) and m.scope in scopes else -1 for m in metrics]
-    none = np.zeros(len(next(iter(counted.values()))), np.bool_)
-    return np.array(lines, np.int32), np.stack([*counted.values(), none])
+        return np.zeros(len(metrics), np.int64), None
+    scopes, n_contexts = list(counted), len(next(iter(counted.values())))
+    lines = [scopes.index(m.scope) if _adds_up(m, is_cost=True) else len(scopes) for m in metrics]
+    table = np.concatenate([*counted.values(), np.zeros(n_contexts, np.bool_)])
+    return np.array(lines, np.int64) * n_contexts, table
 
 
 @dataclass
@@ -175,14 +174,15 @@ class Books:
     """What a stream was given, what it passed on, and which differences a message to the user accounts for.
 
     `one_to_one`: as many values are passed on as were given, zeros aside. Where a target computes what it stores, and
-    numbers of values say nothing, `taken` adds up what this is computed from.
+    numbers of values say nothing, `n_taken` counts the values of each row that this is computed from.
     """
 
     metrics: Metrics
     given: Ledger
     passed: Ledger
     one_to_one: bool = False
-    taken: Totals | None = None
+    n_taken: Ints | None = None
+    has_elided: bool = False
     excused: set[str] = field(default_factory=set)
     excused_rows: set[int] = field(default_factory=set)
 
@@ -191,7 +191,8 @@ class Books:
         """Return empty books: of all values, or of their costs over a tree."""
         counted = None if tree is None else counted_contexts(tree)
         given, passed = (Ledger(Totals(tuple(metrics), None, counted)) for _ in range(2))
-        return cls(metrics, given, passed, one_to_one)
+        has_elided = tree is not None and tree.n_listed < len(tree)
+        return cls(metrics, given, passed, one_to_one, has_elided=has_elided)
 
     def excuse(self, *items: str) -> None:
         """Do not compare VALUES, SAMPLES, SPANS or COUNTERS: a `lost:` line says what becomes of them."""
@@ -218,11 +219,11 @@ class Books:
             if row in self.excused_rows:
                 continue
             places = np.flatnonzero(passed.rows == row).tolist()
-            if not places or not any(passed.n_values[place] for place in places):
-                if given.total[row] or not given.adds_up[row]:
+            if not places or (passed.counts_values and not passed.n_values[places].any()):
+                if given.total[row] if given.adds_up[row] else not self.has_elided:  # which have no place in a tree
                     yield f"{self.metrics[row].label}: none of {given.n_values[row]:,} values was passed on"
                 continue
-            if self.taken is not None and (m := int(self.taken.n_values[row])) != given.n_values[row]:
+            if self.n_taken is not None and (m := int(self.n_taken[row])) != given.n_values[row]:
                 yield f"{self.metrics[row].label}: {given.n_values[row]:,} values were given, {m:,} were passed on"
                 continue
             for place in places:

@@ -169,8 +169,8 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
     def _take_values(self, opened: _Open, block: Block) -> None:
         rows = opened.rows.take(block)
         if len(rows):
-            if self._books is not None and self._books.taken is not None:
-                self._books.taken.add(rows)
+            if self._books is not None and self._books.n_taken is not None:
+                self._books.n_taken += np.bincount(rows.metric, minlength=len(self._books.n_taken))
             self._waiting.append(rows)
             self._n_waiting += len(rows)
         if self._n_waiting >= WAITING_ROWS:
@@ -188,10 +188,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
 
     def _store_rows(self, opened: _Open, rows: SparseBlock, last: bool = False) -> None:
         if len(rows) or last:
-            made = opened.rows.finish(rows)
-            opened.profiles.store(made, last)
-            assert self._books is not None
-            self._books.passed.totals.add(made)
+            opened.profiles.store(opened.rows.finish(rows), last)
 
     def _take_samples(self, opened: _Open, chunk: SampleChunk) -> None:
         generation = opened.generation
@@ -250,11 +247,17 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
     def _finish(self, opened: _Open) -> None:
         profiles, generation = opened.profiles, opened.generation
         self._store_waiting(opened, last=True)
-        summarise = partial(profiles.summarise, statistics=generation.plan.statistics)
+        summarise = partial(self._summarise, opened)
         blocks, path = profiles.seal(), self._folder / "cct.db"
         counts = np.append(profiles.n_per_context, np.zeros(generation.n_ids - len(profiles.n_per_context), int))
         write_context_major(path, generation.contexts_file(), blocks, counts, summarise, self._progress)
         self._finish_tables(opened, counts)
+
+    def _summarise(self, opened: _Open, rows: SparseBlock) -> None:
+        """Write the summary of some contexts. It is made of what profile.db holds, so this is what was passed on."""
+        context, metric, value = opened.profiles.summarise(rows, opened.generation.plan.statistics)
+        assert self._books is not None
+        self._books.passed.totals.add_rows(metric, context, value)
 
     def _finish_tables(self, opened: _Open, n_per_context: Ints) -> None:
         """The trace, and the tables, which say from when to when it goes; what only values and samples show."""

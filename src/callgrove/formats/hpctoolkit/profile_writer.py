@@ -20,7 +20,7 @@ from callgrove.binary.filebytes import FileBytes
 from callgrove.formats.hpctoolkit.block_writer import BlockPlaces, ValuesFile, aligned, pack
 from callgrove.formats.hpctoolkit.rows import combined
 from callgrove.formats.hpctoolkit.sparse import RawBlock, SparseBlocks
-from callgrove.formats.hpctoolkit.statistics import summarised
+from callgrove.formats.hpctoolkit.statistics import Summarised, summarised
 from callgrove.model.arrays import Ids, Ints
 from callgrove.model.values import SparseBlock
 
@@ -99,8 +99,8 @@ class ProfileWriter:
                 waiting, n_waiting = [], 0
         parts_path.unlink()
 
-    def summarise(self, rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]]) -> None:
-        """Append to the summary; contexts come in ascending order."""
+    def summarise(self, rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]]) -> Summarised:
+        """Append to the summary, and return what was; contexts come in ascending order."""
         context, metric, value = summarised(rows, statistics)
         values = np.empty(len(value), self._written.layout.value)
         values["id"], values["value"] = metric, value
@@ -108,6 +108,7 @@ class ProfileWriter:
         ids, first = np.unique(context, return_index=True)
         self._summary_index.append((ids, first + self._n_totals))
         self._n_totals += len(values)
+        return context, metric, value
 
     def finish(self) -> None:
         """Complete the summary, fill in the tables and close the file."""

@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
+from callgrove.formats.hpctoolkit.statistics import SUM
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.model.books import SPANS, Books, Ledger, Totals, counted_contexts
 from callgrove.model.contexts import ContextTree
@@ -240,7 +241,7 @@ class RowMaker:
 
 
 def books_of(tables: Experiment, tree: PlacedTree, plan: MetricPlan, n_ids: int) -> Books:
-    """Return books that compare the costs of an experiment with those that a file holds, scope by scope."""
+    """Return books that compare the costs of an experiment with those of a file's summary, scope by scope."""
     listed: Bools = tree.above != NOWHERE
     ids = tree.id[: len(listed)]
     point, function, inclusive = (np.zeros(n_ids, np.bool_) for _ in range(3))
@@ -249,13 +250,15 @@ def books_of(tables: Experiment, tree: PlacedTree, plan: MetricPlan, n_ids: int)
     inclusive[tree.id[-1]] = True  # the file's root has the cost of all that stands at the top
     counted = {Scope.POINT: point, Scope.FUNCTION: function, Scope.INCLUSIVE: inclusive}
     metrics = tables.metrics
-    n_stored = 1 + max((scope.id for _, scope in plan.scopes), default=-1)
-    rows = np.full(n_stored, ABSENT, np.int32)
-    stored = [Metric("", Scope.NONE, aggregation=Aggregation.NONE)] * n_stored
+    n_metrics = 1 + max((id_ for _, scope in plan.scopes for _, id_ in scope.statistics), default=-1)
+    rows = np.full(n_metrics, ABSENT, np.int32)
+    stored = [Metric("", Scope.NONE, aggregation=Aggregation.NONE)] * n_metrics
     for _, scope in plan.scopes:
-        rows[scope.id], stored[scope.id] = scope.row, replace(metrics[scope.row], scope=scope.scope)
+        id_ = dict(scope.statistics)[SUM]  # which every scope has in the summary
+        rows[id_], stored[id_] = scope.row, replace(metrics[scope.row], scope=scope.scope)
     given = Ledger(Totals(tuple(metrics), None, counted_contexts(tables.contexts)))
-    books = Books(metrics, given, Ledger(Totals(stored, rows, counted)), taken=given.totals.like())
+    passed = Ledger(Totals(stored, rows, counted, counts_values=False))
+    books = Books(metrics, given, passed, n_taken=np.zeros(len(metrics), np.int64))
     books.excuse_rows(np.flatnonzero(~plan.written).tolist())
     books.excuse(SPANS)
     return books
