@@ -223,7 +223,8 @@ class Books:
                 if given.total[row] if given.adds_up[row] else not self.has_elided:  # which have no place in a tree
                     yield f"{self.metrics[row].label}: none of {given.n_values[row]:,} values was passed on"
                 continue
-            if self.n_taken is not None and (m := int(self.n_taken[row])) != given.n_values[row]:
+            n_taken = None if self.metrics[row].composite is not None else self.n_taken  # readings may be zero
+            if n_taken is not None and (m := int(n_taken[row])) != given.n_values[row]:
                 yield f"{self.metrics[row].label}: {given.n_values[row]:,} values were given, {m:,} were passed on"
                 continue
             for place in places:
