@@ -20,6 +20,7 @@ from bench.cases import (
     convert,
     cube,
     exports,
+    freed_memory,
     gpu,
     growth,
     hatchet,
@@ -286,6 +287,15 @@ def test_scripts_and_converters_write_the_same_events(conditions: Conditions, mo
     theirs = json.loads((conditions.folder / "script").read_text())["traceEvents"]
     assert {e["name"] for e in theirs} - {e["name"] for e in ours} == {"roctxThreadRangeA"}  # ours has its text
     assert sum(e["dur"] for e in theirs) == pytest.approx(sum(e["dur"] for e in ours))
+
+
+def test_freed_memory_is_given_back_or_kept(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed_memory, "N_FILES", 2)
+    monkeypatch.setattr(freed_memory, "N_EVENTS_OF_MANY", 100)
+    monkeypatch.setattr(freed_memory, "N_EVENTS", 100)
+    found = list(freed_memory.run(replace(conditions, scales=(Fraction(1),))))
+    assert [finding.note for finding in found] == ["2 databases", "one database"] * 2
+    assert all(finding.value > 0 for finding in found)
 
 
 def test_sql_is_asked_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -153,6 +154,22 @@ def test_after_an_error_nothing_more_is_handed_out() -> None:
     assert len(begun) <= 3 + 1 + workers.TASKS_PER_WORKER
     with ThreadPoolExecutor(1) as pool, pytest.raises(CorruptFile):
         Workers(pool, 1).reduce(work.broken, lambda a, b: a + b, range(100))
+
+
+def test_memory_that_is_kept_is_asked_for_and_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One block of the size that the C library learns from; who works in this process asks before the first item."""
+    tracemalloc.start()
+    try:
+        workers.keep_freed_memory()
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1 << 20 < 31 << 20 < most <= 33 << 20
+    order: list[object] = []
+    monkeypatch.setattr(workers, "keep_freed_memory", lambda: order.append("asked"))
+    list(Workers(None, 1).map(order.append, [1, 2]))
+    Workers(None, 1).reduce(order.append, lambda left, right: None, [3, 4])
+    assert order == ["asked", 1, 2, "asked", 3, 4]
 
 
 # -- processes -------------------------------------------------------------------------------------------------------
