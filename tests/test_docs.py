@@ -21,12 +21,12 @@ import duckdb
 import pytest
 
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
 # Python that cannot run as it stands: an outline, other programs' code, or measurements that the demo does not make.
 SKETCHES = ("design.md", "peers.md", "hpcrun.md", "hpcstruct.md", "hpctrace.md")
 SHELL_OPERATORS = frozenset("();<>|&")
-TIMEOUT_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def callgrove(arguments: list[str], folder: Path) -> subprocess.CompletedProcess
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_SECONDS,
+        timeout=HANG_SEC,
         check=False,
     )
 
@@ -129,7 +129,7 @@ def test_documented_commands_and_programs_succeed(document: Path, tmp_path: Path
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_SECONDS,
+            timeout=HANG_SEC,
             check=False,
         )
         assert done.returncode == 0, done.stderr
