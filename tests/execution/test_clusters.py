@@ -119,7 +119,7 @@ def started(stack: ExitStack, log: Path, *words: str) -> None:
         stdout=out,
         stderr=out,
     )
-    stack.callback(process.wait, 30)
+    stack.callback(process.wait, HANG_SEC)
     stack.callback(process.terminate)
 
 
@@ -136,7 +136,16 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for _ in range(2):
             own = ("--nthreads", "1", "--local-directory", str(folder))
             started(stack, folder / "worker.log", "dask_worker", address, *HERE, *own)
+        wait_for_workers(address)
         yield address
+
+
+def wait_for_workers(address: str) -> None:
+    """On a busy machine they come long after the scheduler, later than anybody else would wait for them."""
+    from distributed import Client
+
+    with Client(address, timeout=HANG_SEC, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=HANG_SEC)
 
 
 def wait_for(port: int) -> None:
