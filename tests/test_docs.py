@@ -116,9 +116,9 @@ def test_documented_commands_and_programs_succeed(
     monkeypatch.chdir(tmp_path)
     text = document.read_text("utf-8")
     for command in commands(text):
-        code = main(command.arguments)
+        status = main(command.arguments)
         out, err = capsys.readouterr()
-        assert code == 0, f"{document.name}:{command.line}: `{command.text}`\n{err}"
+        assert status == 0, f"{document.name}:{command.line}: `{command.text}`\n{err}"
         printed = {line.rstrip() for line in (*out.splitlines(), *err.splitlines())}
         stale = [line for line in command.shown if line not in printed]
         assert stale == [], f"{document.name}:{command.line}: `{command.text}` prints\n{out}"

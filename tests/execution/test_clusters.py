@@ -142,9 +142,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def wait_for_workers(address: str) -> None:
     """On a busy machine they come long after the scheduler, later than anybody else would wait for them."""
-    from distributed import Client
-
-    with Client(address, timeout=HANG_SEC, set_as_default=False) as client:
+    with importlib.import_module("distributed").Client(address, timeout=HANG_SEC, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=HANG_SEC)
 
 

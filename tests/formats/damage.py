@@ -23,7 +23,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copytree
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from callgrove.formats.registry import detect
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from tests.formats.databases import File, width_of
+from tests.permissions import writable_copy
 from tests.timing import bounded
 
 LIES = (0, 1, 2**31 - 1, 2**32 - 1, 2**63, 2**64 - 1)
@@ -284,7 +284,7 @@ def damaged(folder: Path, name: str, case: Case, scratch: Path) -> Path:
     that was opened before may still have them mapped."""
     copy = scratch / "data"
     if not copy.is_dir():
-        copytree(folder, copy)
+        writable_copy(folder, copy)
     (copy / name).unlink(missing_ok=True)
     (copy / name).write_bytes(case.data)
     return copy

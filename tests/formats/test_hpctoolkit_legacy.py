@@ -6,7 +6,6 @@ import filecmp
 import re
 import struct
 from pathlib import Path
-from shutil import copytree
 from xml.etree import ElementTree
 
 import numpy as np
@@ -28,6 +27,7 @@ from tests.formats import damage
 from tests.formats.damage import run
 from tests.formats.legacy_databases import CORPUS, FIRST_TIME_US, HOST, METRICS, Program, write_corpus
 from tests.formats.samples import CORPUS as CORPUS_FOLDER
+from tests.permissions import writable_copy
 
 VERSIONS = ("2.0", "2.1", "2.2")
 every_version = pytest.mark.parametrize("version", VERSIONS)
@@ -423,9 +423,7 @@ def test_a_genuine_database_agrees_with_its_xml(cpi: Path) -> None:
 
 
 def test_a_genuine_database_without_its_metric_db(cpi: Path, tmp_path: Path) -> None:
-    copytree(cpi, tmp_path / "data")
-    for path in (tmp_path / "data").glob("*.metric-db"):
-        path.chmod(0o600)
+    for path in writable_copy(cpi, tmp_path / "data").glob("*.metric-db"):
         path.unlink()
     whole, alone = opened(cpi), opened(tmp_path / "data")
     for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
