@@ -98,7 +98,7 @@ def truncations(path: Path, whole: bool = False) -> list[Case]:
 
 def lies(path: Path, whole: bool = False) -> list[Case]:
     """Each kind of count and offset with each wrong number, in one of the records that have it."""
-    most = None if whole else 40
+    most = None if whole else 24
     if path.suffix == ".xml":
         return wrong_attributes(path, most)
     file, rng = File.of(path), chance("lie", path.parent.name, path.name)
