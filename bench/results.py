@@ -111,6 +111,8 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   by name (regions by category as well) in the same process, and against reading the bytes; columns read from pages
   against `fetchall` of the same columns; and all databases opened as one calling-context profile, as `top` does.
   Files are in the system's cache, unless the row says otherwise. Memory is anonymous, in a fresh process.
+- `freed memory`: the time of a processor for GPU databases where freed memory goes back to the system, against that
+  where the process keeps it, which the C library of Linux can be taught. Each measurement is a fresh process.
 - `prof`: measurement directories to released databases. Traces: files of a real run, multiplied, with long traces; the
   floor is `np.fromfile` of the records of all files, converted to native byte order. Contexts: few files whose trees
   have nothing in common. Memory is the peak of a fresh process, pages of files included.

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.requirements import SHARED, need
 
-# No deadline: the first example pays for imports. In CI the examples are the same in every run.
-settings.register_profile("callgrove", deadline=None)
-settings.register_profile("callgrove-ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# No deadline, and no look at how long examples take to make: the machine may be busy. In CI there are more examples,
+# the same ones in every run.
+settings.register_profile("callgrove", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+settings.register_profile("callgrove-ci", settings.get_profile("callgrove"), derandomize=True, max_examples=100)
 settings.load_profile("callgrove-ci" if os.environ.get("CI") else "callgrove")
 
 # Modules of checks explain a failed `assert` as tests do.
@@ -22,6 +23,19 @@ pytest.register_assert_rewrite("tests.formats.contract", "tests.formats.damage")
 
 # A shell starts what runs in its background deaf to Ctrl-C; tests of interruptions, and what they start, must hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# What a shell or a terminal may say, and what changes the look of outputs or the words of the system.
+SURROUNDINGS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONIOENCODING", "PYTHONWARNINGS", "XDG_CACHE_HOME")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def surroundings() -> Iterator[None]:
+    """Tests, and the processes that they start, find nothing of the shell that started them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SURROUNDINGS:
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 SOURCE = ROOT / "src" / "callgrove"
 
@@ -262,7 +263,9 @@ def test_every_extra_that_an_error_names_can_be_installed() -> None:
 
 
 def run_python(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_SEC, check=False
+    )
 
 
 def test_the_command_line_starts_without_numpy() -> None:

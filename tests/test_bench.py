@@ -1,4 +1,7 @@
-"""The generator makes sound databases, and the benches run and agree on the numbers. Nothing here looks at times."""
+"""The generator makes sound databases, and the benches run and agree on the numbers. Nothing here looks at times.
+
+Benches that take long run where everything is run.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from bench.cases import (
     convert,
     cube,
     exports,
+    freed_memory,
     gpu,
     growth,
     hatchet,
@@ -47,6 +51,7 @@ from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Scope
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.notation import function_text
+from tests.exhaustive import exhaustive
 from tests.requirements import need
 
 TINY = Shape(n_profiles=6, n_contexts=300, density=0.2, n_samples=5)
@@ -188,6 +193,7 @@ def test_measurements_are_read_every_way(conditions: Conditions, monkeypatch: py
     assert [f.bench for f in hpcrun.run(conditions)] == ["hpcrun"] * 4
 
 
+@exhaustive
 def test_measurements_become_databases(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("N_FILES", 12), ("N_SAMPLES", 50), ("N_DEEP_NODES", 300)):
         monkeypatch.setattr(prof, name, size)
@@ -215,6 +221,7 @@ def test_generated_cubes_hold_what_the_generator_says(tmp_path: Path) -> None:
         assert make_cube(path, shape) == path
 
 
+@exhaustive
 def test_cube_against_the_inflater_and_pycubexr(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(cube.run(replace(conditions, scales=(Fraction(1, 256),))))
     assert all(np.isfinite(finding.value) for finding in found)
@@ -246,6 +253,7 @@ def test_other_models_are_noticed() -> None:
         assert "instead of" in modeling.same_models(models, modeling.Peer(1.0, known | {"f1": wrong}))
 
 
+@exhaustive
 def test_conversions_are_measured_in_both_directions(conditions: Conditions) -> None:
     findings = list(convert.run(replace(conditions, scales=(Fraction(1),))))
     assert [f.what.partition(",")[2] for f in findings] == [
@@ -262,6 +270,7 @@ def test_conversions_are_measured_in_both_directions(conditions: Conditions) -> 
         assert [totals[1][id_] for id_ in functions] == [totals[0][id_] for id_ in functions]
 
 
+@exhaustive
 def test_gpu_databases_are_summed_up_every_way(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("N_EVENTS", 3000), ("N_FILES", 4), ("N_EVENTS_OF_MANY", 100), ("N_SMALL", 5)):
         monkeypatch.setattr(gpu, name, size)
@@ -274,6 +283,7 @@ def test_gpu_databases_are_summed_up_every_way(conditions: Conditions, monkeypat
         }
 
 
+@exhaustive
 def test_scripts_and_converters_write_the_same_events(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "N_EVENTS", 3000)
     findings = list(exports.run(replace(conditions, scales=(Fraction(1),))))
@@ -288,6 +298,16 @@ def test_scripts_and_converters_write_the_same_events(conditions: Conditions, mo
     assert sum(e["dur"] for e in theirs) == pytest.approx(sum(e["dur"] for e in ours))
 
 
+@exhaustive
+def test_freed_memory_is_given_back_or_kept(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed_memory, "N_FILES", 2)
+    monkeypatch.setattr(freed_memory, "N_EVENTS_OF_MANY", 100)
+    monkeypatch.setattr(freed_memory, "N_EVENTS", 100)
+    found = list(freed_memory.run(replace(conditions, scales=(Fraction(1),))))
+    assert [finding.note for finding in found] == ["2 databases", "one database"] * 2
+    assert all(finding.value > 0 for finding in found)
+
+
 def test_sql_is_asked_both_ways(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are compared with those of sqlite3 over the file before anything is timed."""
     monkeypatch.setattr(sql, "N_EVENTS", 400)
@@ -299,6 +319,7 @@ def test_sql_is_asked_both_ways(conditions: Conditions, monkeypatch: pytest.Monk
     assert sql.ask(file, ours, "sqlite") == sql.ask_file(file, raw) != []
 
 
+@exhaustive
 def test_traces_are_encoded_by_both(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("N_EVENTS", 2000), ("N_SMALL", 1000), ("N_ENCODED", 1000)):
         monkeypatch.setattr(timeline, name, size)
@@ -350,6 +371,7 @@ def test_the_command_writes_what_it_found(tmp_path: Path, capsys: pytest.Capture
     assert {f["bench"] for f in json.loads(out.read_text())["findings"]} == {"info"}
 
 
+@exhaustive
 def test_our_own_folders_are_measured(tmp_path: Path) -> None:
     found = list(columnar.run(Conditions(tmp_path, (Fraction(1, 1024),), 1)))
     sizes = [finding for finding in found if finding.what.endswith("size / original")]

@@ -8,7 +8,6 @@ Python blocks are one program, which runs after them.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 import subprocess
@@ -16,17 +15,19 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import copytree
 
 import duckdb
 import pytest
 
+from callgrove.cli.main import main
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
 # Python that cannot run as it stands: an outline, other programs' code, or measurements that the demo does not make.
 SKETCHES = ("design.md", "peers.md", "hpcrun.md", "hpcstruct.md", "hpctrace.md")
 SHELL_OPERATORS = frozenset("();<>|&")
-TIMEOUT_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,14 @@ def queries(text: str) -> list[str]:
     return [query for query in "\n".join(lines).split(";") if query.strip()]
 
 
-def callgrove(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "callgrove", *arguments],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `callgrove demo --keep .` writes, made by a process of its own as a reader would."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "callgrove", "demo", "--keep", "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANG_SEC)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 def runnable(path: Path) -> bool:
@@ -110,26 +109,27 @@ def runnable(path: Path) -> bool:
 @pytest.mark.parametrize(
     "document", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS if runnable(path)]
 )
-def test_documented_commands_and_programs_succeed(document: Path, tmp_path: Path) -> None:
-    prepared = callgrove(["demo", "--keep", "."], tmp_path)
-    assert prepared.returncode == 0, prepared.stderr
+def test_documented_commands_and_programs_succeed(
+    document: Path, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copytree(demo, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     text = document.read_text("utf-8")
     for command in commands(text):
-        done = callgrove(command.arguments, tmp_path)
-        assert done.returncode == 0, f"{document.name}:{command.line}: `{command.text}`\n{done.stderr}"
-        printed = {line.rstrip() for line in (*done.stdout.splitlines(), *done.stderr.splitlines())}
+        status = main(command.arguments)
+        out, err = capsys.readouterr()
+        assert status == 0, f"{document.name}:{command.line}: `{command.text}`\n{err}"
+        printed = {line.rstrip() for line in (*out.splitlines(), *err.splitlines())}
         stale = [line for line in command.shown if line not in printed]
-        assert stale == [], f"{document.name}:{command.line}: `{command.text}` prints\n{done.stdout}"
-    with contextlib.chdir(tmp_path):
-        nothing = [query for query in queries(text) if not duckdb.connect().execute(query).fetchall()]
-    assert nothing == []
+        assert stale == [], f"{document.name}:{command.line}: `{command.text}` prints\n{out}"
+    assert [query for query in queries(text) if not duckdb.connect().execute(query).fetchall()] == []
     if document.name not in SKETCHES and (code := program(text)):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", code],
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_SECONDS,
+            timeout=HANG_SEC,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ from callgrove.cli.main import main
 from callgrove.examples import example
 from callgrove.viewer.report import Input, report
 from tests.requirements import ROOT, need
+from tests.timing import HANG_SEC
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SCREENSHOTS = ROOT / "build" / "screenshots"
@@ -62,7 +63,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(1000 * HANG_SEC)
         page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))

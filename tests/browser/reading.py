@@ -6,14 +6,30 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page
 
-__all__ = ["box", "downloaded", "flame", "level_height", "open_tab", "picked", "rows", "shown_panel", "tooltip"]
+__all__ = [
+    "box",
+    "downloaded",
+    "flame",
+    "level_height",
+    "open_tab",
+    "picked",
+    "rows",
+    "shown_panel",
+    "tooltip",
+    "wait_for_picture",
+]
 
 MAP = 34  # pixels of the flame graph above its first box
 
 
+def wait_for_picture(page: Page) -> None:
+    """Pictures are drawn with the next frame: wait until the one after it begins, however busy the machine is."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+
+
 def open_tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name, exact=True).click()
-    page.wait_for_timeout(60)  # pictures are drawn with the next frame
+    wait_for_picture(page)
 
 
 def shown_panel(page: Page) -> Locator:
@@ -32,7 +48,7 @@ def rows(page: Page) -> list[list[str]]:
 def picked(page: Page, label: str, value: str) -> None:
     """Choose from a list, by its label."""
     page.locator("label.choice:visible", has_text=label).locator("select").select_option(label=value)
-    page.wait_for_timeout(60)
+    wait_for_picture(page)
 
 
 def flame(page: Page) -> Locator:

@@ -15,7 +15,7 @@ from callgrove.examples import example
 from callgrove.render.amounts import amount
 from callgrove.render.units import percent
 from tests.browser.conftest import OpenPage, Screenshot
-from tests.browser.reading import box, downloaded, flame, open_tab, picked, shown_panel, tooltip
+from tests.browser.reading import box, downloaded, flame, open_tab, picked, shown_panel, tooltip, wait_for_picture
 
 
 def test_hovering_tells_the_numbers_of_tree(stencil: Path, open_page: OpenPage) -> None:
@@ -56,7 +56,7 @@ def test_zooming_with_the_mouse(stencil: Path, open_page: OpenPage, screenshot: 
     assert tooltip(page)["title"] == "main thread"
     for _ in range(8):
         page.mouse.wheel(0, -100)
-    page.wait_for_timeout(60)
+    wait_for_picture(page)
     flame(page).hover(position=box(page, 0.99, 0))  # type: ignore[arg-type]
     assert tooltip(page)["title"] == "application thread", "its edge stays near the pointer"
     flame(page).hover(position=box(page, 0.3, 0))  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def test_searching_tells_the_share(stencil: Path, open_page: OpenPage, screensho
     assert said == f"“mpi_”: {percent(cost / found.total)} of CPUTIME (sec) ({amount('sec')(cost)}) in 3 calls"
     screenshot(page, "stencil-flame-search")
     page.locator("input[type=search]").fill("/^kern|^solve$/")
-    page.wait_for_timeout(60)
+    wait_for_picture(page)
     solve_and_worker = {"solve": 1, "kernel": 2}
     assert f"in {sum(solve_and_worker.values())} calls" in page.locator(".match").first.inner_text()
     open_tab(page, "Call tree")

@@ -18,13 +18,13 @@ from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page
 from tests.browser.made import EVIL
-from tests.browser.reading import downloaded, open_tab, rows, shown_panel, tooltip
+from tests.browser.reading import downloaded, open_tab, rows, shown_panel, tooltip, wait_for_picture
 from tests.viewer.pages import two_runs
 
 
 def choose(page: Page, label: str, value: str) -> None:
     shown_panel(page).locator(f'label.choice:has(span:text-is("{label}"))').locator("select").select_option(label=value)
-    page.wait_for_timeout(60)
+    wait_for_picture(page)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

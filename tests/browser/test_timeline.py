@@ -25,7 +25,7 @@ from callgrove.viewer.timeline import layers
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page
 from tests.browser.made import EVIL, spans_of
-from tests.browser.reading import downloaded, open_tab, shown_panel, tooltip
+from tests.browser.reading import downloaded, open_tab, shown_panel, tooltip, wait_for_picture
 
 GUTTER, AXIS = 168, 26  # pixels of the picture beside and above the rows
 
@@ -42,7 +42,7 @@ def timeline(page: Page) -> Locator:
 
 
 def status(page: Page) -> str:
-    page.wait_for_timeout(60)
+    wait_for_picture(page)
     return shown_panel(page).locator(".timeline-status").inner_text()
 
 
@@ -178,7 +178,7 @@ def test_a_thousand_rows_scroll(tmp_path: Path, open_page: OpenPage, screenshot:
     assert status(page).endswith("1,024 rows, scroll for more")
     picture.focus()
     page.keyboard.press("PageDown")
-    page.wait_for_timeout(100)
+    wait_for_picture(page)
     assert page.locator(".panel:not([hidden]) .flame-scroller").evaluate("e => e.scrollTop") > 100
     screenshot(page, "timeline-1024-rows")
 
@@ -189,7 +189,7 @@ def test_stacks_of_a_chosen_depth(tmp_path: Path, open_page: OpenPage) -> None:
     legend = shown_panel(page).locator(".legend")
     innermost = legend.inner_text()
     page.locator("label.choice:visible", has_text="Depth").locator("select").select_option(label="1")
-    page.wait_for_timeout(60)
+    wait_for_picture(page)
     assert legend.inner_text() != innermost
     assert "100.0%" in legend.inner_text() or len(legend.locator(".key").all()) > 1
 

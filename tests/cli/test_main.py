@@ -19,6 +19,7 @@ from callgrove.cli.main import main
 from callgrove.cli.parser import Parser
 from callgrove.cli.verbs import VERBS, Verb
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 FAKE_VERBS = (
     Verb("info", "what is this", "tests.cli.fake_verb"),
@@ -38,7 +39,7 @@ def in_a_process(
     program = "import sys; from tests.cli.test_main import run; sys.exit(run(*sys.argv[1:]))"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **more}
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, env=environment, check=False, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, env=environment, check=False, timeout=HANG_SEC, **options)  # type: ignore[call-overload,no-any-return]
 
 
 def test_a_verb_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from callgrove.execute import Engine
 from tests.cli.commands import Capture, run
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
 from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
+from tests.timing import HANG_SEC
 
 __all__ = ["mpirun", "scheduler"]
 
@@ -48,7 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(words: Sequence[str], code: int = 0) -> str:
-    done = subprocess.run(words, env={**os.environ, **MPI_ENVIRONMENT}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        words, env={**os.environ, **MPI_ENVIRONMENT}, capture_output=True, text=True, timeout=HANG_SEC
+    )
     assert done.returncode == code, done.stderr
     return done.stdout
 

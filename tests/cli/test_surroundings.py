@@ -16,6 +16,7 @@ from tests.formats.damage import scratch_folder
 from tests.formats.samples import CORPUS
 from tests.permissions import as_nobody
 from tests.requirements import need
+from tests.timing import HANG_SEC
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "pth4.d"
 REMOVED = "callgrove: the current folder was removed; change to another one\n"
@@ -25,7 +26,9 @@ STUDY = CORPUS / "extrap" / "text.txt"
 def in_a_shell(command: str, folder: Path) -> tuple[int, str, str]:
     """The exit code, stdout and stderr of a line in which `callgrove` stands for this one."""
     line = f'callgrove() {{ "{sys.executable}" -m callgrove "$@"; }}; {command}'
-    done = subprocess.run(["/bin/sh", "-c", line], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=folder, capture_output=True, text=True, check=False, timeout=HANG_SEC
+    )
     return done.returncode, done.stdout, done.stderr
 
 

@@ -22,6 +22,7 @@ from tests.cli.commands import Capture, header, rows, run, said
 from tests.formats.samples import CORPUS, databases
 from tests.golden import assert_golden
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 DATABASES = [*databases("prerelease"), *databases("release")]
 every_database = pytest.mark.parametrize("path", DATABASES, ids=lambda p: f"{p.parent.name}/{p.name}")
@@ -287,7 +288,7 @@ def test_stdout_is_data_only() -> None:
             [sys.executable, "-m", "callgrove", *words, str(PTH4), "--format", "csv"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_SEC,
             check=True,
             env=environment(),
         )

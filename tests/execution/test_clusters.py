@@ -20,8 +20,8 @@ from callgrove.errors import CallgroveError, CorruptFile, UsageError
 from callgrove.execute import Engine, clusters, executor, workers
 from tests.execution import work
 from tests.requirements import ROOT, need
+from tests.timing import HANG_SEC
 
-LONGEST_SEC = 120
 VERB = [sys.executable, "-m", "tests.execution.work", "sums"]
 # What Open MPI wants from root, and where there are fewer cores than processes; other MPIs ignore it.
 MPI_ENVIRONMENT = {
@@ -42,7 +42,7 @@ def run(command: list[str]) -> Answer:
         env={**os.environ, **MPI_ENVIRONMENT},
         capture_output=True,
         text=True,
-        timeout=LONGEST_SEC,
+        timeout=HANG_SEC,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -119,7 +119,7 @@ def started(stack: ExitStack, log: Path, *words: str) -> None:
         stdout=out,
         stderr=out,
     )
-    stack.callback(process.wait, 30)
+    stack.callback(process.wait, HANG_SEC)
     stack.callback(process.terminate)
 
 
@@ -136,11 +136,19 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for _ in range(2):
             own = ("--nthreads", "1", "--local-directory", str(folder))
             started(stack, folder / "worker.log", "dask_worker", address, *HERE, *own)
+        wait_for_workers(address)
         yield address
 
 
+def wait_for_workers(address: str) -> None:
+    """On a busy machine they come long after the scheduler, later than anybody else would wait for them."""
+    with importlib.import_module("distributed").Client(address, timeout=HANG_SEC, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=HANG_SEC)
+
+
 def wait_for(port: int) -> None:
-    for _ in range(600):
+    end = time.monotonic() + HANG_SEC
+    while time.monotonic() < end:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

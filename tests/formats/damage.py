@@ -4,28 +4,25 @@
     lies          counts and offsets overwritten with numbers that a careless reader would believe
     flips         random bits inverted
 
+Each is a selection of its grid, always the same one, or the whole of it.
 `survives` asks an input everything that can be asked. Only errors made for users may escape, and not slowly.
-`python -m tests.formats.damage lies FOLDER` runs a grid in a process with little memory and reports what failed.
+`python -m tests.formats.damage lies FOLDER [whole]` runs a grid in a process with little memory and says what failed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import io
-import os
 import random
 import re
 import resource
 import sys
 import tempfile
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copytree
 
 import numpy as np
 
@@ -40,14 +37,12 @@ from callgrove.formats.registry import detect
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from tests.formats.databases import File, width_of
+from tests.permissions import writable_copy
+from tests.timing import bounded
 
 LIES = (0, 1, 2**31 - 1, 2**32 - 1, 2**63, 2**64 - 1)
-SLOWEST_SEC = 20.0
-HANG_SEC = 200.0
 LITTLE_MEMORY = 1536 << 20
 ALLOWED_CODES = (0, 3, 4)
-# Every case of a grid instead of a fixed selection; slow, for those who change a reader.
-EXHAUSTIVE = os.environ.get("CALLGROVE_EXHAUSTIVE", "0") not in ("", "0")
 
 
 @dataclass(frozen=True)
@@ -69,9 +64,9 @@ def chance(*seed: object) -> random.Random:
     return random.Random("/".join(map(str, seed)))
 
 
-def chosen(cases: list[Case], most: int, *seed: object) -> list[Case]:
-    """At most so many cases, always the same ones."""
-    return cases if EXHAUSTIVE or len(cases) <= most else chance(*seed).sample(cases, most)
+def chosen(cases: list[Case], most: int | None, *seed: object) -> list[Case]:
+    """At most so many cases, always the same ones; None: all."""
+    return cases if most is None or len(cases) <= most else chance(*seed).sample(cases, most)
 
 
 # -- kinds of damage -------------------------------------------------------------------------------------------------
@@ -88,22 +83,22 @@ def boundaries(path: Path) -> list[int]:
     return sorted(set(first.values()) - {0})
 
 
-def truncations(path: Path, n_random: int = 40, most: int = 60) -> list[Case]:
+def truncations(path: Path, whole: bool = False) -> list[Case]:
+    n_random, n_sections = (40, None) if whole else (12, 12)
     data, rng = path.read_bytes(), chance("truncate", path.parent.name, path.name)
     sections = [Case(f"cut at section boundary {at}", data[:at]) for at in boundaries(path)]
     places = sorted(rng.sample(range(len(data)), min(n_random, len(data))))
     return [
         Case("empty", b""),
-        *chosen(sections, most - n_random, path),
+        *chosen(sections, n_sections, path),
         *(Case(f"cut at {at}", data[:at]) for at in places),
         Case("without the last byte", data[:-1]),
     ]
 
 
-def lies(path: Path) -> list[Case]:
-    """Each kind of count and offset with each wrong number, in one of the records that have it. One database of each
-    generation gets more than the others."""
-    most = 90 if path.parent.name == "pth4.d" else 24
+def lies(path: Path, whole: bool = False) -> list[Case]:
+    """Each kind of count and offset with each wrong number, in one of the records that have it."""
+    most = None if whole else 24
     if path.suffix == ".xml":
         return wrong_attributes(path, most)
     file, rng = File.of(path), chance("lie", path.parent.name, path.name)
@@ -115,14 +110,13 @@ def lies(path: Path) -> list[Case]:
     cases = []
     for numbers in kinds.values():
         for lie in LIES:
-            for number in numbers if EXHAUSTIVE else [rng.choice(numbers)]:
-                field = file.fields[number]
-                wide = width_of(field) or 0
-                wrong = (lie & ((1 << (8 * wide)) - 1)).to_bytes(wide, "little" if file.order == "<" else "big")
-                data = bytearray(file.data)
-                data[field.offset : field.offset + wide] = wrong
-                if data != file.data:
-                    cases.append(Case(f"{field.section} {field.index} {field.name} = {lie}", bytes(data)))
+            field = file.fields[rng.choice(numbers)]
+            wide = width_of(field) or 0
+            wrong = (lie & ((1 << (8 * wide)) - 1)).to_bytes(wide, "little" if file.order == "<" else "big")
+            data = bytearray(file.data)
+            data[field.offset : field.offset + wide] = wrong
+            if data != file.data:
+                cases.append(Case(f"{field.section} {field.index} {field.name} = {lie}", bytes(data)))
     return chosen(cases, most, "lies", path)
 
 
@@ -141,7 +135,7 @@ WRONG_TEXTS = (
 )
 
 
-def wrong_attributes(path: Path, most: int) -> list[Case]:
+def wrong_attributes(path: Path, most: int | None) -> list[Case]:
     """Each attribute of each tag of an XML file with each wrong text, in one of its places; and without it."""
     text, rng = path.read_text("utf-8"), chance("attribute", path.parent.name, path.name)
     places: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -152,10 +146,10 @@ def wrong_attributes(path: Path, most: int) -> list[Case]:
     cases = []
     for (tag_name, name), spans in places.items():
         for wrong in (None, *WRONG_TEXTS):
-            for first, last in spans if EXHAUSTIVE else [rng.choice(spans)]:
-                written = "" if wrong is None else f' {name}="{wrong}"'
-                data = (text[:first] + written + text[last:]).encode()
-                cases.append(Case(f"<{tag_name} {name}={wrong!r}> at {first}", data))
+            first, last = rng.choice(spans)
+            written = "" if wrong is None else f' {name}="{wrong}"'
+            data = (text[:first] + written + text[last:]).encode()
+            cases.append(Case(f"<{tag_name} {name}={wrong!r}> at {first}", data))
     return chosen(cases, most, "attributes", path)
 
 
@@ -167,7 +161,8 @@ def is_count_or_offset(name: str) -> bool:
     return name in old or name in more or new or name[:2] == "sz" or name == "n" or name.startswith("flex[")
 
 
-def flips(path: Path, n_single: int = 8, n_many: int = 3) -> list[Case]:
+def flips(path: Path, whole: bool = False) -> list[Case]:
+    n_single, n_many = (16, 6) if whole else (6, 2)
     data, rng = path.read_bytes(), chance("flip", path.parent.name, path.name)
     cases = []
     for k in range(n_single + n_many):
@@ -185,20 +180,6 @@ def flips(path: Path, n_single: int = 8, n_many: int = 3) -> list[Case]:
 
 class Failure(AssertionError):
     """A promise that was broken, and by which case."""
-
-
-@contextlib.contextmanager
-def bounded(label: str) -> Iterator[None]:
-    """Fails when the block needs much time, measured so that a busy machine does not matter; a hang ends the process
-    with a traceback of where."""
-    faulthandler.dump_traceback_later(HANG_SEC, exit=True)
-    begin = time.process_time()
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-    if time.process_time() - begin > SLOWEST_SEC:
-        raise Failure(f"{label}: took {time.process_time() - begin:.1f} s")
 
 
 def _attempt(label: str, ask: Callable[[], object]) -> None:
@@ -303,7 +284,7 @@ def damaged(folder: Path, name: str, case: Case, scratch: Path) -> Path:
     that was opened before may still have them mapped."""
     copy = scratch / "data"
     if not copy.is_dir():
-        copytree(folder, copy)
+        writable_copy(folder, copy)
     (copy / name).unlink(missing_ok=True)
     (copy / name).write_bytes(case.data)
     return copy
@@ -320,17 +301,17 @@ def restore(folder: Path, name: str, scratch: Path) -> None:
     damaged(folder, name, Case("", (folder / name).read_bytes()), scratch)
 
 
-KINDS: dict[str, Callable[[Path], list[Case]]] = {"truncations": truncations, "lies": lies, "flips": flips}
+KINDS: dict[str, Callable[[Path, bool], list[Case]]] = {"truncations": truncations, "lies": lies, "flips": flips}
 
 
-def grid(kind: str, folder: Path, scratch: Path) -> list[str]:
-    """All cases of one kind for all files of a database; gives the failures, the last entry counts the cases."""
+def grid(kind: str, folder: Path, scratch: Path, whole: bool = False) -> list[str]:
+    """Cases of one kind for all files of a database; gives the failures, the last entry counts the cases."""
     failures, n = [], 0
     for part in parts(folder):
         name = str(part.relative_to(folder))
         if kind == "lies" and part.suffix == ".yaml":
             continue
-        for case in KINDS[kind](part):
+        for case in KINDS[kind](part, whole):
             n += 1
             label = f"{folder.parent.name}/{folder.name}/{name}: {case.label}"
             copy = damaged(folder, name, case, scratch)
@@ -339,10 +320,9 @@ def grid(kind: str, folder: Path, scratch: Path) -> list[str]:
                 answers(copy, label, ("check",), ("info",))
                 if name in ("cct.db", "trace.db"):  # which then say how many profiles there are
                     survives(copy / name, f"{label}, alone")
-            except Failure as failure:
+            except AssertionError as failure:
                 failures.append(str(failure))
-                if EXHAUSTIVE:
-                    failures.append("".join(traceback.format_exception(failure.__cause__)[-4:]))
+                failures.append("".join(traceback.format_exception(failure.__cause__)[-4:]))
         restore(folder, name, scratch)
     return [*failures, f"{n} cases"]
 
@@ -356,6 +336,6 @@ def with_little_memory() -> None:
 if __name__ == "__main__":
     with_little_memory()
     with scratch_folder() as scratch:
-        report = grid(sys.argv[1], Path(sys.argv[2]), scratch)
+        report = grid(sys.argv[1], Path(sys.argv[2]), scratch, whole=sys.argv[3:] == ["whole"])
     sys.stdout.write("\n".join(report) + "\n")
     sys.exit(len(report) > 1)

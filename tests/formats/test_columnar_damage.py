@@ -30,6 +30,7 @@ from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from tests.cli.commands import Capture, rows, run, said
+from tests.exhaustive import whole_or_some
 from tests.formats.columnar_folders import odd_experiment, tables_of, values_of, written
 from tests.formats.damage import Case, answers, chance, chosen, scratch_folder, survives
 from tests.permissions import as_nobody
@@ -91,12 +92,14 @@ def cases(path: Path) -> list[Case]:
         for _ in range(1 if number else 12):
             broken[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         found.append(Case(f"flip {number}", bytes(broken)))
-    return chosen(found, 3, path.name)
+    return found
 
 
-def test_broken_files_are_said(sound: Path, folder: Path) -> None:
+@whole_or_some
+def test_broken_files_are_said(sound: Path, folder: Path, whole: bool) -> None:
+    """Of each file one damage, or all of them."""
     for file in sorted(sound.iterdir()):
-        for case in cases(file):
+        for case in chosen(cases(file), None if whole else 1, file.name):
             (folder / file.name).unlink()
             (folder / file.name).write_bytes(case.data)
             survives(folder, f"{file.name}: {case.label}")
@@ -367,7 +370,7 @@ def test_the_manifest_may_be_named_itself(folder: Path, sound: Path) -> None:
 def test_broken_studies_are_said(tmp_path: Path) -> None:
     written(study_example(), sound := tmp_path / "sound")
     for file in sorted(sound.iterdir()):
-        for case in cases(file):
+        for case in chosen(cases(file), 3, file.name):
             folder = Path(shutil.copytree(sound, tmp_path / "data", dirs_exist_ok=True))
             (folder / file.name).write_bytes(case.data)
             try:

@@ -13,10 +13,9 @@ from callgrove.errors import CallgroveError
 from callgrove.formats.cube.anchor import read_anchor
 from callgrove.formats.cube.format import FORMAT
 from callgrove.formats.interface import ReadOptions
-from tests.formats.damage import EXHAUSTIVE, chance
+from tests.exhaustive import whole_or_some
+from tests.formats.damage import chance
 from tests.formats.raw_cubes import archive, r1
-
-STEP = 1 if EXHAUSTIVE else 97
 
 
 def ask_everything(path: Path) -> None:
@@ -34,32 +33,35 @@ def ask_everything(path: Path) -> None:
         list(FORMAT.dump(source))
 
 
+@whole_or_some
 @pytest.mark.parametrize("zipped", [False, True], ids=["plain", "zip"])
-def test_flipped_bytes(zipped: bool, tmp_path: Path) -> None:
+def test_flipped_bytes(zipped: bool, whole: bool, tmp_path: Path) -> None:
     data = archive(r1().members(zipped=zipped).items())
     path = tmp_path / "x.cubex"
     random = chance("flips", zipped)
-    for at in range(0, len(data), STEP):
+    for at in range(0, len(data), 3 if whole else 97):
         broken = bytearray(data)
         broken[at] ^= 1 << random.randrange(8)
         path.write_bytes(broken)
         ask_everything(path)
 
 
+@whole_or_some
 @pytest.mark.parametrize("zipped", [False, True], ids=["plain", "zip"])
-def test_cuts(zipped: bool, tmp_path: Path) -> None:
+def test_cuts(zipped: bool, whole: bool, tmp_path: Path) -> None:
     members = r1().members(zipped=zipped)
     data = archive([("anchor.xml", members.pop("anchor.xml")), *members.items()])
     path = tmp_path / "x.cubex"
-    for size in range(0, len(data), STEP if EXHAUSTIVE else 211):
+    for size in range(0, len(data), 7 if whole else 211):
         path.write_bytes(data[:size])
         ask_everything(path)
 
 
-def test_anchors_with_flipped_bytes(tmp_path: Path) -> None:
+@whole_or_some
+def test_anchors_with_flipped_bytes(whole: bool, tmp_path: Path) -> None:
     text = r1().anchor().encode()
     random = chance("anchors")
-    for _ in range(3000 if EXHAUSTIVE else 200):
+    for _ in range(3000 if whole else 200):
         broken = bytearray(text)
         for _ in range(random.choice((1, 3, 10))):
             broken[random.randrange(len(broken))] = random.randrange(256)

@@ -16,15 +16,17 @@ from callgrove.formats.extrap import lines
 from callgrove.formats.interface import Checks, Dumps, ReadOptions
 from callgrove.formats.registry import detect, load, open_path
 from callgrove.model.study import Study
-from tests.formats.damage import EXHAUSTIVE, Case, answers, bounded, chance
+from tests.exhaustive import whole_or_some
+from tests.formats.damage import Case, answers, chance
 from tests.formats.extrap_files import CORPUS
+from tests.timing import bounded
 
 SAMPLES = sorted(CORPUS.iterdir())
 
 
-def damages(path: Path) -> list[Case]:
+def damages(path: Path, whole: bool) -> list[Case]:
     data, rng = path.read_bytes(), chance("extrap", path.name)
-    n = 1000 if EXHAUSTIVE else 50
+    n = 1000 if whole else 50
     cuts = sorted({0, 1, len(data) - 1, *(rng.randrange(len(data)) for _ in range(n))})
     cases = [Case(f"cut at {at}", data[:at]) for at in cuts]
     for k in range(n):
@@ -53,10 +55,11 @@ def ask(path: Path, format_name: str) -> None:
                 raise
 
 
+@whole_or_some
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-def test_damage(path: Path, tmp_path: Path) -> None:
+def test_damage(path: Path, whole: bool, tmp_path: Path) -> None:
     name = f"extrap-{path.name.partition('.')[0]}"
-    for case in damages(path):
+    for case in damages(path, whole):
         target = tmp_path / "data"
         target.unlink(missing_ok=True)
         target.write_bytes(case.data)

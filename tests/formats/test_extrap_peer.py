@@ -12,6 +12,7 @@ import pytest
 from callgrove.model.study import Study
 from tests.formats.extrap_files import AWKWARD, plain_study, segmented_study, study_with_models, written
 from tests.requirements import ROOT, need
+from tests.timing import HANG_SEC
 
 PYTHON = ROOT / ".peers" / "extrap" / "bin" / "python"
 SCRIPT = ROOT / "bench" / "peers" / "load_with_extrap.py"
@@ -44,7 +45,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
         words += ["experiment", str(folder / name)]
     out = folder / "out.json"
     done = subprocess.run(
-        [str(PYTHON), str(SCRIPT), str(out), *words], capture_output=True, text=True, timeout=120, check=False
+        [str(PYTHON), str(SCRIPT), str(out), *words], capture_output=True, text=True, timeout=HANG_SEC, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return dict(zip(names, json.loads(out.read_text("utf-8")), strict=True))

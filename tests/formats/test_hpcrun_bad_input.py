@@ -17,10 +17,11 @@ from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Severity
-from tests.formats.damage import answers, bounded, chance, run, scratch_folder, survives
+from tests.formats.damage import answers, chance, run, scratch_folder, survives
 from tests.formats.hpcrun_bytes import HEADER, REAL, ROOT, File04, RawEpoch, RawMetric, RawNode, file_02, u16, u32, u64
 from tests.formats.hpcrun_opening import opened, written
 from tests.formats.hpcrun_synthetic import FILES, FIRST_EPOCH
+from tests.timing import bounded
 
 GOOD = File04()
 OLD = file_02(FIRST_EPOCH)

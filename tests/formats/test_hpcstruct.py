@@ -21,6 +21,7 @@ from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
+from tests.exhaustive import exhaustive
 from tests.formats.damage import Case, answers, chance, survives, wrong_attributes
 from tests.formats.samples import CORPUS
 
@@ -109,6 +110,7 @@ def compare(path: Path) -> int:
     return n
 
 
+@exhaustive
 def test_every_address_of_real_structures(shared: Path) -> None:
     paths = sorted((shared / "data").rglob("*.hpcstruct"))
     assert len(paths) >= 13

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import struct
-import time
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from callgrove.formats.registry import load, open_path
 from callgrove.model.metrics import Scope
 from tests.formats.by_source_id import open_database
 from tests.formats.databases import File, copied, corpus, edit_text, replace_summary
+from tests.timing import bounded
 
 GENERATIONS = ("prerelease", "release")
 every_generation = pytest.mark.parametrize("generation", GENERATIONS)
@@ -27,13 +25,6 @@ PF_LEAF = (
     '<PF i="1" n="3" s="3" f="2147483647" l="0" lm="1">\n<S i="-1" s="3" v="0" f="2147483647" l="0" it="1"/>\n</PF>'
 )
 METRIC_DBS = '<MetricDB i="2" n="CPUTIME (sec) (I)"/>\n<MetricDB i="1" n="CPUTIME (sec) (E)"/>'
-
-
-@contextmanager
-def quickly() -> Iterator[None]:
-    begin = time.process_time()
-    yield
-    assert time.process_time() - begin < 10
 
 
 def values(path: Path, scope: str) -> list[tuple[object, ...]]:
@@ -151,7 +142,7 @@ def test_profiles_that_share_a_block(tmp_path: Path) -> None:
     at = 0x40 + 48 * n
     rest = struct.pack("<Hd", 1, 1.0) * n_values + struct.pack("<IQ", 5, 0)
     path = folder_of(tmp_path, "profile.db", profile_db(n, at, n_values, 0, rest))
-    with quickly():
+    with bounded("a wrong announcement"):
         found = open_database(path)
         assert len(found.damage) == n - 1
         assert "those of another profile" in found.damage[0].text
@@ -164,7 +155,7 @@ def test_profiles_that_share_a_tuple(tmp_path: Path) -> None:
     element = struct.pack("<BxHIQ", 3, 0, 1, 1)
     at = 0x40 + 48 * n
     path = folder_of(tmp_path, "profile.db", profile_db(n, 0, 0, at, struct.pack("<H6x", 0xFFFF) + element * 0xFFFF))
-    with quickly():
+    with bounded("a wrong announcement"):
         found = open_database(path)
     assert len(found.profiles) == n
     assert len(found.profiles.identifiers.kind) < 4 * 0xFFFF
@@ -177,7 +168,7 @@ def test_a_profile_number_that_nothing_can_have(tmp_path: Path) -> None:
     infos = bytes(32) + struct.pack("<QQH6xQ", 1, values_at, 1, values_at + 12)
     block = struct.pack("<Id", 0xFF_FFFF, 1.0) + struct.pack("<HQ", 3, 0)
     path = folder_of(tmp_path, "cct.db", head + infos + block + b"__ctx.db")
-    with quickly():
+    with bounded("a wrong announcement"):
         assert len(open_database(path).profiles) <= 2
         assert main(["check", str(path)]) == 3
 
@@ -189,7 +180,7 @@ def test_lines_that_share_samples(tmp_path: Path) -> None:
     section = struct.pack("<QIB3xQQ", 0x40, n, 24, 1, 1)
     lines = struct.pack("<I4xQQ", 1, at, at + 12 * n_samples) * n
     path = folder_of(tmp_path, "trace.db", head + section + lines + struct.pack("<QI", 1, 1) * n_samples + b"trace.db")
-    with quickly():
+    with bounded("a wrong announcement"):
         found = open_database(path)
         assert found.traces.n_samples <= n_samples
         assert "samples of another line" in found.damage[0].text
@@ -219,7 +210,7 @@ def test_functions_whose_names_lie_in_one_another(tmp_path: Path) -> None:
     rows = b"".join(struct.pack("<QQQQII", names_at + k, 0, 0, 0, 0, 0) for k in range(n))
     content = struct.pack("<QIH2x", at + 16, n, 40) + rows + b"f" * 500_000 + b"\0"
     path = folder_of(tmp_path, "meta.db", meta_db("Functions", content))
-    with quickly(), pytest.raises(CorruptFile, match="strings that lie in one another"):
+    with bounded("a wrong announcement"), pytest.raises(CorruptFile, match="strings that lie in one another"):
         open_path(path)
 
 
@@ -232,7 +223,7 @@ def test_more_metric_ids_than_there_are(tmp_path: Path) -> None:
     head = struct.pack("<QIBBBxQHB5x", instances_at + len(instances), n, 32, 16, 24, scope_at, 1, 16)
     content = head + struct.pack("<QBB6x", name_at, 1, 255) + b"point\0\0\0" + instances + rows
     path = folder_of(tmp_path, "meta.db", meta_db("Metrics", content))
-    with quickly():
+    with bounded("a wrong announcement"):
         with pytest.raises(CorruptFile, match="at most 65536 ids of metrics"):
             open_path(path)
         assert main(["dump", str(path), "-o", str(tmp_path / "out")]) == 3
@@ -241,7 +232,7 @@ def test_more_metric_ids_than_there_are(tmp_path: Path) -> None:
 def test_records_of_no_length(tmp_path: Path) -> None:
     content = struct.pack("<QIH2x", 0x90, 2**32 - 1, 0).ljust(64, b"\0")
     path = folder_of(tmp_path, "meta.db", meta_db("Functions", content))
-    with quickly():
+    with bounded("a wrong announcement"):
         assert main(["dump", str(path), "-o", str(tmp_path / "out")]) == 3
 
 

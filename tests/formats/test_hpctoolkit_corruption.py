@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from callgrove.cli.main import main
 from callgrove.errors import CorruptFile, InputError
 from callgrove.formats.registry import open_path
+from tests.exhaustive import grids_of, some_of
 from tests.formats import damage
 from tests.formats.by_source_id import open_database
 from tests.formats.comparing import GENERATIONS, by_ids, rows
@@ -23,13 +24,31 @@ from tests.formats.damage import Case, answers, damaged, parts, run, survives
 from tests.formats.databases import File, copied, corpus, edit
 from tests.formats.samples import databases
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 DATABASES = [*databases("prerelease"), *databases("release")]
-every_database = pytest.mark.parametrize("folder", DATABASES, ids=lambda p: f"{p.parent.name}/{p.name}")
-FILES = [(folder, str(part.relative_to(folder))) for folder in DATABASES for part in parts(folder)]
-every_file = pytest.mark.parametrize(
-    ("folder", "name"), FILES, ids=lambda x: x if isinstance(x, str) else f"{x.parent.name}-{x.name}"
-)
+SMALL = "pth4.d"  # of each generation; the other databases have the same kinds of records
+FILES = [part for folder in DATABASES for part in parts(folder)]
+
+
+def of_database(file: Path) -> tuple[Path, str]:
+    """The folder of the database, and the name of the file in it."""
+    folder = next(folder for folder in DATABASES if file.is_relative_to(folder))
+    return folder, str(file.relative_to(folder))
+
+
+def is_small(path: Path) -> bool:
+    return f"/{SMALL}" in str(path)
+
+
+def called(path: Path) -> str:
+    """From the generation on."""
+    return "-".join(path.parts[path.parts.index(next(g for g in GENERATIONS if g in path.parts)) :])
+
+
+every_database = pytest.mark.parametrize("folder", some_of(DATABASES, is_small, called))
+every_file = pytest.mark.parametrize("file", some_of(FILES, is_small, called))
+every_grid = pytest.mark.parametrize(("folder", "whole"), grids_of(DATABASES, is_small, called))
 every_generation = pytest.mark.parametrize("generation", GENERATIONS)
 
 
@@ -41,11 +60,12 @@ def loses_data(name: str, original: bytes, data: bytes) -> bool:
     return not name.endswith(".yaml") and data != original and data.rstrip() != original.rstrip()
 
 
-@every_file
-def test_truncated(folder: Path, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file", "whole"), grids_of(FILES, is_small, called))
+def test_truncated(file: Path, whole: bool, tmp_path: Path) -> None:
     """`check` reports every truncation that loses data; every eighth one is asked everything."""
-    original = (folder / name).read_bytes()
-    for number, case in enumerate(damage.truncations(folder / name)):
+    folder, name = of_database(file)
+    original = file.read_bytes()
+    for number, case in enumerate(damage.truncations(file, whole)):
         label = f"{folder.name}/{name}: {case.label}"
         path = damaged(folder, name, case, tmp_path)
         [(_, code)] = answers(path, label, ("check",)).items()
@@ -55,18 +75,20 @@ def test_truncated(folder: Path, name: str, tmp_path: Path) -> None:
             answers(path, label)
 
 
-@every_database
-def test_flipped_bits(folder: Path, tmp_path: Path) -> None:
-    *failures, _ = damage.grid("flips", folder, tmp_path)
+@every_grid
+def test_flipped_bits(folder: Path, whole: bool, tmp_path: Path) -> None:
+    *failures, _ = damage.grid("flips", folder, tmp_path, whole)
     assert failures == []
 
 
-@every_database
-def test_wrong_counts_and_offsets_in_little_memory(folder: Path) -> None:
+@every_grid
+def test_wrong_counts_and_offsets_in_little_memory(folder: Path, whole: bool) -> None:
     """In a process of its own, where asking for memory that a lie announces fails."""
-    command = [sys.executable, "-W", "error", "-m", "tests.formats.damage", "lies", str(folder)]
+    command = [sys.executable, "-W", "error", "-m", "tests.formats.damage", "lies", str(folder), *["whole"][:whole]]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANG_SEC, check=False
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert int(done.stdout.split()[-2]) > 50
 
@@ -89,8 +111,9 @@ def test_random_bytes_anywhere(data: st.DataObject) -> None:
 
 
 @every_file
-def test_wrong_magic(folder: Path, name: str, tmp_path: Path) -> None:
-    original = (folder / name).read_bytes()
+def test_wrong_magic(file: Path, tmp_path: Path) -> None:
+    folder, name = of_database(file)
+    original = file.read_bytes()
     path = damaged(folder, name, Case("", b"NOTAPERFORMANCEDATABASE!"[:16] + original[16:]), tmp_path)
     survives(path, name)
     assert answers(path, name)["check"] == 3

@@ -30,6 +30,7 @@ from tests.formats.damage import Case, answers, damaged, parts, run, survives
 from tests.formats.databases import copied, corpus, edit, edit_text
 from tests.formats.samples import databases
 from tests.permissions import as_nobody
+from tests.timing import bounded
 
 DATABASES = [*databases("prerelease"), *databases("release")]
 FILES = [(folder, str(part.relative_to(folder))) for folder in DATABASES for part in parts(folder)]
@@ -125,19 +126,19 @@ def test_a_very_deep_tree(generation: str, tmp_path: Path) -> None:
         deep_trees.deepen_meta(path / "meta.db", DEPTH, last_id=29)
     else:
         deep_trees.deepen_xml(path / "experiment.xml", DEPTH, last_id=27)
-    with damage.bounded("open"):
+    with bounded("open"):
         found = open_database(path)
     assert found.damage == ()
     assert found.contexts.depth.max() >= DEPTH
-    with damage.bounded("contexts"):
+    with bounded("contexts"):
         last = rows(found, "contexts")[found.contexts.n_listed - 1]
     assert last[9].count("->...->") == 1 or generation == "prerelease"
-    with damage.bounded("totals"):
+    with bounded("totals"):
         point = replace(found.metrics[0], scope=Scope.POINT)  # what is inclusive must then be added up, level by level
         way = Recipe(0, point, Scope.INCLUSIVE)
         sums = way.apply(np.ones(len(found.contexts)), found.contexts)
         assert sums[found.contexts.roots].sum() == found.contexts.n_listed
-    with damage.bounded("views"):
+    with bounded("views"):
         spent = costs(found)
         for table in (top(spent), top_down(spent), top_down(spent, source=True), bottom_up(spent), hot_path(spent)):
             "".join(render([table], "table"))
@@ -192,7 +193,7 @@ def test_children_that_overlap(kind: str, tmp_path: Path) -> None:
     if kind == "ids that repeat":
         assert any("used" in w.text for w in open_database(path).damage)
         return
-    with damage.bounded(kind), pytest.raises(CorruptFile, match="Context"):
+    with bounded(kind), pytest.raises(CorruptFile, match="Context"):
         open_path(path)
 
 
@@ -256,7 +257,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
         with pytest.raises(InputError):
             detect(Source.of(tmp_path / name))
-    with damage.bounded("a folder of pipes"), pytest.raises(InputError):
+    with bounded("a folder of pipes"), pytest.raises(InputError):
         open_path(tmp_path)
 
 

@@ -5,7 +5,6 @@ Where blocks lie is computed here from the specification; what was read is recor
 
 from __future__ import annotations
 
-import shutil
 import struct
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from callgrove.cli.main import main
 from callgrove.model.selection import select
 from tests.formats.by_source_id import backend, open_database
 from tests.formats.samples import databases
+from tests.permissions import writable_copy
 
 DATABASES = [*databases("prerelease"), *databases("release")]
 every_database = pytest.mark.parametrize("path", DATABASES, ids=lambda p: f"{p.parent.name}/{p.name}")
@@ -152,7 +152,7 @@ def test_a_context_reads_its_own_block(path: Path, reads: Reads) -> None:
 def test_a_context_without_cct_db_is_searched_in_the_indices(path: Path, reads: Reads, tmp_path: Path) -> None:
     """Only its own values are read, found by a search in each profile's index."""
     copy = tmp_path / "data"
-    shutil.copytree(path, copy)
+    writable_copy(path, copy)
     (copy / "cct.db").unlink()
     experiment, whole = open_database(copy), open_database(path)
     indices = [index for _, index in profile_blocks(path)]

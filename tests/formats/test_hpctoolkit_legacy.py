@@ -6,7 +6,6 @@ import filecmp
 import re
 import struct
 from pathlib import Path
-from shutil import copytree
 from xml.etree import ElementTree
 
 import numpy as np
@@ -23,10 +22,12 @@ from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
+from tests.exhaustive import whole_or_some
 from tests.formats import damage
 from tests.formats.damage import run
 from tests.formats.legacy_databases import CORPUS, FIRST_TIME_US, HOST, METRICS, Program, write_corpus
 from tests.formats.samples import CORPUS as CORPUS_FOLDER
+from tests.permissions import writable_copy
 
 VERSIONS = ("2.0", "2.1", "2.2")
 every_version = pytest.mark.parametrize("version", VERSIONS)
@@ -367,22 +368,24 @@ def test_check_finds_threads_that_disagree_with_the_xml(tmp_path: Path) -> None:
 KINDS = {"truncations": damage.truncations, "flips": damage.flips}
 
 
+@whole_or_some
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["inlined22.d", "loops21.d"])
-def test_grids_of_damage(kind: str, name: str, tmp_path: Path) -> None:
+def test_grids_of_damage(kind: str, name: str, whole: bool, tmp_path: Path) -> None:
     """One file of each kind is damaged; only errors for users escape, and not slowly."""
     folder = CORPUS_FOLDER / "hpctoolkit" / "legacy" / name
     one_of_each = {path.suffix: path for path in sorted(folder.iterdir())}
     for part in one_of_each.values():
-        for case in KINDS[kind](part)[::4]:
+        for case in KINDS[kind](part, whole)[:: 1 if whole else 3]:
             path = damage.damaged(folder, part.name, case, tmp_path)
             damage.survives(path, f"{part.name}: {case.label}")
         damage.restore(folder, part.name, tmp_path)
 
 
-def test_wrong_attributes(tmp_path: Path) -> None:
+@whole_or_some
+def test_wrong_attributes(whole: bool, tmp_path: Path) -> None:
     folder = CORPUS_FOLDER / "hpctoolkit" / "legacy" / "inlined22.d"
-    for case in damage.wrong_attributes(folder / "experiment.xml", 120):
+    for case in damage.wrong_attributes(folder / "experiment.xml", None if whole else 30):
         path = damage.damaged(folder, "experiment.xml", case, tmp_path)
         damage.survives(path, case.label)
         damage.answers(path, case.label, ("check",), ("info",))
@@ -420,9 +423,7 @@ def test_a_genuine_database_agrees_with_its_xml(cpi: Path) -> None:
 
 
 def test_a_genuine_database_without_its_metric_db(cpi: Path, tmp_path: Path) -> None:
-    copytree(cpi, tmp_path / "data")
-    for path in (tmp_path / "data").glob("*.metric-db"):
-        path.chmod(0o600)
+    for path in writable_copy(cpi, tmp_path / "data").glob("*.metric-db"):
         path.unlink()
     whole, alone = opened(cpi), opened(tmp_path / "data")
     for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):

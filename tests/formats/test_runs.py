@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from callgrove.model.metrics import Scope
 from tests.formats.contract import counted_reading, fingerprint
 from tests.formats.damage import scratch_folder
 from tests.formats.samples import CORPUS
-from tests.permissions import as_nobody
+from tests.permissions import as_nobody, writable_copy
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def runs(database: Path, folder: Path, *names: str) -> Path:
     """A folder with a copy of the database under each name."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        copytree(database, folder / name)
+        writable_copy(database, folder / name)
     return folder
 
 
@@ -293,7 +292,7 @@ def test_measurements_beside_their_database_are_no_other_run(database: Path, tmp
     measured = CORPUS / "hpcrun" / "04.00" / "pth4.m"
     folder = runs(database, tmp_path, "app.p4/hpctoolkit-app-database", "app.p8/hpctoolkit-app-database")
     for point in (4, 8, 16):
-        copytree(measured, folder / f"app.p{point}" / "hpctoolkit-app-measurements")
+        writable_copy(measured, folder / f"app.p{point}" / "hpctoolkit-app-measurements")
     found = [Path(run.source).name.removeprefix("hpctoolkit-app-") for run in opened(folder).runs]
     assert found == ["database", "database", "measurements"]
 

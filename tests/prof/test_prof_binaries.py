@@ -19,6 +19,7 @@ from callgrove.prof.scopes import ScopeChains, ScopeTable
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.requirements import need
+from tests.timing import HANG_SEC
 
 SOURCE = """#include <stdlib.h>
 static volatile double sink;
@@ -53,7 +54,7 @@ def tool(name: str) -> str:
 
 
 def output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG_SEC).stdout
 
 
 @pytest.fixture(scope="module", params=["-gdwarf-5", "-gdwarf-4"])
@@ -62,7 +63,7 @@ def binary(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("binary")
     (folder / "app.c").write_text(SOURCE)
     command = [tool("gcc"), "-O2", request.param, "-o", str(folder / "app"), str(folder / "app.c")]
-    subprocess.run(command, check=True, cwd=folder, timeout=120)
+    subprocess.run(command, check=True, cwd=folder, timeout=HANG_SEC)
     return folder / "app"
 
 
@@ -127,7 +128,7 @@ def test_relations(binary: Path) -> None:
 
 def test_symbols_where_there_is_no_debugging_information(binary: Path, tmp_path: Path) -> None:
     stripped = tmp_path / "app"
-    subprocess.run([tool("strip"), "-g", "-o", str(stripped), str(binary)], check=True, timeout=60)
+    subprocess.run([tool("strip"), "-g", "-o", str(stripped), str(binary)], check=True, timeout=HANG_SEC)
     address, size = functions_of(binary)["work"]
     scopes, chains = resolved(stripped, [address, address + size - 2, address + size - 1])
     found = [frames(scopes, chains, row) for row in range(3)]

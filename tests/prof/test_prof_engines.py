@@ -33,6 +33,7 @@ from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import IDLE, MAIN, measured, nodes, structure
 from tests.prof.test_prof_rules import APP
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 __all__ = ["mpirun", "scheduler"]
 
@@ -134,7 +135,7 @@ def test_mpi(n_processes: int, mpirun: str, measurements: Path, alone: Path, tmp
         env={**os.environ, **MPI_ENVIRONMENT},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SEC,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

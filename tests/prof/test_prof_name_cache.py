@@ -27,6 +27,7 @@ from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.prof.test_prof_binaries import SOURCE, functions_of, tool
 from tests.requirements import ROOT
+from tests.timing import HANG_SEC
 
 OTHER = """#include "shared.h"
 int other(int n) { return twice(n) + 1; }
@@ -42,7 +43,7 @@ def compiled(folder: Path, name: str = "app", source: str = SOURCE, *options: st
     for file, text in (("app.c", '#include "shared.h"\n' + source), ("other.c", OTHER), ("shared.h", HEADER)):
         (folder / file).write_text(text)
     command = [tool("gcc"), "-O2", "-g", "-o", str(folder / name), "app.c", "other.c", *options]
-    subprocess.run(command, check=True, cwd=folder, timeout=120)
+    subprocess.run(command, check=True, cwd=folder, timeout=HANG_SEC)
     return folder / name
 
 
@@ -196,7 +197,7 @@ def test_another_binary_in_the_same_place(options: tuple[str, ...], tmp_path: Pa
 def test_debugging_information_that_comes_later(program: Path, addresses: list[int], tmp_path: Path) -> None:
     """The build id is the same; what is known of the stripped binary does not hide it."""
     cache, stripped = NameCache(tmp_path / "names"), tmp_path / "app"
-    subprocess.run([tool("strip"), "-g", "-o", str(stripped), str(program)], check=True, timeout=60)
+    subprocess.run([tool("strip"), "-g", "-o", str(stripped), str(program)], check=True, timeout=HANG_SEC)
     assert len(steps(stripped, addresses[1:2], cache)[0]) == 1
     shutil.copy2(program, stripped)
     assert len(steps(stripped, addresses[1:2], cache)[0]) > 1
@@ -244,7 +245,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     """Whatever is read is whole; what one of them adds may be lost, and is then looked up again."""
     command = [sys.executable, "-c", WRITE, str(tmp_path / "names")]
     both = [subprocess.Popen([*command, str(first)], cwd=ROOT, stderr=subprocess.PIPE) for first in (0, 1000)]
-    errors = [process.communicate(timeout=120)[1] for process in both]
+    errors = [process.communicate(timeout=HANG_SEC)[1] for process in both]
     assert ([process.returncode for process in both], errors) == ([0, 0], [b"", b""])
     cache = NameCache(tmp_path / "names")
     found = cache.load({"build id": "1"})

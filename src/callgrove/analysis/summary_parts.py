@@ -26,7 +26,6 @@ from callgrove.model.experiment import Severity
 from callgrove.model.grouping import Directory, distinct_rows
 from callgrove.model.intervals import enclosing, usable
 from callgrove.model.launches import launch_calls
-from callgrove.model.memory import keep_freed_memory
 from callgrove.model.traces import LABEL, FindsLater, SideTable, SpanKind, Traces, Window
 
 __all__ = ["Task", "of_part"]
@@ -83,7 +82,6 @@ class _Spans:
 
 def of_part(task: Task) -> Summary:
     """Everything about one part."""
-    keep_freed_memory()
     summary = Summary(task.by)
     found = _read(task, summary)
     if found is not None:

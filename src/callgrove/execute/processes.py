@@ -14,7 +14,7 @@ from multiprocessing.forkserver import ensure_running
 from types import ModuleType
 from typing import Any
 
-from callgrove.execute.workers import Workers
+from callgrove.execute.workers import Workers, keep_freed_memory
 
 __all__ = ["process_workers", "usable_cores"]
 
@@ -91,6 +91,7 @@ def _begin_to_work() -> None:
     """An interruption reaches the workers of a terminal as well; they end without a word. They also end when the
     process that they work for is gone, however that came about: nobody else would end them."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    keep_freed_memory()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

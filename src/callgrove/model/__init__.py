@@ -1,6 +1,6 @@
 """What a measured execution is. NumPy only; knows no format.
 
-    arrays.py      names for the types of columns; texts.py strings by number; memory.py what arrays are made in
+    arrays.py      names for the types of columns; texts.py strings by number
     contexts.py    regions and the calling context tree, in preorder
     orders.py      passes over a tree: preorder, depths, sums over subtrees
     profiles.py    profiles and their identifier tuples

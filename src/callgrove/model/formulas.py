@@ -67,7 +67,7 @@ MAX_TEXT = 64 * 1024  # characters
 _NUMBER_FOLLOWS = re.compile(r"[ \t\r\n]*+[0-9.]")
 _TOKEN = re.compile(  # matches everywhere
     r"""[ \t\r\n]*+(?:
-     (?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)
+     (?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)
     |(?P<thread>\$\$)
     |\$(?P<id>-?[0-9]{1,18}+)(?![0-9])
     |(?P<function>[a-z]++)[ \t\r\n]*+\(

@@ -34,7 +34,6 @@ from callgrove.model.experiment import InputWarning
 from callgrove.model.grouping import distinct_rows
 from callgrove.model.intervals import Nesting, exclusive_length, fair_share, nesting, usable
 from callgrove.model.launches import launch_calls
-from callgrove.model.memory import keep_freed_memory
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.traces import LABEL, FindsLater, SpanBackend, SpanKind, Traces, Window
 
@@ -136,7 +135,6 @@ class Folding:
 
 def fold(part: Part) -> Folded | None:
     """All spans of a part as a tree; None where there are none."""
-    keep_freed_memory()
     spans = part.traces.spans_backend
     chunks = list(part.traces.spans(COLUMNS))
     if spans is None or not chunks:

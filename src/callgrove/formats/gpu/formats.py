@@ -25,7 +25,6 @@ from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_prob
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.grouping import bundles
-from callgrove.model.memory import keep_freed_memory
 from callgrove.model.study import Study
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ Opened = Sequence[DataSet] | InputError | None
 def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]], Sequence[Path]]) -> list[Opened]:
     """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
     in one transaction. (Workers may have another current folder; messages say what the user said.)"""
-    keep_freed_memory()
     format_, paths, wanted_next = task
     read_ahead(wanted_next)
     out: list[SqliteFile | Opened] = []

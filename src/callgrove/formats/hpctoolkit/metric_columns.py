@@ -48,7 +48,7 @@ Formula: TypeAlias = Expression  # Variable(i) is inputs[i]
 SYNONYMS = {"prod": "*", "pow": "^"}
 OPERATORS = ("+", "-", "*", "/", "^")
 FUNCTIONS = ("sqrt", "log", "ln", "min", "max", "floor", "ceil", "sum")
-NUMBER = re.compile(r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+")
+NUMBER = re.compile(r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?")
 
 
 class MetricColumnsError(ValueError):

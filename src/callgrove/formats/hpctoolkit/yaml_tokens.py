@@ -37,11 +37,12 @@ def _plain(may_start: str, indicators: str) -> re.Pattern[str]:
     """Text without quotes: up to a comment, a colon that ends a key, or one of the indicators."""
     first = r"(?:[^ \t\r\n\-?:,\[\]{}#&*!|>'\"%@`]|[" + may_start + r"](?=[^ \t\r\n" + indicators + r"]))"
     colon = r":(?![ \t\r\n" + indicators + r"]|\Z)"
-    return re.compile(first + r"(?:[^ \t\r\n:" + indicators + r"]++|" + colon + r"|[ \t]++(?=[^ \t\r\n#]))*+")
+    return re.compile(first + r"(?:[ \t]++(?=[^ \t\r\n#])|" + colon + r"|[^ \t\r\n:" + indicators + r"]++)*+")
 
 
-# Quantifiers are possessive (++, *+): no input makes them backtrack.
-BLANK_LINES = re.compile(r"(?:[ ]*+(?:#[^\n]*+)?+\r?+\n)*+[ ]*+(?:#[^\n]*+\Z)?+")
+# Quantifiers are possessive (++, *+): no input makes them backtrack. In Python before 3.11.5, a possessive group whose
+# last turn fails ends where that turn got to: so the last thing tried in a group never moves before it fails.
+BLANK_LINES = re.compile(r"(?:[ ]*+(?:#[^\n]*+)?+(?:\n|\r\n))*+[ ]*+(?:#[^\n]*+\Z)?")
 LINE_END = re.compile(r"(?:[ \t]++#[^\n]*+|[ \t]*+\r?+)(?:\n|\Z)")
 SPACE = re.compile(r"[ \t]*+")
 FLOW_SPACE = re.compile(r"(?:[ \t\r\n]++(?:#[^\n]*+)?+)*+")

@@ -1,0 +1,31 @@
+"""What `make test` leaves out: whole grids, large sizes, all pairs. `make test-all` and continuous integration run it.
+
+Whatever is marked here only adds cases to something that `make test` runs as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+__all__ = ["exhaustive", "grids_of", "some_of", "whole_or_some"]
+
+exhaustive = pytest.mark.exhaustive
+
+# For tests of a grid: a selection of it, and all of it.
+whole_or_some = pytest.mark.parametrize(
+    "whole", [pytest.param(False, id="some"), pytest.param(True, id="all", marks=exhaustive)]
+)
+
+
+def some_of(cases: Iterable[Any], is_kept: Callable[[Any], bool], ids: Callable[[Any], str] = str) -> list[Any]:
+    """Parameters of a test: those that `is_kept` chooses run always, all others are exhaustive."""
+    return [pytest.param(case, id=ids(case), marks=() if is_kept(case) else exhaustive) for case in cases]
+
+
+def grids_of(cases: Sequence[Any], is_kept: Callable[[Any], bool], ids: Callable[[Any], str] = str) -> list[Any]:
+    """Parameters (case, whole): a selection of the grids of those that `is_kept` chooses, and the whole ones of all."""
+    some = [pytest.param(case, False, id=f"{ids(case)}-some") for case in cases if is_kept(case)]
+    return [*some, *(pytest.param(case, True, id=f"{ids(case)}-all", marks=exhaustive) for case in cases)]
