@@ -56,7 +56,7 @@ def losses_of_sides(traces: Traces, names: Iterable[str], why: str) -> Iterator[
     for name in names:
         parts = [part for part in range(len(traces.parts())) if traces.has_side(name, part)]
         if n := sum(len(piece.span) for part in parts for piece in traces.side_chunks(name, part)):
-            yield f"{SIDES[name]}: {n:,} are left out; {why}"
+            yield f"{SIDES.get(name, f'rows of the table {name}')}: {n:,} are left out; {why}"
 
 
 def losses_of_tables(traces: Traces, why: str) -> Iterator[str]:

@@ -213,6 +213,9 @@ class DraftData(DraftLanes):
             return None
         own = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
         made = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
+        for word in ("source_address", "destination_address"):
+            if (cells[word][rows] != MISSING).any():
+                made[word] = np.append(np.full(len(stored), ABSENT, np.int64), or_absent(cells[word][rows]))
         more = Infos(np.append(regions[INFO][stored], cells[INFO][rows])).sides(len(self.devices))
         return SideTable(np.append(own, spans), {**more, **made})
 

@@ -22,7 +22,7 @@ from callgrove.model.launches import launch_calls
 from callgrove.model.side_rows import SideRows
 from callgrove.model.traces import LABEL, PARENT, SideTable, SpanChunk, SpanKind, Traces
 
-__all__ = ["SpanRows"]
+__all__ = ["IN_COLUMNS", "SpanRows"]
 
 US = 1000  # nanoseconds
 REGION = insert(
@@ -37,8 +37,8 @@ KERNEL = insert(
 )
 MEMORY = insert(
     "memory_operations",
-    *("process_id", "thread_id", "timestamp", "operation_type", "destination_address", "size_bytes", "duration_us"),
-    "additional_info",
+    *("process_id", "thread_id", "timestamp", "operation_type", "source_address", "destination_address"),
+    *("size_bytes", "duration_us", "additional_info"),
 )
 ON_KERNEL = insert("hardware_counters", "process_id", "timestamp", "event_id", "value", "additional_info")
 LAUNCH = "UPDATE gpu_kernel_launches SET launch_time = ?, thread_id = coalesce(thread_id, ?) WHERE id = ?"
@@ -48,7 +48,7 @@ IN_MEMORY = (SpanKind.COPY, SpanKind.ALLOC)
 CALLS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
 IN_COLUMNS = {  # of side tables: what has a column, or a key of its own in the JSON
     "kernel": {*SHAPE, *REGISTERS, "thread"},
-    "copy": {"bytes"},
+    "copy": {"bytes", "source_address", "destination_address"},
     "alloc": {"bytes", "address", "level"},
     "counter": {"name", "value"},
 }
@@ -147,9 +147,13 @@ class SpanRows:
         more: Info = {"duration_ns": lasting.tolist(), "name": names, "level": self._side(chunk, "alloc", "level")}
         others = zip(is_copy, self._others(chunk, "copy"), self._others(chunk, "alloc"), strict=True)
         more = {**more, "side": [own if copy else other for copy, own, other in others]}
-        addresses = self._side(chunk, "alloc", "address", signed=True)
+        origin, to, own = (
+            self._side(chunk, side, word, signed=True)
+            for side, word in (("copy", "source_address"), ("copy", "destination_address"), ("alloc", "address"))
+        )
+        to = [own_to if copy else address for copy, own_to, address in zip(is_copy, to, own, strict=True)]
         start, micro = chunk["start_ns"].tolist(), (np.maximum(lasting, 0) // US).tolist()
-        self._insert(MEMORY, chunk, start, types, addresses, sizes, micro, self._infos(chunk, more))
+        self._insert(MEMORY, chunk, start, types, origin, to, sizes, micro, self._infos(chunk, more))
 
     def _counters_of(self, chunk: SpanChunk, ids: Ints) -> None:
         """Counters of kernels, at the kernel's end and of no thread, as the schema knows no other way."""

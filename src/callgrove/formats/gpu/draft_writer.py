@@ -23,7 +23,7 @@ from pathlib import Path
 
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
-from callgrove.formats.gpu.draft_rows import SpanRows
+from callgrove.formats.gpu.draft_rows import IN_COLUMNS, SpanRows
 from callgrove.formats.gpu.draft_schema import insert, statements
 from callgrove.formats.gpu.spans import refuse_input_as
 from callgrove.formats.gpu.sqlite_target import SqliteTarget
@@ -32,6 +32,7 @@ from callgrove.formats.losses import losses_of_runs, losses_of_sides, losses_of_
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
+from callgrove.model.traces import SIDE_TABLES
 from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = ["DraftWriter"]
@@ -79,7 +80,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         why = "the schema has no table for them"
         lines = (
             *losses_of_runs(tables.runs),
-            *losses_of_sides(tables.traces, ("argument", "stack", "flow", "extra"), why),
+            *losses_of_sides(tables.traces, (name for name in SIDE_TABLES if name not in IN_COLUMNS), why),
             *losses_of_tables(tables.traces, why),
         )
         for text in lines:
