@@ -80,7 +80,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         why = "the schema has no table for them"
         lines = (
             *losses_of_runs(tables.runs),
-            *losses_of_sides(tables.traces, (name for name in SIDE_TABLES if name not in IN_COLUMNS), why),
+            *losses_of_sides(tables.traces, [name for name in SIDE_TABLES if name not in IN_COLUMNS], why),
             *losses_of_tables(tables.traces, why),
         )
         for text in lines:

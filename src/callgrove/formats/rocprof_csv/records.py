@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from callgrove.formats.losses import is_told
 from callgrove.formats.rocprof_csv.tables import FileTable, Layout
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.devices import AgentIndex
@@ -123,8 +124,7 @@ class SpanRecords:
         shown -= {"bytes"} if "bytes" not in self._shown and not _has(table, "bytes") else set()
         for side, rows, _ in pieces:
             for word in side.columns.keys() - shown:
-                n = _n_known(np.asarray(side.columns[word])[rows])
-                self._lost[f"{word} of {PLURALS[table.side]}"] += n
+                self._lost[f"{word} of {PLURALS[table.side]}"] += int(is_told(side.columns[word])[rows].sum())
 
     def _is_of(self, level: str, spans: Ints) -> Bools:
         """Which allocations are of a level."""
@@ -179,13 +179,6 @@ class SpanRecords:
 
 def _has(table: FileTable, word: str) -> bool:
     return any(what == word for _, what in table.columns)
-
-
-def _n_known(cells: Array) -> int:
-    """How many cells say something."""
-    if cells.dtype.kind in "iuf":
-        return int((cells != ABSENT).sum())
-    return sum(cell not in (None, "") for cell in cells.tolist())
 
 
 def _chosen(chunk: SpanChunk, rows: Bools) -> SpanChunk:
