@@ -382,3 +382,125 @@ def test_counters_sampled_while_a_kernel_ran_are_not_added_to_those_of_the_kerne
     ]
     run(capsys, "convert", path, tmp_path / "out.json", "--annotations", "all")
     assert '"GRBM_COUNT":30' in (tmp_path / "out.json").read_text().replace(" ", "")
+
+
+# -- the layout of 2026 ------------------------------------------------------------------------------------------------
+
+OF_DISPATCH_2026 = (
+    "Guid,Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Thread_Id,Grid_Size,Kernel_Id,Kernel_Name,"
+    "Workgroup_Size,Lds_Block_Size,Scratch_Size,Vgpr_Count,Accum_Vgpr_Count,Sgpr_Count,"
+)
+CAPABILITIES = (
+    "Cap_Hotpluggable,Cap_Hsammupresent,Cap_Sharedwithgraphics,Cap_Queuesizepoweroftwo,Cap_Queuesize32Bit,"
+    "Cap_Queueidleevent,Cap_Valimit,Cap_Watchpointssupported,Cap_Watchpointstotalbits,Cap_Doorbelltype,"
+    "Cap_Aqlqueuedoublemap,Cap_Debugtrapsupported,Cap_Wavelaunchtrapoverridesupported,Cap_Wavelaunchmodesupported,"
+    "Cap_Precisememoryoperationssupported,Cap_Deprecated_Sram_Edcsupport,Cap_Mem_Edcsupport,Cap_Raseventnotify,"
+    "Cap_Asicrevision,Cap_Sram_Edcsupport,Cap_Svmapisupported,Cap_Coherenthostaccess,Cap_Debugsupportedfirmware,"
+    "Cap_Precisealuoperationssupported,Cap_Perqueueresetsupported,"
+)
+BEFORE, _, AFTER = HEADERS["agent_info.csv"].partition("Capability,")
+HEADERS_2026 = {  # rocm-systems 219e01e, rocpd/csv.py: its names of columns, written as `str.title` does
+    "kernel_trace.csv": "Guid,Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Dispatch_Id,Kernel_Id,Kernel_Name,"
+    "Correlation_Id,Start_Timestamp,End_Timestamp,Duration,Lds_Block_Size,Scratch_Size,Vgpr_Count,Accum_Vgpr_Count,"
+    "Sgpr_Count,Workgroup_Size_X,Workgroup_Size_Y,Workgroup_Size_Z,Grid_Size_X,Grid_Size_Y,Grid_Size_Z",
+    "memory_copy_trace.csv": HEADERS["memory_copy_trace.csv"],
+    "memory_allocation_trace.csv": HEADERS["memory_allocation_trace.csv"],
+    "scratch_memory_trace.csv": f"Guid,{HEADERS['scratch_memory_trace.csv']}",
+    "regions_trace.csv": API,
+    "counter_collection_trace.csv": f"{OF_DISPATCH_2026}Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp",
+    "counter_wide.csv": f"{OF_DISPATCH_2026}Start_Timestamp,End_Timestamp,GRBM_COUNT,SQ_WAVES",
+    "agent_info.csv": BEFORE
+    + CAPABILITIES
+    + AFTER.replace("Family_Id,Workgroup_Max_Size", "Workgroup_Max_Size,Family_Id"),
+}
+STREAM = "Stream_Id,"
+
+
+def with_graphs(path: Path) -> Path:
+    """Schema 3.0.2: every second kernel is of a graph; a copy that is of none says so by NULL."""
+    s = suffix_of(RUN)
+    tables = [f"rocpd_{base}{s}" for base in ("kernel_dispatch", "memory_copy")]
+    execute(
+        path,
+        *(f"ALTER TABLE {table} ADD COLUMN {name}" for table in tables for name in ("graph_exec_id", "graph_node_id")),
+        f"UPDATE {tables[0]} SET graph_exec_id = 7, graph_node_id = 100 + id WHERE id % 2",
+    )
+    return path
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_files_and_headers_of_2026(graphs: bool, tmp_path: Path) -> None:
+    path = with_everything(tmp_path / "r.db")
+    written(opened(with_graphs(path) if graphs else path), tmp_path / "out", "2026")
+    files = {file.name.removeprefix("out_"): file for file in tmp_path.glob("out_*")}
+    assert set(files) == set(HEADERS_2026)
+    for name, file in files.items():
+        want = HEADERS_2026[name]
+        if graphs and name in ("kernel_trace.csv", "memory_copy_trace.csv"):
+            want = want.replace(STREAM, f"{STREAM}Graph_Exec_Id,Graph_Node_Id,")
+        assert file.read_text().splitlines()[0] == ",".join(f'"{word}"' for word in want.split(",")), name
+
+
+def test_the_layout_is_that_of_the_profilers_version(tmp_path: Path) -> None:
+    """Databases with graph ids are those of the converter that writes them; anybody may ask for the other one."""
+    path = write_rocpd(tmp_path / "r.db", [RUN])
+    for dialect, year in (("", "2025"), ("2026", "2026")):
+        written(opened(path), tmp_path / "out", dialect, overwrite=True)
+        assert (tmp_path / "out_regions_trace.csv").exists() == (year == "2026")
+        assert (tmp_path / "out_hip_api_trace.csv").exists() == (year == "2025")
+    with_graphs(path)
+    assert not any("graph" in text for text in written(opened(path), tmp_path / "out", overwrite=True))
+    assert (tmp_path / "out_regions_trace.csv").exists()
+    kernels = [event for event in RUN.events if event.kind == "kernel"]
+    of_graphs = sum((RUN.events.index(event) + 1) % 2 for event in kernels)
+    lost = written(opened(path), tmp_path / "out", "2025", overwrite=True)
+    assert [text.partition(";")[0] for text in lost if "graph" in text] == [
+        f"graph_exec of kernels: {of_graphs} are left out",
+        f"graph_node of kernels: {of_graphs} are left out",
+    ]
+
+
+def test_cells_of_2026(tmp_path: Path) -> None:
+    path = with_graphs(with_everything(tmp_path / "r.db"))
+    s = suffix_of(RUN)
+    execute(path, f"UPDATE rocpd_memory_allocate{s} SET level = 'VIRTUAL', address = 43981 WHERE size = 0")
+    written(opened(path), tmp_path / "out")
+    for row, event in zip(rows(tmp_path / "out_kernel_trace.csv"), by_start(RUN.events, "kernel"), strict=True):
+        assert int(row["Duration"]) == event.length
+        id_ = RUN.events.index(event) + 1
+        assert (row["Graph_Exec_Id"], row["Graph_Node_Id"]) == (("7", str(100 + id_)) if id_ % 2 else ("", ""))
+    operations = {row["Operation"]: row["Address"] for row in rows(tmp_path / "out_memory_allocation_trace.csv")}
+    assert operations["MEMORY_ALLOCATION_VMEM_FREE"] == "0x000000000000ABCD"
+    assert set(operations) == {"MEMORY_ALLOCATION_VMEM_FREE", "MEMORY_ALLOCATION_ALLOCATE"}
+    regions = rows(tmp_path / "out_regions_trace.csv")
+    assert len(regions) == sum(event.kind in ("api", "marker", "region") for event in RUN.events) + 4
+    assert {"RCCL_API", "HIP_RUNTIME_API_EXT", "MARKER_CORE_API"} <= {row["Domain"] for row in regions}
+
+
+@pytest.mark.parametrize("dialect", ["2025", "2026"])
+def test_agents_are_called_by_words(dialect: str, tmp_path: Path) -> None:
+    """The JSON of rocprofv3 has numbers for them."""
+    path = with_everything(tmp_path / "r.db")
+    words = {"CPU": 1, "GPU": 2}
+    for word, number in words.items():
+        info = f'{{"type": {number}, "cu_count": 4, "capability": {{"HotPluggable": 1}}, "fw_version": {{"uCode": 9}}}}'
+        execute(path, f"UPDATE rocpd_info_agent{suffix_of(RUN)} SET extdata = '{info}' WHERE type = '{word}'")
+    written(opened(path), tmp_path / "out", dialect)
+    agents = rows(tmp_path / "out_agent_info.csv")
+    assert [row["Agent_Type"] for row in agents] == ["CPU", *["GPU"] * RUN.n_devices]
+    if dialect == "2026":
+        assert {(row["Cap_Hotpluggable"], row["Fw_Version"]) for row in agents} == {("1", "9")}
+
+
+def test_what_has_no_column_is_counted(tmp_path: Path) -> None:
+    path = write_rocpd(tmp_path / "r.db", [RUN])
+    n = sum(event.kind == "copy" for event in RUN.events)
+    lost = written(opened(path), tmp_path / "out")
+    why = "rocprofv3's files have no column for them"
+    assert f"bytes of copies: {n} are left out; {why}; --extended adds it" in lost
+    assert f"queue of copies: {n} are left out; {why}" in lost
+    extended = written(opened(path), tmp_path / "out", "extended", overwrite=True)
+    assert not any(text.startswith("bytes") for text in extended)
+    assert sum(int(row["Size"]) for row in rows(tmp_path / "out_memory_copy_trace.csv")) == sum(
+        event.size for event in RUN.events if event.kind == "copy"
+    )

@@ -40,7 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True, jobs=False)
     parser.add_argument("target", metavar="OUT", help="the file or folder to write; - is stdout, for traces")
     parser.add_argument("--to", metavar="FORMAT", help="the format to write (default: by the ending of OUT)")
-    parser.add_argument("--dialect", default="", metavar="NAME", help="which variant of the format to write")
+    parser.add_argument(
+        "--dialect",
+        default="",
+        metavar="NAME",
+        help="which variant of the format to write; of CSV files, the columns of 2025 or 2026",
+    )
     parser.add_argument(
         "--extended",
         dest="dialect",

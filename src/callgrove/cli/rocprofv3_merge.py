@@ -1,6 +1,7 @@
-"""`rocprofv3-merge`: databases of many processes as one trace, spelt as rocprofv3's users expect it.
+"""`rocprofv3-merge`: databases of many processes as one trace or database, spelt as rocprofv3's users expect it.
 
     rocprofv3-merge --output-format pftrace --out run.pftrace --in results-1000.db results-1001.db
+    rocprofv3-merge --output-format rocpd --out run.db --in results-1000.db results-1001.db
 
 It is `callgrove convert` with other words, and takes the options of its traces as well. Of several formats each writes
 OUT with its own ending.
@@ -18,8 +19,8 @@ from callgrove.cli.parser import Parser
 
 __all__ = ["main"]
 
-FORMATS = {"pftrace": "perfetto", "json": "chrome-json", "csv": "rocprof-csv", "otf2": "otf2"}
-ENDINGS = {"pftrace": ".pftrace", "json": ".json", "otf2": ".otf2"}  # CSV files begin with OUT instead
+FORMATS = {"pftrace": "perfetto", "json": "chrome-json", "csv": "rocprof-csv", "otf2": "otf2", "rocpd": "rocpd"}
+ENDINGS = {"pftrace": ".pftrace", "json": ".json", "otf2": ".otf2", "rocpd": ".db"}  # CSV files begin with OUT instead
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +45,7 @@ def _run(arguments: list[str]) -> int:
     from callgrove.cli.targets import refuse_target
     from callgrove.execute import executor
 
-    parser = Parser("rocprofv3-merge", "databases of many processes as one trace")
+    parser = Parser("rocprofv3-merge", "databases of many processes as one trace or database")
     parser.add_argument(
         "--in", dest="paths", metavar="DB", nargs="+", required=True, help="databases, or folders of them"
     )

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
+from callgrove.model.arrays import ABSENT, Array, Bools
 from callgrove.model.runs import Run
-from callgrove.model.traces import Traces
+from callgrove.model.traces import SideTable, Traces
 
-__all__ = ["NOTHING_RENAMED", "losses_of_events", "losses_of_runs", "some"]
+__all__ = [
+    "NOTHING_RENAMED",
+    "is_told",
+    "left_out_of",
+    "losses_of_events",
+    "losses_of_runs",
+    "losses_of_sides",
+    "losses_of_tables",
+    "n_devices_with_facts",
+    "some",
+]
 
 SHOWN = 5  # names in one sentence
 NOTHING_RENAMED = "--kernel-rename: changes nothing, as no kernel here tells the range that it was launched in"
@@ -34,3 +48,74 @@ def losses_of_events(traces: Traces) -> Iterator[str]:
         yield f"spans: {traces.n_spans} are left out"
     if traces.counters is not None and len(traces.counters):
         yield f"counters over time: {len(traces.counters)} values are left out"
+
+
+SIDES = {  # side tables, as a sentence names their rows
+    "kernel": "grids, registers, numbers and queues of kernels",
+    "copy": "ends and queues of copies",
+    "alloc": "addresses, levels and devices of allocations",
+    "argument": "arguments of calls",
+    "stack": "call chains of calls",
+    "counter": "counters of kernels",
+    "flow": "flows that the input names",
+    "extra": "values that no reader here knows (extras)",
+}
+NOTHING: Mapping[str, Collection[str]] = {}
+NAMES = ("name", "model_name", "vendor_name", "product_name", "user_name")  # what a device is known by
+NUMBERS = ("absolute_index", "logical_index", "type_index")
+BESIDE = {  # small tables that stand beside spans
+    "queues": "names of queues",
+    "code_objects": "code objects",
+    "kernel_symbols": "symbols of kernels",
+    "pmc_info": "descriptions of counters",
+}
+
+
+def losses_of_sides(traces: Traces, names: Collection[str], why: str) -> Iterator[str]:
+    """For formats that leave out side tables of spans: how many rows of each there are."""
+    found: Counter[str] = Counter()
+    for part in range(len(traces.parts())):
+        found.update(left_out_of(traces, part, names))
+    for words, n in found.items():
+        yield f"{words}: {n:,} are left out; {why}"
+
+
+def left_out_of(
+    traces: Traces, part: int, names: Collection[str], kept: Mapping[str, Collection[str]] = NOTHING
+) -> dict[str, int]:
+    """Of one part: how many rows of side tables say something beside the columns that are `kept`."""
+    found = {
+        name: sum(_n_told(piece, kept.get(name, ())) for piece in traces.side_chunks(name, part)) for name in names
+    }
+    return {SIDES.get(name, f"rows of the table {name}"): n for name, n in found.items() if n}
+
+
+def _n_told(table: SideTable, kept: Collection[str]) -> int:
+    """How many rows say something in other columns."""
+    if not kept:
+        return len(table.span)
+    told = np.zeros(len(table.span), np.bool_)
+    for cells in (cells for name, cells in table.columns.items() if name not in kept):
+        told |= is_told(cells)
+    return int(told.sum())
+
+
+def is_told(cells: Array | Sequence[object]) -> Bools:
+    """Which cells of a side table say something: not -1, not empty."""
+    array = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
+    if array.dtype.kind in "iuf":
+        return np.asarray(array != ABSENT)
+    return np.array([cell not in (None, "") for cell in array.tolist()], np.bool_)
+
+
+def losses_of_tables(traces: Traces, why: str) -> Iterator[str]:
+    """For formats that have no place for what profilers say of queues, symbols and counters."""
+    for name, words in BESIDE.items():
+        if name in traces.tables and (n := len(traces.tables[name]())):
+            yield f"{words}: {n:,} are left out; {why}"
+
+
+def n_devices_with_facts(traces: Traces, part: int) -> int:
+    """Devices of which more is known than names and numbers."""
+    known = {*NAMES, *NUMBERS}
+    return sum(any(word not in known for word in device.attributes) for device in traces.devices(part))

@@ -279,14 +279,14 @@ FORMATS: tuple[Entry, ...] = (
     ),
     Entry(
         "rocprof-csv",
-        "CSV files as rocprofv3 writes them, one for each domain",
+        "CSV files as rocprofv3's converter writes them (2025 or 2026)",
         "callgrove.formats.rocprof_csv.format:FORMAT",
         reads=False,
         writes=True,
         traces=True,
         fills=True,
         heeds=("kernel_rename", "agent_index", "keep_partial"),
-        dialects=("rocprofv3", "extended"),
+        dialects=("rocprofv3", "2025", "2026", "extended"),
     ),
     Entry(
         "callgrove",

@@ -72,7 +72,7 @@ class DraftData(DraftLanes):
             "label": lambda: self._label(table, cells),
             "lane": lambda: self._lane(table, cells),
             "correlation": lambda: self._correlations(table, cells),
-            "parent_correlation": lambda: np.full(len(cells["rowid"]), ABSENT, np.int64),
+            "parent_correlation": lambda: self._infos(cells).number("parent_corr"),
         }
         return make[column]()
 
@@ -194,9 +194,13 @@ class DraftData(DraftLanes):
             for axis in "xyz":  # the draft counts blocks
                 blocks, items = made[f"grid_{axis}"], made[f"workgroup_{axis}"]
                 made[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
-        infos = Infos(self._file.table(KERNELS.name, {"rowid": INTEGER, INFO: TEXT})[INFO])
+        rows = self._file.table(KERNELS.name, {"rowid": INTEGER, "thread_id": INTEGER, INFO: TEXT})
+        infos = Infos(rows[INFO])
         registers = {name: infos.number(name) for name in REGISTERS if infos.has(name).any()}
-        return SideTable(table.span, {**made, **registers})
+        thread = self._thread[rows["thread_id"]]
+        if (thread >= 0).any():
+            made["thread"] = np.array([*(lane.number for lane in self.lanes), ABSENT], np.int64)[thread]
+        return SideTable(table.span, {**infos.sides(len(self.devices)), **registers, **made})
 
     def _copies(self) -> SideTable | None:
         """Copies, and memsets, which are stored as regions."""
@@ -209,7 +213,11 @@ class DraftData(DraftLanes):
             return None
         own = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
         made = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
-        return SideTable(np.append(own, spans), made)
+        for word in ("source_address", "destination_address"):
+            if (cells[word][rows] != MISSING).any():
+                made[word] = np.append(np.full(len(stored), ABSENT, np.int64), or_absent(cells[word][rows]))
+        more = Infos(np.append(regions[INFO][stored], cells[INFO][rows])).sides(len(self.devices))
+        return SideTable(np.append(own, spans), {**more, **made})
 
     def _allocations(self) -> SideTable | None:
         rows, cells = self._memory(SpanKind.ALLOC)
@@ -220,7 +228,7 @@ class DraftData(DraftLanes):
         made["address"] = or_absent(np.where(to != MISSING, to, origin))
         infos = Infos(cells[INFO][rows])
         made["level"] = np.array([text or "REAL" for text in infos.texts("level")], object)[infos.which]
-        return SideTable(rows + self.first(MEMORY.name), made)
+        return SideTable(rows + self.first(MEMORY.name), {**infos.sides(len(self.devices)), **made})
 
     def _memory(self, kind: SpanKind) -> tuple[Ints, Cells]:
         """Rows of the memory operations of a kind, and the cells of all."""
@@ -248,7 +256,8 @@ class DraftData(DraftLanes):
         own = np.flatnonzero((place >= 0) & (kernel >= 0))
         texts = np.array([*self._names.all, ""], object)[names[own]]
         span = place[own].astype(np.int64) + self.first(KERNELS.name)
-        return SideTable(span, {"name": texts, "value": rows["value"][own]})
+        more = Infos(rows[INFO][own]).sides(len(self.devices))
+        return SideTable(span, {**more, "name": texts, "value": rows["value"][own]})
 
     def counters(self) -> CounterRows | None:
         with self._file.reading():

@@ -10,11 +10,14 @@ import numpy as np
 from callgrove.formats.gpu.json_cells import json_object
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints
 
-__all__ = ["Infos", "listed", "others_info", "whole_number"]
+__all__ = ["SIDE_DEVICES", "SIDE_TEXTS", "Infos", "listed", "others_info", "whole_number"]
+
+SIDE_DEVICES = ("source", "destination", "device")
+SIDE_TEXTS = ("value_type",)
 
 OURS = (  # what is made of these keys: draft_tables.py
     *("kind", "category", "label", "corr", "queue", "gpu", "lane", "name", "duration_ns", "bytes", "level"),
-    *("scratch", "vgpr", "accum_vgpr", "sgpr", "kernel", "idle"),
+    *("scratch", "vgpr", "accum_vgpr", "sgpr", "kernel", "idle", "parent_corr", "side"),
 )
 
 
@@ -44,6 +47,22 @@ class Infos:
     def has(self, key: str) -> Bools:
         """Which rows say something about it, if only that there is none."""
         return self._each([key in info for info in self.objects])
+
+    def sides(self, n_devices: int) -> dict[str, Array]:
+        """What the JSON says under `side`, a column for each word. What is no number is -1, or of `SIDE_TEXTS` a text;
+        devices are among the first `n_devices`."""
+        told = [side if isinstance(side := info.get("side"), dict) else {} for info in self.objects]
+        words = dict.fromkeys(word for own in told for word in own)
+        return {word: self._side(word, [own.get(word) for own in told], n_devices) for word in words}
+
+    def _side(self, word: str, values: Sequence[object], n_devices: int) -> Array:
+        if word in SIDE_TEXTS:
+            texts = [value if isinstance(value, str) else "" for value in values]
+            return np.array([*texts, None], object)[self.which]
+        numbers = np.array([value if _is_integer(value) else ABSENT for value in values], np.int64)
+        if word in SIDE_DEVICES:
+            numbers[(numbers < 0) | (numbers >= n_devices)] = ABSENT
+        return numbers[self.which]
 
     def _each(self, objects: Sequence[bool]) -> Bools:
         return np.array(objects or [False], np.bool_)[self.which]

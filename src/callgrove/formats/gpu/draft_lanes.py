@@ -5,13 +5,13 @@ Without our metadata the schema says little: the index of a GPU is its order, ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
 
 from callgrove.errors import CorruptFile
-from callgrove.formats.gpu.dataset import Device, Process
+from callgrove.formats.gpu.dataset import Device, Lane, Process
 from callgrove.formats.gpu.draft_infos import Infos, listed, whole_number
 from callgrove.formats.gpu.draft_tables import COUNTERS, INFO, KERNELS, MEMORY, NAME_TABLES, REGIONS, STACKS, TABLES
 from callgrove.formats.gpu.json_cells import json_strings
@@ -60,7 +60,7 @@ class DraftLanes(TableData):
             host = str(own.get("hostname", self.metadata.get("hostname", "")))
             self.processes.append(
                 Process(
-                    uid if only else f"{uid}:{id_}",
+                    str(own.get("guid") or (uid if only else f"{uid}:{id_}")),
                     max(int(rows["pid"][k]), 0),
                     host,
                     str(own.get("machine_id", self.metadata.get("machine_id", host))),
@@ -77,21 +77,37 @@ class DraftLanes(TableData):
         self._read_lanes()
 
     def _read_devices(self) -> None:
-        """GPUs; without our metadata nobody knows whose they are, and their order is their index."""
+        """As our metadata lists them; without it nobody knows whose they are, and their order is their index."""
         gpus = self._rows("gpu_info", device_name_id=INTEGER)
-        order = np.argsort(gpus["id"], kind="stable")
         names = self._named_ids("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
-        told = {whole_number(item.get("id")): item for item in listed(self.metadata.get("gpus"))}
+        if "devices" in self.metadata:
+            told = listed(self.metadata["devices"])
+            self.devices = [self._listed_device(item) for item in told]
+            self._gpu = Lookup(
+                np.array([whole_number(item.get("gpu_info")) for item in told], np.int64), np.arange(len(told))
+            )
+            return
+        order = np.argsort(gpus["id"], kind="stable")
+        owners = {whole_number(item.get("id")): item for item in listed(self.metadata.get("gpus"))}
         self.devices = []
         for k, row in enumerate(order.tolist()):
-            own = told.get(int(gpus["id"][row]), {})
-            index, process = whole_number(own.get("index")), whole_number(own.get("process"))
-            owner = max(int(self._process[np.array([process])][0]), 0)
-            self.devices.append(Device(owner, "GPU", k if index < 0 else index, self._text(names[row])))
+            own = owners.get(int(gpus["id"][row]), {})
+            index = whole_number(own.get("index"))
+            self.devices.append(Device(self._owner(own), "GPU", k if index < 0 else index, self._text(names[row])))
         self._gpu = Lookup(gpus["id"][order], np.arange(len(order)))
         cpus = self._rows("cpu_info", model_id=INTEGER)
         models = self._named_ids("cpu_info", "model_id", cpus["model_id"]).tolist()
         self.devices += [Device(0, "CPU", k, self._text(name)) for k, name in enumerate(models)]
+
+    def _listed_device(self, item: Mapping[str, object]) -> Device:
+        told = item.get("attributes")
+        attributes = {str(k): str(v) for k, v in told.items()} if isinstance(told, dict) else {}
+        kind, name = (str(item.get(word) or "") for word in ("kind", "name"))
+        return Device(self._owner(item), kind, whole_number(item.get("index")), name, attributes)
+
+    def _owner(self, item: Mapping[str, object]) -> int:
+        """The process that an entry of our metadata names; else the first one."""
+        return max(int(self._process[np.array([whole_number(item.get("process"))])][0]), 0)
 
     def _read_lanes(self) -> None:
         threads = self._rows("thread", tid=INTEGER, process_id=INTEGER, thread_name_id=INTEGER)
@@ -119,11 +135,10 @@ class DraftLanes(TableData):
     def _listed_lanes(self, lanes: LaneList) -> Iterator[int]:
         """The lanes that our metadata lists."""
         for item in listed(self.metadata.get("lanes")):
-            process = int(self._process[np.array([whole_number(item.get("process"))])][0])
             kind = LANE_KINDS.get(str(item.get("kind")), ProfileKind.OTHER)
             device = int(self._gpu[np.array([whole_number(item.get("gpu"))])][0])
             number = max(whole_number(item.get("number")), 0)
-            yield lanes.add(max(process, 0), kind, number, str(item.get("name") or ""), device)
+            yield lanes.append(Lane(self._owner(item), kind, number, str(item.get("name") or ""), device))
 
     def _processes_with_homeless_rows(self) -> set[int]:
         """Processes with rows that name no thread and no queue; these get a lane of their own."""

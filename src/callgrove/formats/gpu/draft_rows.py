@@ -1,23 +1,28 @@
 """Spans as rows of the draft schema.
 
-What the schema has no column for goes into the JSON of `additional_info`: draft_tables.py lists it.
+What the schema has no column for goes into the JSON of `additional_info`: draft_tables.py lists it. A column of a side
+table that is not even there is counted in `lost`. A launch gets the time and the thread of the call that it was made by
+when all spans of its part were seen: until then, calls and launches of the part are held, some 40 bytes each.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from callgrove.formats.gpu.draft_infos import SIDE_DEVICES, SIDE_TEXTS
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
 from callgrove.formats.gpu.draft_schema import insert
 from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.launches import launch_calls
 from callgrove.model.side_rows import SideRows
-from callgrove.model.traces import LABEL, SideTable, SpanChunk, SpanKind, Traces
+from callgrove.model.traces import LABEL, PARENT, SideTable, SpanChunk, SpanKind, Traces
 
-__all__ = ["SpanRows"]
+__all__ = ["IN_COLUMNS", "SpanRows"]
 
 US = 1000  # nanoseconds
 REGION = insert(
@@ -32,13 +37,21 @@ KERNEL = insert(
 )
 MEMORY = insert(
     "memory_operations",
-    *("process_id", "thread_id", "timestamp", "operation_type", "destination_address", "size_bytes", "duration_us"),
-    "additional_info",
+    *("process_id", "thread_id", "timestamp", "operation_type", "source_address", "destination_address"),
+    *("size_bytes", "duration_us", "additional_info"),
 )
 ON_KERNEL = insert("hardware_counters", "process_id", "timestamp", "event_id", "value", "additional_info")
+LAUNCH = "UPDATE gpu_kernel_launches SET launch_time = ?, thread_id = coalesce(thread_id, ?) WHERE id = ?"
 SHAPE = ("dispatch", "grid_x", "grid_y", "grid_z", "workgroup_x", "workgroup_y", "workgroup_z", "lds")
 REGISTERS = ("scratch", "vgpr", "accum_vgpr", "sgpr")
 IN_MEMORY = (SpanKind.COPY, SpanKind.ALLOC)
+CALLS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
+IN_COLUMNS = {  # of side tables: what has a column, or a key of its own in the JSON
+    "kernel": {*SHAPE, *REGISTERS, "thread"},
+    "copy": {"bytes", "source_address", "destination_address"},
+    "alloc": {"bytes", "address", "level"},
+    "counter": {"name", "value"},
+}
 
 Info = Mapping[str, Sequence[object]]  # key -> what each row says; None: nothing
 
@@ -54,17 +67,48 @@ class SpanRows:
         self._counters = SideRows(traces, "counter")
         self._n_kernels = 0
         self._json: dict[str, str] = {}
+        self._part_of = {int(p): number for number, part in enumerate(traces.parts()) for p in part.tolist()}
+        self._part = ABSENT
+        self._calls: list[list[Ints]] = []
+        self._launches: list[list[Ints]] = []
+        self.lost: Counter[str] = Counter()
 
     def write(self, chunk: SpanChunk) -> None:
+        if not len(chunk["span"]):
+            return
+        if (part := self._part_of[int(chunk["profile"][0])]) != self._part:
+            self.finish()
+            self._part = part
         kind = chunk["kind"]
-        kernel, memory = kind == SpanKind.KERNEL, np.isin(kind, IN_MEMORY)
+        kernel, memory, call = kind == SpanKind.KERNEL, np.isin(kind, IN_MEMORY), np.isin(kind, CALLS)
         groups = ((kernel, self._kernels), (memory, self._memory), (~kernel & ~memory, self._regions))
         for rows, write in groups:
             if rows.any():
                 write({name: column[rows] for name, column in chunk.items()})
+        if (call & (chunk["correlation"] >= 0)).any():
+            self._calls.append(self._linked({name: c[call & (chunk["correlation"] >= 0)] for name, c in chunk.items()}))
+
+    def finish(self) -> None:
+        """All spans of a part were seen: say when its kernels were launched, and by which thread."""
+        if self._calls and self._launches:
+            correlation, process, start, ids = map(np.concatenate, zip(*self._launches, strict=True))
+            of_calls, in_process, began, thread = map(np.concatenate, zip(*self._calls, strict=True))
+            call = launch_calls(correlation, process, of_calls, in_process, began, start)
+            known = call >= 0
+            threads = [number or None for number in thread[call[known]].tolist()]
+            self._database.executemany(
+                LAUNCH, zip(began[call[known]].tolist(), threads, ids[known].tolist(), strict=True)
+            )
+        self._calls, self._launches = [], []
+
+    def _linked(self, chunk: SpanChunk, ids: Ints | None = None) -> list[Ints]:
+        """What a launch is found by: correlation, process, start, and the thread of a call or the id of a launch."""
+        profile = chunk["profile"]
+        last = self._places.thread[profile] if ids is None else ids
+        return [chunk["correlation"].astype(np.int64), self._places.process[profile], chunk["start_ns"], last]
 
     def _regions(self, chunk: SpanChunk) -> None:
-        infos = self._infos(chunk, {"bytes": self._side(chunk, "copy", "bytes")})
+        infos = self._infos(chunk, {"bytes": self._side(chunk, "copy", "bytes"), "side": self._others(chunk, "copy")})
         times = (chunk[name].tolist() for name in ("start_ns", "end_ns"))
         self._insert(REGION, chunk, self._ids(chunk), *times, infos)
 
@@ -72,12 +116,23 @@ class SpanRows:
         n = len(chunk["span"])
         ids = range(self._n_kernels + 1, self._n_kernels + n + 1)
         self._n_kernels += n
-        infos = self._infos(chunk, {name: self._side(chunk, "kernel", name) for name in REGISTERS})
+        more = {name: self._side(chunk, "kernel", name) for name in REGISTERS}
+        infos = self._infos(chunk, {**more, "side": self._others(chunk, "kernel")})
         times = (chunk[name].tolist() for name in ("start_ns", "end_ns"))
         gpus = [gpu or None for gpu in self._places.gpu[chunk["profile"]].tolist()]
         shape = (self._side(chunk, "kernel", name) for name in SHAPE)
-        self._insert(KERNEL, chunk, self._ids(chunk), *times, infos, ids, gpus, *shape)
+        self._insert(KERNEL, chunk, self._ids(chunk), *times, infos, ids, gpus, *shape, threads=self._launchers(chunk))
         self._counters_of(chunk, np.array(ids, np.int64))
+        self._launches.append(self._linked(chunk, np.array(ids, np.int64)))
+
+    def _launchers(self, chunk: SpanChunk) -> list[int | None]:
+        """The threads that launched kernels, where the profiler says so."""
+        tids = self._side(chunk, "kernel", "thread")
+        who = zip(self._places.process[chunk["profile"]].tolist(), tids, strict=True)
+        rows = [self._places.thread_rows.get((process, tid)) if isinstance(tid, int) else None for process, tid in who]
+        if unknown := sum(row is None and tid is not None for row, tid in zip(rows, tids, strict=True)):
+            self.lost["kernels whose thread is none of those that are listed"] += unknown
+        return rows
 
     def _memory(self, chunk: SpanChunk) -> None:
         names = [self._text(number) for number in chunk["name"].tolist()]
@@ -89,10 +144,16 @@ class SpanRows:
         sizes, of_alloc = self._side(chunk, "copy", "bytes"), self._side(chunk, "alloc", "bytes")
         sizes = [size if copy else other for copy, size, other in zip(is_copy, sizes, of_alloc, strict=True)]
         lasting = chunk["end_ns"] - chunk["start_ns"]
-        more = {"duration_ns": lasting.tolist(), "name": names, "level": self._side(chunk, "alloc", "level")}
-        addresses = self._side(chunk, "alloc", "address", signed=True)
+        more: Info = {"duration_ns": lasting.tolist(), "name": names, "level": self._side(chunk, "alloc", "level")}
+        others = zip(is_copy, self._others(chunk, "copy"), self._others(chunk, "alloc"), strict=True)
+        more = {**more, "side": [own if copy else other for copy, own, other in others]}
+        origin, to, own = (
+            self._side(chunk, side, word, signed=True)
+            for side, word in (("copy", "source_address"), ("copy", "destination_address"), ("alloc", "address"))
+        )
+        to = [own_to if copy else address for copy, own_to, address in zip(is_copy, to, own, strict=True)]
         start, micro = chunk["start_ns"].tolist(), (np.maximum(lasting, 0) // US).tolist()
-        self._insert(MEMORY, chunk, start, types, addresses, sizes, micro, self._infos(chunk, more))
+        self._insert(MEMORY, chunk, start, types, origin, to, sizes, micro, self._infos(chunk, more))
 
     def _counters_of(self, chunk: SpanChunk, ids: Ints) -> None:
         """Counters of kernels, at the kernel's end and of no thread, as the schema knows no other way."""
@@ -105,16 +166,27 @@ class SpanRows:
         row = order[place[here]]
         names = [self._strings(str(name)) for name in np.asarray(table.columns["name"])[here].tolist()]
         process, end = self._places.process[chunk["profile"][row]].tolist(), chunk["end_ns"][row].tolist()
-        infos = [f'{{"kernel":{id_}}}' for id_ in ids[row].tolist()]
+        others = self._cells_as_json("counter", table, np.flatnonzero(here))
+        infos = [
+            f'{{"kernel":{id_}' + (f',"side":{json.dumps(more)}}}' if more else "}")
+            for id_, more in zip(ids[row].tolist(), others, strict=True)
+        ]
         values = np.asarray(table.columns["value"])[here].tolist()
         self._database.executemany(ON_KERNEL, zip(process, end, names, values, infos, strict=True))
 
     # -- columns -------------------------------------------------------------------------------------------------------
 
-    def _insert(self, statement: str, chunk: SpanChunk, *columns: Sequence[object] | Iterator[object]) -> None:
+    def _insert(
+        self,
+        statement: str,
+        chunk: SpanChunk,
+        *columns: Sequence[object] | Iterator[object],
+        threads: Sequence[int | None] | None = None,
+    ) -> None:
+        """Rows of processes and threads: those of the profiles, unless others are given."""
         process, thread = (column[chunk["profile"]].tolist() for column in (self._places.process, self._places.thread))
-        rows = zip(process, [number or None for number in thread], *columns, strict=True)
-        self._database.executemany(statement, rows)
+        own = [number or None for number in thread] if threads is None else threads
+        self._database.executemany(statement, zip(process, own, *columns, strict=True))
 
     def _ids(self, chunk: SpanChunk) -> list[int | None]:
         """The id of every name in the table `strings`."""
@@ -135,18 +207,48 @@ class SpanRows:
             known &= (cells != ABSENT) if signed else (cells >= 0)
         return [value if keep else None for keep, value in zip(known.tolist(), cells.tolist(), strict=True)]
 
+    def _others(self, chunk: SpanChunk, side: str) -> list[dict[str, object] | None]:
+        """What else a side table says of every span, by word; None where that is nothing."""
+        table, row = self._sides[side].of(chunk)
+        if table is None:
+            return [None] * len(row)
+        known = np.flatnonzero(row >= 0)
+        out: list[dict[str, object] | None] = [None] * len(row)
+        for place, told in zip(known.tolist(), self._cells_as_json(side, table, row[known]), strict=True):
+            out[place] = told or None
+        return out
+
+    def _cells_as_json(self, side: str, table: SideTable, rows: Ints) -> list[dict[str, object]]:
+        """Some rows of a side table without what has columns in the schema, and without cells that say nothing."""
+        out: list[dict[str, object]] = [{} for _ in range(len(rows))]
+        for word in (word for word in table.columns if word not in IN_COLUMNS[side]):
+            cells = _cells(table, word)[rows]
+            if word in SIDE_DEVICES:
+                devices = np.append(self._places.devices[self._part], ABSENT)
+                cells = devices[np.where((cells >= 0) & (cells < len(devices) - 1), cells, ABSENT)]
+            elif word not in SIDE_TEXTS and cells.dtype.kind not in "iu":
+                self.lost[f"{word} of {side}s"] += len(rows)
+                continue
+            for told, cell in zip(out, cells.tolist(), strict=True):
+                if cell not in (None, "", ABSENT):
+                    told[word] = cell
+        return out
+
     def _infos(self, chunk: SpanChunk, more: Info) -> Iterator[str]:
         """The JSON of every row."""
         told = {key: values for key, values in more.items() if any(value is not None for value in values)}
         columns = ("kind", "category", "name", "correlation", "profile")
         labels = chunk.get(LABEL, chunk["name"]).tolist()
-        rows = zip(*(chunk[name].tolist() for name in columns), labels, strict=True)
-        for k, (kind, category, name, correlation, profile, label) in enumerate(rows):
+        parents = chunk[PARENT].tolist() if PARENT in chunk else [ABSENT] * len(labels)
+        rows = zip(*(chunk[name].tolist() for name in columns), labels, parents, strict=True)
+        for k, (kind, category, name, correlation, profile, label, parent) in enumerate(rows):
             parts = [f'"kind":"{SpanKind(kind).word}"', f'"corr":{correlation if correlation >= 0 else "null"}']
             if category >= 0:
                 parts.append(f'"category":{self._quoted(self._names[category])}')
             if label != name and label >= 0:
                 parts.append(f'"label":{self._quoted(self._names[label])}')
+            if parent >= 0:
+                parts.append(f'"parent_corr":{parent}')
             parts.append(self._where(profile))
             parts += [f'"{key}":{self._quoted(values[k])}' for key, values in told.items() if values[k] is not None]
             yield "{" + ",".join(filter(None, parts)) + "}"

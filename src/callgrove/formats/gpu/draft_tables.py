@@ -7,6 +7,9 @@ Specification: gpu-traces.md 2.3. `additional_info` (JSON) holds what the schema
     queue, gpu               where it ran; `lane` numbers the lanes that the metadata lists, which is exact
     name, duration_ns        of memory operations, whose own column counts microseconds
     bytes                    of operations that are stored as regions
+    parent_corr              the correlation of the call that a call was made by
+    side                     what else is known of kernels, copies, allocations and counters, by the words of the model;
+                             devices are places in the list of the metadata
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ REGIONS = EventTable(
         "kind": (INFO,),
         "category": (INFO,),
         "correlation": ("id", INFO),
+        "parent_correlation": (INFO,),
     },
     frozenset({INFO}),
     TIMES,
@@ -59,6 +63,7 @@ KERNELS = EventTable(
         "lane": (*WHO, "gpu_id", INFO),
         "category": (INFO,),
         "correlation": ("thread_id", "launch_time", INFO),
+        "parent_correlation": (INFO,),
     },
     frozenset({INFO}),
     TIMES,
@@ -75,6 +80,7 @@ MEMORY = EventTable(
         "lane": (*WHO, INFO, "operation_type"),
         "category": (INFO,),
         "correlation": ("thread_id", "timestamp", INFO),
+        "parent_correlation": (INFO,),
     },
     frozenset({INFO, "operation_type"}),
     TIMES,

@@ -23,14 +23,16 @@ from pathlib import Path
 
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
-from callgrove.formats.gpu.draft_rows import SpanRows
+from callgrove.formats.gpu.draft_rows import IN_COLUMNS, SpanRows
 from callgrove.formats.gpu.draft_schema import insert, statements
 from callgrove.formats.gpu.spans import refuse_input_as
 from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
+from callgrove.formats.losses import losses_of_runs, losses_of_sides, losses_of_tables
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
+from callgrove.model.traces import SIDE_TABLES
 from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = ["DraftWriter"]
@@ -75,8 +77,14 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
             self._report_losses(tables)
 
     def _report_losses(self, tables: Experiment) -> None:
-        if any(tables.traces.has_side("argument", part) for part in range(len(tables.traces.parts()))):
-            self._report.add("arguments of calls: the schema has no table for them")
+        why = "the schema has no table for them"
+        lines = (
+            *losses_of_runs(tables.runs),
+            *losses_of_sides(tables.traces, [name for name in SIDE_TABLES if name not in IN_COLUMNS], why),
+            *losses_of_tables(tables.traces, why),
+        )
+        for text in lines:
+            self._report.add(text)
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
         if isinstance(chunk, SampleChunk):
@@ -157,6 +165,10 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         self._commit()
 
     def _finish(self, tables: Experiment) -> None:
+        if self._spans is not None:
+            self._spans.finish()
+            for what, n in self._spans.lost.items():
+                self._report.add(f"{what}: {n:,} are left out; the schema has no column for them")
         self._write_counters(tables)
         self._database.execute("COMMIT")
 

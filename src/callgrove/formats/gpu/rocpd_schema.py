@@ -51,6 +51,10 @@ LATER: dict[str, tuple[str, ...]] = {  # columns of 3.0.2 to 3.0.5: made where a
 }
 
 
+QUOTE = "'"
+MOST_TERMS = 400  # of one UNION; SQLite takes 500
+
+
 def columns_of(base: str) -> dict[str, str]:
     """Name -> type of every column that schema 3 begins with; empty for tables that it does not have."""
     if base not in COLUMNS:
@@ -62,18 +66,23 @@ def columns_of(base: str) -> dict[str, str]:
     return out
 
 
-def create_table(table: str, base: str, columns: Collection[str]) -> str:
-    """The statement for a table with some columns, with the types that the schema gives them."""
+def create_table(table: str, base: str, columns: Collection[str], guid: str) -> str:
+    """The statement for a table with some columns, with the types that the schema gives them. Rows that do not say of
+    which process they are, are of `guid`, as rocprofv3 declares it: views join by it."""
     types = columns_of(base)
+    types |= {"guid": f"TEXT DEFAULT {quoted(guid, QUOTE)}"} if "guid" in types else {}
     made = ", ".join(f"{quoted(name)} {types.get(name, '')}".rstrip() for name in columns)
     return f"CREATE TABLE {quoted(table)} ({made})"
 
 
 def create_view(base: str, tables: Sequence[str]) -> str:
     """All processes' rows of one table, under its name without suffix."""
-    union = " UNION ALL ".join(f"SELECT * FROM {quoted(table)}" for table in tables)
-    return f"CREATE VIEW {quoted(f'rocpd_{base}')} AS {union}"
+    selects = [f"SELECT * FROM {quoted(table)}" for table in tables]
+    while len(selects) > MOST_TERMS:
+        groups = [selects[first : first + MOST_TERMS] for first in range(0, len(selects), MOST_TERMS)]
+        selects = [f"SELECT * FROM ({' UNION ALL '.join(group)})" for group in groups]
+    return f"CREATE VIEW {quoted(f'rocpd_{base}')} AS {' UNION ALL '.join(selects)}"
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def quoted(name: str, mark: str = '"') -> str:
+    return mark + name.replace(mark, mark + mark) + mark

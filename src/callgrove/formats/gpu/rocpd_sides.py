@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +48,7 @@ OF_EVENTS = {  # side tables that are columns of event tables
     "copy": ("memory_copy", COPY_COLUMNS),
     "alloc": ("memory_allocate", ALLOCATION_COLUMNS),
 }
+GRAPH_COLUMNS = {"graph_exec": "graph_exec_id", "graph_node": "graph_node_id"}  # of kernels and copies, since 3.0.2
 REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
 EVENT_JSON = ("call_stack", "line_info", "extdata")  # `{}` in all that rocprofv3 itself wrote so far, but for markers
 Finish = Callable[[SideTable], SideTable]
@@ -55,7 +56,7 @@ Finish = Callable[[SideTable], SideTable]
 
 def side_table(data: RocpdData, name: str) -> SideTable | None:
     if name in OF_EVENTS:
-        base, columns = OF_EVENTS[name]
+        base, columns = _columns_of(data, name)
         table = data.side_of(data.table_name(base), columns, TEXTS)
         return None if table is None else _finishing(data, name)(table)
     read = {"argument": _arguments, "counter": _counter_values, "stack": _stacks}
@@ -64,10 +65,17 @@ def side_table(data: RocpdData, name: str) -> SideTable | None:
 
 def side_pieces(data: RocpdData, name: str) -> Iterator[SideTable]:
     """A side table of `OF_EVENTS`, some rows at a time."""
-    base, columns = OF_EVENTS[name]
+    base, columns = _columns_of(data, name)
     finish = _finishing(data, name)
     for piece in data.side_pieces(data.table_name(base), columns, TEXTS):
         yield finish(piece)
+
+
+def _columns_of(data: RocpdData, name: str) -> tuple[str, Mapping[str, str]]:
+    """The event table that a side table is made of, and its columns; those of later schemas where they are there."""
+    base, columns = OF_EVENTS[name]
+    has_graphs = data.file.has(data.table_name(base), *GRAPH_COLUMNS.values())
+    return base, {**columns, **(GRAPH_COLUMNS if has_graphs else {})}
 
 
 def _finishing(data: RocpdData, name: str) -> Finish:

@@ -6,16 +6,19 @@ that they have; of one table, all processes get the same columns.
 
     rocpd_region_018f...   rocpd_region_019a...      one table per process
     rocpd_region                                     a view: both
+    kernels, busy, top, ...                          rocprofv3's views of these: rocpd_data_views.py
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.rocpd import RocpdData
+from callgrove.formats.gpu.rocpd_data_views import create_data_views
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, LATER, columns_of, create_table, create_view, quoted
 from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
 from callgrove.formats.gpu.sqlite_target import SqliteTarget
@@ -50,13 +53,23 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
             own = _tables(dataset)
             for base, names in columns.items():
                 table = f"rocpd_{base}{suffix}"
-                self._database.execute(create_table(table, base, names))
+                self._database.execute(create_table(table, base, names, dataset.processes[0].uid))
                 made.setdefault(base, []).append(table)
                 if base in own:
                     self._copy(dataset, own[base], table, names)
         for base, united in made.items():
             self._database.execute(create_view(base, united))
+        self._write_data_views(datasets.values(), columns)
         self._database.execute("COMMIT")
+
+    def _write_data_views(self, datasets: Iterable[RocpdData], columns: Mapping[str, Collection[str]]) -> None:
+        """rocprofv3's own views, which its users query; what else inputs have as views is named."""
+        written = {f"rocpd_{base}" for base in columns}
+        for name, statement in create_data_views(columns):
+            self._database.execute(statement)
+            written.add(name)
+        for name in sorted(set().union(*(dataset.file.schema.views for dataset in datasets)) - written):
+            self._report.add(f"view {name}: no view of rocprofv3 that is known here; its tables are written")
 
     def _chosen(self, tables: Experiment) -> dict[str, RocpdData]:
         """Data sets by the suffix that their tables get; one that comes twice is taken once."""

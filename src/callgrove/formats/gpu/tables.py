@@ -77,6 +77,12 @@ class LaneList:
             self.all.append(Lane(process, kind, number, name, device))
         return self._number[key]
 
+    def append(self, lane: Lane) -> int:
+        """A lane that is listed: equal ones stay apart."""
+        self._number.setdefault((lane.process, lane.kind, lane.device, lane.number), len(self.all))
+        self.all.append(lane)
+        return len(self.all) - 1
+
     def unknown(self, process: int) -> int:
         """Where events are that no thread is known of."""
         return self.add(process, ProfileKind.OTHER, 0, "unknown thread")

@@ -35,7 +35,7 @@ def _named(text: str) -> bytes:
 
 
 def _operation(prefix: str) -> Callable[[str], bytes]:
-    return lambda text: quoted(prefix + RENAMED.get(text, text) if prefix == "MEMORY_ALLOCATION_" else prefix + text)
+    return lambda text: quoted(prefix + (text if prefix == "SCRATCH_MEMORY_" else RENAMED.get(text, text)))
 
 
 class Words:
@@ -54,6 +54,7 @@ class Words:
             "$label": Texts(names, _named, quoted(UNNAMED)),
             "$category": Texts(categories, quoted, b'""'),
             "$operation": Texts(names, _operation("MEMORY_ALLOCATION_"), b'""'),
+            "$virtual_operation": Texts(names, _operation("MEMORY_ALLOCATION_VMEM_"), b'""'),
             "$scratch_operation": Texts(names, _operation("SCRATCH_MEMORY_"), b'""'),
             "$counter": Texts(counters, quoted, b'""'),
             **{f"${word}": Texts(devices, quoted, b'""') for word in ("source", "destination", "device")},
@@ -67,12 +68,17 @@ class Words:
             return quoted(what[1:])
         if what[0] in "@#":
             return self._texts[what].cells(records["profile"])
+        if what == "$leveled_operation":
+            levels = (self._texts[f"${word}operation"].cells(records["name"]) for word in ("virtual_", ""))
+            return np.where(records["virtual"] == 1, *levels)
         if what.startswith("$"):
             return self._texts[what].cells(records["name" if "operation" in what else what[1:]])
         if what.startswith("*"):
             return _numbers(_product(*(records[f"{what[1:]}_{axis}"] for axis in "xyz")))
-        if what.startswith("0x "):
-            return _addresses(records[what[3:]])
+        if what.startswith(("0x ", "0X ")):
+            return _addresses(records[what[3:]], large=what[1] == "X")
+        if what == "duration":
+            return _durations(records)
         return _bandwidth(records) if what == "~bandwidth" else self._number(what, records)
 
     def _number(self, what: str, records: Records) -> Cells | bytes:
@@ -112,11 +118,17 @@ def _product(*columns: Ints) -> Ints:
     return np.where(good, np.prod(np.stack(columns), axis=0), -1)
 
 
-def _addresses(values: Ints) -> Cells:
+def _addresses(values: Ints, *, large: bool) -> Cells:
     """-1 is none."""
     n = len(values)
-    text = np.frombuffer(joined(n, [b'"0x', hexadecimals(values), b'"']), "S20") if n else np.empty(0, "S20")
+    digits = np.char.upper(hexadecimals(values)) if large else hexadecimals(values)
+    text = np.frombuffer(joined(n, [b'"0x', digits, b'"']), "S20") if n else np.empty(0, "S20")
     return where(values != -1, text, b'""')
+
+
+def _durations(records: Records) -> Cells | bytes:
+    """Empty for what never ended."""
+    return _numbers(np.where(records["end"] >= 0, records["end"] - records["start_ns"], -1))
 
 
 def _not_finite(value: float) -> bytes:

@@ -15,7 +15,7 @@ class RocprofCsvFormat(WrittenOnly):
     """rocprofv3's CSV files."""
 
     name = "rocprof-csv"
-    title = "CSV files as rocprofv3 writes them, one for each domain"
+    title = "CSV files as rocprofv3's converter writes them (2025 or 2026)"
 
     def open_writer(self, target: Path, options: WriteOptions) -> RocprofCsvWriter:
         return RocprofCsvWriter(target, options)

@@ -6,11 +6,13 @@ so `end_ns` is 0 here, and the end has the name `end`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from callgrove.formats.rocprof_csv.tables import ALLOCATIONS, API, COPIES, COUNTERS, KERNELS, SCRATCH, WIDE, FileTable
+from callgrove.formats.losses import is_told
+from callgrove.formats.rocprof_csv.tables import FileTable, Layout
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.devices import AgentIndex
 from callgrove.model.side_rows import SideChunks
@@ -23,7 +25,9 @@ Pieces = Sequence[tuple[SideTable, Ints, Ints]]  # of a side table: rows, and th
 
 SIDES = ("kernel", "copy", "alloc", "counter")
 DEVICES = ("source", "destination", "device")
-SCRATCH_LEVEL = "SCRATCH"
+SCRATCH_LEVEL, VIRTUAL_LEVEL = "SCRATCH", "VIRTUAL"
+OTHERWISE_SHOWN = {"kernel": ("sample_id",), "copy": (), "alloc": ("level",)}  # of side tables, beside `sides`
+PLURALS = {"kernel": "kernels", "copy": "copies", "alloc": "allocations"}
 DOES_NOT_ADD_UP = ("RELATIVE",)  # rocprofv3 calls every counter ABS, and adds up its instances
 
 
@@ -51,31 +55,43 @@ class Devices:
 
 class SpanRecords:
     """Makes records of the chunks of one part. `counters` are the names of all counters, in order; `queue` gives the
-    number of every profile that is a queue, where spans do not say theirs."""
+    number of every profile that is a queue, where spans do not say theirs. `lost` counts what spans have beside them
+    and no column shows; `shown` are words that further columns are made of."""
 
-    def __init__(self, traces: Traces, part: int, counters: Sequence[str], devices: Devices, queue: Ints) -> None:
+    def __init__(
+        self,
+        traces: Traces,
+        part: int,
+        layout: Layout,
+        counters: Sequence[str],
+        devices: Devices,
+        queue: Ints,
+        lost: Counter[str],
+        shown: Collection[str] = (),
+    ) -> None:
         self._part, self._devices, self._queue, self._n_counters = part, devices, queue, len(counters)
+        self._layout, self._lost, self._shown = layout, lost, shown
         self._counter = {name: number for number, name in enumerate(counters)}
         self._sides = {name: SideChunks(traces, name, part) for name in SIDES if name != "counter" or counters}
 
     def of(self, chunk: SpanChunk, domain: Ids) -> Iterator[tuple[FileTable, Records]]:
-        """The records of each file; `domain` numbers those of `API`, -1 for spans of none."""
-        kind = chunk["kind"]
+        """The records of each file; `domain` numbers the files of calls, -1 for spans of none."""
+        kind, layout = chunk["kind"], self._layout
         kernels, copies, allocations = (kind == k for k in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.ALLOC))
         if kernels.any():
-            own = _chosen(chunk, kernels)
-            records = self._records(KERNELS, own)
-            yield KERNELS, records
+            records = self._records(layout.kernels, _chosen(chunk, kernels))
+            yield layout.kernels, records
             yield from self._counted(records)
         if copies.any():
-            yield COPIES, self._records(COPIES, _chosen(chunk, copies))
+            yield layout.copies, self._records(layout.copies, _chosen(chunk, copies))
         if allocations.any():
             own = _chosen(chunk, allocations)
-            scratch = self._is_scratch(own["span"])
-            for table, rows in ((ALLOCATIONS, ~scratch), (SCRATCH, scratch)):
+            scratch = self._is_of(SCRATCH_LEVEL, own["span"])
+            for table, rows in ((layout.allocations, ~scratch), (layout.scratch, scratch)):
                 if rows.any():
                     yield table, self._records(table, _chosen(own, rows))
-        for number, table in enumerate(API.values()):
+        files = [layout.regions] if layout.regions else list(layout.calls.values())
+        for number, table in enumerate(files):
             if (rows := domain == number).any():
                 yield table, self._records(table, _chosen(chunk, rows))
 
@@ -85,7 +101,11 @@ class SpanRecords:
         out[LABEL] = np.where(chunk[LABEL] >= 0, chunk[LABEL], chunk["name"])
         if table.side:
             pieces = list(self._sides[table.side].of(chunk["span"]))
-            out |= {name: self._column(pieces, name, len(chunk["span"])) for name in table.sides}
+            words = [name for name in table.sides if name != "virtual"]
+            out |= {name: self._column(pieces, name, len(chunk["span"])) for name in words}
+            self._count_unshown(table, pieces)
+        if "virtual" in table.sides:
+            out["virtual"] = self._is_of(VIRTUAL_LEVEL, chunk["span"]).astype(np.int64)
         if "queue" in out:
             out["queue"] = np.where(out["queue"] >= 0, out["queue"], self._queue[chunk["profile"]])
         return out
@@ -98,11 +118,20 @@ class SpanRecords:
                 out[place] = np.asarray(table.columns[name])[rows]
         return self._devices.numbers(self._part, out) if name in DEVICES else out
 
-    def _is_scratch(self, spans: Ints) -> Bools:
+    def _count_unshown(self, table: FileTable, pieces: Pieces) -> None:
+        """Count the cells that have no column."""
+        shown = {*table.sides, *OTHERWISE_SHOWN[table.side]}
+        shown -= {"bytes"} if "bytes" not in self._shown and not _has(table, "bytes") else set()
+        for side, rows, _ in pieces:
+            for word in side.columns.keys() - shown:
+                self._lost[f"{word} of {PLURALS[table.side]}"] += int(is_told(side.columns[word])[rows].sum())
+
+    def _is_of(self, level: str, spans: Ints) -> Bools:
+        """Which allocations are of a level."""
         out = np.zeros(len(spans), np.bool_)
         for table, rows, place in self._sides["alloc"].of(spans):
             if "level" in table.columns:
-                out[place] = np.asarray(table.columns["level"], object)[rows] == SCRATCH_LEVEL
+                out[place] = np.asarray(table.columns["level"], object)[rows] == level
         return out
 
     # -- counters ------------------------------------------------------------------------------------------------------
@@ -115,12 +144,16 @@ class SpanRecords:
         place = np.concatenate([own for _, _, own in pieces])
         counter, value, averaged = self._values(pieces)
         place, counter, value = self._combined(place, counter, value, averaged)
-        yield COUNTERS, {name: column[place] for name, column in kernels.items()} | {"counter": counter, "value": value}
+        layout = self._layout
+        yield (
+            layout.counters,
+            {name: column[place] for name, column in kernels.items()} | {"counter": counter, "value": value},
+        )
         counted, row = np.unique(place, return_inverse=True)
         wide = np.full((len(counted), self._n_counters), np.nan)
         wide[row.reshape(-1), counter] = value
         of_kernels = {name: column[counted] for name, column in kernels.items()}
-        yield WIDE, of_kernels | {wide_column(k): wide[:, k] for k in range(self._n_counters)}
+        yield layout.wide, of_kernels | {wide_column(k): wide[:, k] for k in range(self._n_counters)}
 
     def _values(self, pieces: Pieces) -> tuple[Ints, Array, Bools]:
         """Of every row: its counter, its value, and whether values of one kernel are averaged instead of added."""
@@ -142,6 +175,10 @@ class SpanRecords:
         total, count = np.bincount(group, value, len(cells)), np.bincount(group, minlength=len(cells))
         mean = np.bincount(group[averaged], minlength=len(cells)) > 0
         return cells // self._n_counters, cells % self._n_counters, np.where(mean, total / count, total)
+
+
+def _has(table: FileTable, word: str) -> bool:
+    return any(what == word for _, what in table.columns)
 
 
 def _chosen(chunk: SpanChunk, rows: Bools) -> SpanChunk:

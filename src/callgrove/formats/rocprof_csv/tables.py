@@ -1,5 +1,11 @@
 """The files: names, columns, and what each cell is made of.
 
+There are two layouts, each that of a converter of rocprofv3's databases (`rocpd convert --output-format csv`):
+
+    2025    that of rocprofiler-sdk 1.0.0, ROCm 7.0: a file for the calls of each domain
+    2026    that of rocm-systems at commit 219e01e: one file for all regions, Duration, and graph ids of kernels and
+            copies where the database has them; words of headers begin with one capital letter
+
 A column is (header, what). What a cell is made of:
 
     "=TEXT"         that text, quoted
@@ -8,15 +14,16 @@ A column is (header, what). What a cell is made of:
     "$word"         a text of the record by its number, quoted: name, label, category, operation, ...
     "word"          a number of the record, empty where it is below 0
     "*word"         the product of word_x, word_y and word_z
-    "0x word"       an address with all its digits, quoted
+    "0x word"       an address with all its digits, quoted; with large letters "0X word"
     "~word"         a number with a fraction
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-__all__ = ["AGENT_FILE", "AGENT_INFO", "API", "COUNTERS", "FILES", "WIDE", "Columns", "FileTable", "agent_columns"]
+__all__ = ["AGENT_FILE", "ALL_FILES", "Columns", "FileTable", "Layout", "layout_of"]
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -117,19 +124,17 @@ SCRATCH = FileTable(
     side="alloc",
     sides=("device", "queue", "flags"),
 )
+CALLS: Columns = (
+    ("Guid", "@guid"),
+    ("Domain", "$category"),
+    ("Function", "$label"),
+    ("Process_Id", "#pid"),
+    ("Thread_Id", "#tid"),
+    ("Correlation_Id", "correlation"),
+    *TIMES,
+)
 API = {  # by the word that categories of the domain begin with
-    domain: FileTable(
-        f"{domain.lower()}_api_trace",
-        (
-            ("Guid", "@guid"),
-            ("Domain", "$category"),
-            ("Function", "$label"),
-            ("Process_Id", "#pid"),
-            ("Thread_Id", "#tid"),
-            ("Correlation_Id", "correlation"),
-            *TIMES,
-        ),
-    )
+    domain: FileTable(f"{domain.lower()}_api_trace", CALLS)
     for domain in ("HIP", "HSA", "MARKER", "RCCL", "ROCDECODE", "ROCJPEG")
 }
 OF_DISPATCH: Columns = (
@@ -159,8 +164,6 @@ AGENT_WORDS = {
     "Node_Id": "absolute_index",
     "Logical_Node_Id": "logical_index",
     "Agent_Type": "type",
-    "Max_Engine_Clk_Ccompute": "max_engine_clk_ccompute",
-    "Max_Engine_Clk_Fcompute": "max_engine_clk_fcompute",
 }
 AGENT_TEXTS = ("Agent_Type", "Name", "Vendor_Name", "Product_Name", "Model_Name")
 AGENT_INFO: tuple[str, ...] = (
@@ -177,9 +180,96 @@ AGENT_INFO: tuple[str, ...] = (
 )
 
 
-def agent_columns() -> list[tuple[str, str, bool]]:
-    """Header, the profiler's word, and whether it is a text; the first column is the process's."""
-    return [(name, AGENT_WORDS.get(name, name.lower()), name in AGENT_TEXTS) for name in AGENT_INFO[1:]]
+CAPABILITIES = (  # of an agent, in the order of the converter of 2026
+    *("HotPluggable", "HSAMMUPresent", "SharedWithGraphics", "QueueSizePowerOfTwo", "QueueSize32bit"),
+    *("QueueIdleEvent", "VALimit", "WatchPointsSupported", "WatchPointsTotalBits", "DoorbellType"),
+    *("AQLQueueDoubleMap", "DebugTrapSupported", "WaveLaunchTrapOverrideSupported", "WaveLaunchModeSupported"),
+    *("PreciseMemoryOperationsSupported", "DEPRECATED_SRAM_EDCSupport", "Mem_EDCSupport", "RASEventNotify"),
+    *("ASICRevision", "SRAM_EDCSupport", "SVMAPISupported", "CoherentHostAccess", "DebugSupportedFirmware"),
+    *("PreciseALUOperationsSupported", "PerQueueResetSupported"),
+)
+GRAPH_SIDES = ("graph_exec", "graph_node")
+GRAPHS: Columns = (("Graph_Exec_Id", "graph_exec"), ("Graph_Node_Id", "graph_node"))
 
 
-FILES: tuple[FileTable, ...] = (KERNELS, COPIES, ALLOCATIONS, SCRATCH, *API.values(), COUNTERS, WIDE)
+@dataclass(frozen=True)
+class Layout:
+    """All files of one converter. `calls` are by the word that categories begin with; `regions` is for all of them.
+    `agents`: header, the profiler's word, and whether it is a text, of all columns but the first."""
+
+    kernels: FileTable
+    copies: FileTable
+    allocations: FileTable
+    scratch: FileTable
+    counters: FileTable
+    wide: FileTable
+    agents: tuple[tuple[str, str, bool], ...]
+    calls: Mapping[str, FileTable] = field(default_factory=dict)
+    regions: FileTable | None = None
+
+    @property
+    def files(self) -> tuple[FileTable, ...]:
+        """In the order in which they are written."""
+        calls = (*self.calls.values(), *([self.regions] if self.regions else []))
+        return (self.kernels, self.copies, self.allocations, self.scratch, *calls, self.counters, self.wide)
+
+
+def layout_of(year: str, *, graphs: bool = False) -> Layout:
+    """The layout of a year; that of 2026 with or without graph ids."""
+    return _of_2026(graphs) if year == "2026" else _OF_2025
+
+
+def _agent_columns(headers: tuple[str, ...], words: Mapping[str, str]) -> tuple[tuple[str, str, bool], ...]:
+    words = {**AGENT_WORDS, **words}
+    return tuple((name, words.get(name, name.lower()), name in AGENT_TEXTS) for name in headers)
+
+
+_OF_2025 = Layout(KERNELS, COPIES, ALLOCATIONS, SCRATCH, COUNTERS, WIDE, _agent_columns(AGENT_INFO[1:], {}), calls=API)
+
+
+def _of_2026(graphs: bool) -> Layout:
+    kernels, copies = _titled(KERNELS), _titled(COPIES)
+    kernels = _with(kernels, "End_Timestamp", (("Duration", "duration"),))
+    if graphs:
+        kernels, copies = (_with(table, "Stream_Id", GRAPHS, GRAPH_SIDES) for table in (kernels, copies))
+    allocations = replace(
+        ALLOCATIONS,
+        columns=tuple(
+            (name, {"$operation": "$leveled_operation", "0x address": "0X address"}.get(what, what))
+            for name, what in ALLOCATIONS.columns
+        ),
+        sides=(*ALLOCATIONS.sides, "virtual"),
+    )
+    guid = ("Guid", "@guid")
+    first = AGENT_INFO.index("Capability")
+    headers = (*AGENT_INFO[1:first], *(f"Cap_{word}".title() for word in CAPABILITIES), *AGENT_INFO[first + 1 :])
+    words = {f"Cap_{word}".title(): f"capability_{word}" for word in CAPABILITIES}
+    words |= {"Sdma_Fw_Version": "sdma_fw_version_uCodeSDMA", "Fw_Version": "fw_version_uCode"}
+    return Layout(
+        kernels,
+        copies,
+        allocations,
+        replace(SCRATCH, columns=(guid, *SCRATCH.columns)),
+        replace(_titled(COUNTERS), name="counter_collection_trace", columns=(guid, *_titled(COUNTERS).columns[1:])),
+        replace(_titled(WIDE), columns=(guid, *_titled(WIDE).columns[1:])),
+        _agent_columns(_swapped(headers, "Family_Id", "Workgroup_Max_Size"), words),
+        regions=FileTable("regions_trace", CALLS),
+    )
+
+
+def _titled(table: FileTable) -> FileTable:
+    return replace(table, columns=tuple((name.title(), what) for name, what in table.columns))
+
+
+def _with(table: FileTable, after: str, columns: Columns, sides: tuple[str, ...] = ()) -> FileTable:
+    """With further columns behind one of them."""
+    place = [name for name, _ in table.columns].index(after) + 1
+    made = (*table.columns[:place], *columns, *table.columns[place:])
+    return replace(table, columns=made, sides=(*table.sides, *sides))
+
+
+def _swapped(names: tuple[str, ...], one: str, other: str) -> tuple[str, ...]:
+    return tuple({one: other, other: one}.get(name, name) for name in names)
+
+
+ALL_FILES = tuple(dict.fromkeys([table.file for year in ("2025", "2026") for table in layout_of(year).files]))

@@ -10,12 +10,12 @@ import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
-from callgrove.formats.losses import NOTHING_RENAMED
+from callgrove.formats.losses import NOTHING_RENAMED, losses_of_sides
 from callgrove.formats.rocprof_csv.agents import agent_rows
 from callgrove.formats.rocprof_csv.cells import Words, quoted, rows_of
 from callgrove.formats.rocprof_csv.places import Places
 from callgrove.formats.rocprof_csv.records import Devices, SpanRecords, counter_names, wide_column
-from callgrove.formats.rocprof_csv.tables import AGENT_FILE, API, FILES, WIDE, Columns, FileTable
+from callgrove.formats.rocprof_csv.tables import AGENT_FILE, ALL_FILES, Columns, FileTable, Layout, layout_of
 from callgrove.formats.targets import PendingFiles, refuse_stdout
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import ABSENT, Array, Ids
@@ -23,7 +23,7 @@ from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
 from callgrove.model.region_names import RegionNames
 from callgrove.model.span_order import SpanOrder
-from callgrove.model.traces import LABEL, SpanChunk, SpanKind
+from callgrove.model.traces import LABEL, SpanChunk, SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = ["RocprofCsvWriter"]
@@ -32,6 +32,9 @@ COLUMNS = ("profile", "kind", "category", "name", LABEL, "start_ns", "end_ns", "
 NO_END = np.iinfo(np.int64).min  # as readers say it
 WAITING_ROWS = 1 << 15  # of each file in memory, where a row has some twenty numbers
 MOST_LOSSES = 20  # lines that are said of what was left out
+NO_COLUMN = "rocprofv3's files have no column for them"
+REGIONS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
+LOOKED_AT = 4  # parts, to choose a layout
 NO_FILE = "rocprofv3 has no CSV file for them"
 
 
@@ -42,14 +45,16 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         refuse_stdout(target, "rocprof-csv")
-        names = [*(table.file for table in FILES), AGENT_FILE]
+        names = [*ALL_FILES, AGENT_FILE]
         super().__init__(PendingFiles(target, options.overwrite, names, keep_partial=options.keep_partial))
-        self._extended, self._kernel_rename = options.dialect == "extended", options.kernel_rename
+        self._dialect, self._kernel_rename = options.dialect, options.kernel_rename
+        self._extended = self._dialect == "extended"
         self._agents = AgentIndex(options.agent_index or "relative")
         self._files: dict[str, IO[bytes]] = {}
         self._waiting: dict[str, SpanOrder] = {}
         self._part = ABSENT
         self._left_out: Counter[str] = Counter()
+        self._unshown: Counter[str] = Counter()
 
     def _begin(self, tables: Experiment) -> None:
         traces = self._traces = tables.traces
@@ -59,11 +64,25 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
                 f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
             )
         self._open, self._strings = tables, traces.spans_backend.strings
+        self._layout = self._chosen_layout(traces)
         self._places, self._devices = Places(tables, self._agents), Devices(traces, self._agents)
         self._counters = counter_names(traces)
         self._region_names = RegionNames(traces) if self._kernel_rename else None
         names = self._strings if self._region_names is None else self._region_names.strings
         self._words = Words(self._places, names, self._strings, self._devices.labels, self._counters)
+
+    def _chosen_layout(self, traces: Traces) -> Layout:
+        """As asked for, or as the converter of the profiler's own version: databases with graph ids are of 2026."""
+        first = (
+            next(traces.side_chunks(side, part), None) for side in ("kernel", "copy") for part in self._some(traces)
+        )
+        graphs = any(table is not None and "graph_exec" in table.columns for table in first)
+        year = self._dialect if self._dialect in ("2025", "2026") else "2026" if graphs else "2025"
+        return layout_of(year, graphs=graphs)
+
+    def _some(self, traces: Traces) -> range:
+        """Parts that are looked at: those of one run are alike."""
+        return range(min(len(traces.parts()), LOOKED_AT))
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
         if isinstance(chunk, SampleChunk):
@@ -86,7 +105,9 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         if part != self._part:
             self._drain()
             self._part = part
-            self._records = SpanRecords(self._traces, part, self._counters, self._devices, self._places.queue)
+            shown = ("bytes",) if self._extended else ()
+            about = (self._counters, self._devices, self._places.queue, self._unshown, shown)
+            self._records = SpanRecords(self._traces, part, self._layout, *about)
         kept = self._usable(chunk if self._region_names is None else self._region_names.of(chunk))
         domain = self._domains(kept)
         for table, records in self._records.of(kept, domain):
@@ -112,12 +133,15 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         """Of calls and markers the file that they belong to; what belongs to none is counted."""
         kind, category = chunk["kind"], chunk["category"]
         words = {number: self._category(number) for number in np.unique(category).tolist()}
-        numbers = {word: number for number, word in enumerate(API)}
-        known = np.full(len(self._strings) + 1, ABSENT, np.int32)
-        for number, word in words.items():
-            known[number] = numbers.get(word.partition("_")[0], ABSENT)
-        out = np.where(kind == SpanKind.API, known[category], np.int32(ABSENT))
-        out = np.where(kind == SpanKind.MARKER, np.int32(numbers["MARKER"]), out)
+        if self._layout.regions is not None:
+            out = np.where(np.isin(kind, REGIONS), np.int32(0), np.int32(ABSENT))
+        else:
+            numbers = {word: number for number, word in enumerate(self._layout.calls)}
+            known = np.full(len(self._strings) + 1, ABSENT, np.int32)
+            for number, word in words.items():
+                known[number] = numbers.get(word.partition("_")[0], ABSENT)
+            out = np.where(kind == SpanKind.API, known[category], np.int32(ABSENT))
+            out = np.where(kind == SpanKind.MARKER, np.int32(numbers["MARKER"]), out)
         written = np.isin(kind, (SpanKind.KERNEL, SpanKind.COPY, SpanKind.ALLOC)) | (out >= 0)
         for row_kind, row_category, n in _counts(kind[~written], category[~written]):
             word = words[row_category]
@@ -132,7 +156,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
 
     def _drain(self) -> None:
         """Write what waits: all rows of the part are there."""
-        for table in FILES:
+        for table in self._layout.files:
             if (waiting := self._waiting.pop(table.name, None)) is not None:
                 columns = self._columns(table)
                 for records in waiting.chunks():
@@ -142,7 +166,11 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
 
     def _columns(self, table: FileTable) -> Columns:
         more = table.extended if self._extended else ()
-        counters = [(name, f"~{wide_column(k)}") for k, name in enumerate(self._counters)] if table is WIDE else []
+        counters = (
+            [(name, f"~{wide_column(k)}") for k, name in enumerate(self._counters)]
+            if table is self._layout.wide
+            else []
+        )
         return (*table.columns, *counters, *more)
 
     def _file(self, table: FileTable) -> IO[bytes]:
@@ -160,7 +188,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
 
     def _finish(self, tables: Experiment) -> None:
         self._drain()
-        if rows := agent_rows(tables, self._places):
+        if rows := agent_rows(tables, self._places, self._layout):
             (self._pending.place / AGENT_FILE).write_bytes(rows)
         self._say_losses(tables)
         self._give_up(tables)
@@ -175,9 +203,12 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         for what, n in shown.items():
             if n:
                 self._report.add(f"{n:,} {what}" + ("" if ":" in what or "that" in what else f": {NO_FILE}"))
-        traces = tables.traces
-        if any(traces.has_side("argument", part) for part in range(len(traces.parts()))):
-            self._report.add("arguments of calls: rocprofv3's files have no column for them")
+        for what, n in sorted(self._unshown.items()):
+            if n:
+                more = "; --extended adds it" if what == "bytes of copies" else ""
+                self._report.add(f"{what}: {n:,} are left out; {NO_COLUMN}{more}")
+        for text in losses_of_sides(tables.traces, ("argument", "stack", "flow", "extra"), NO_COLUMN):
+            self._report.add(text)
         if self._region_names is not None and not self._region_names.n_renamed:
             self._report.hint(NOTHING_RENAMED)
 

@@ -14,6 +14,8 @@ from callgrove.model.arrays import Bools, Ints
 
 __all__ = [
     "ARGUMENTS",
+    "DEVICE_FACTS",
+    "NO_PLACE",
     "NO_SAMPLE_TIMES",
     "OPEN",
     "POINTS",
@@ -31,6 +33,8 @@ OPEN = 2**63 - 1  # the end of a span that never ended, until the last moment of
 
 ARGUMENTS = "parts with arguments of calls"  # no loss by itself: the writer knows whether it writes them
 RENAMED = "kernels under the name of a range"  # no loss either
+NO_PLACE = "the format has no place for them"
+DEVICE_FACTS = "devices are shown by their names and numbers alone, without what else is known of them"
 BACKWARDS = "spans that end before they start"
 NO_TIMES = "spans with times that no clock shows: negative, or beyond 63 bits"
 UNKNOWN_FREES = "memory that was freed without being allocated before: it is not in the curve of memory in use"

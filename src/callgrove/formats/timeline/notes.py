@@ -1,8 +1,9 @@
 """What slices say about themselves: correlation, grid, sizes, hardware counters, arguments.
 
 Specification: trace-outputs.md 2.5. `default`: corr; of operations also stream, of kernels grid, block, queue and their
-counters, of copies bytes, src and dst, of allocations bytes. `all`: everything that is known. What never ended says so
-in any case. Several values of one counter, one for each instance of the hardware, are added up.
+counters, of copies bytes, src and dst, of allocations bytes. `all`: everything that is known; what has no key here is
+counted as lost by source.py. What never ended says so in any case. Several values of one counter, one for each instance
+of the hardware, are added up.
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ OF_KERNELS = {
     "vgpr": "vgpr",
     "agpr": "accum_vgpr",
     "sgpr": "sgpr",
+    "tid": "thread",
+    "code_object_id": "code_object",
+    "static_lds": "static_lds",
+    "static_scratch": "static_scratch",
+    "graph_exec": "graph_exec",
+    "graph_node": "graph_node",
 }
+OF_COPIES = {"queue": "queue", "tid": "thread", "graph_exec": "graph_exec", "graph_node": "graph_node"}  # of `all`
+OF_ALLOCATIONS = {"queue": "queue", "stream": "stream", "flags": "flags"}
+ADDRESSES = {"src_address": "source_address", "dst_address": "destination_address"}
 
 
 class NoteMaker:
@@ -48,9 +58,10 @@ class NoteMaker:
         level: Annotations,
         wanted: Mapping[str, tuple[str, ...]],
         losses: Losses,
+        levels: Names,
     ) -> None:
         self._traces, self._part, self._places, self._level, self._wanted = traces, part, places, level, wanted
-        self._losses = losses
+        self._losses, self._levels = losses, levels
         self._devices = [device.called(places.agents) for device in traces.devices(part)]
 
     def of(self, rows: SpanChunk) -> list[Note]:
@@ -104,9 +115,26 @@ class NoteMaker:
             for key, name in (("src", "source"), ("dst", "destination")):
                 column = side_of(SpanKind.COPY, name, self._wanted)
                 yield self._device(key, copies, rows[column or ""])
-        if self._level is Annotations.ALL and allocations.any():
-            column = side_of(SpanKind.ALLOC, "address", self._wanted)
-            yield _texts("address", allocations, rows[column or ""], lambda a: f"{a & (2**64 - 1):#018x}")
+        if self._level is Annotations.ALL:
+            yield from self._more_of_memory(rows, copies, allocations)
+
+    def _more_of_memory(self, rows: SpanChunk, copies: Bools, allocations: Bools) -> Iterator[Note]:
+        for own, kind, words in (
+            (copies, SpanKind.COPY, OF_COPIES),
+            (allocations, SpanKind.ALLOC, OF_ALLOCATIONS),
+        ):
+            for key, name in words.items() if own.any() else ():
+                yield _integers(key, np.where(own, rows[side_of(kind, name, self._wanted) or ""], ABSENT))
+        if copies.any():
+            for key, name in ADDRESSES.items():
+                yield _addresses(key, copies, rows[side_of(SpanKind.COPY, name, self._wanted) or ""])
+        if allocations.any():
+            address, device, level = (
+                rows[side_of(SpanKind.ALLOC, name, self._wanted) or ""] for name in ("address", "device", "level")
+            )
+            yield _texts("address", allocations, address, _hexadecimal)
+            yield self._device("on", allocations, device)
+            yield _texts("level", allocations & (level >= 0), level, lambda number: self._levels.all[number])
 
     def _device(self, key: str, own: Bools, number: Ints) -> Note:
         return _texts(
@@ -197,6 +225,14 @@ def _integers(key: str, values: Ints) -> Note:
     """Where they are known: not negative."""
     rows = np.flatnonzero(values >= 0)
     return Note(key, rows, values[rows])
+
+
+def _hexadecimal(address: int) -> str:
+    return f"{address & (2**64 - 1):#018x}"
+
+
+def _addresses(key: str, own: Bools, values: Ints) -> Note:
+    return _texts(key, own & (values != ABSENT), values, _hexadecimal)
 
 
 def _in_order_of_use(number: Ints, n: int) -> tuple[Ints, Ints]:

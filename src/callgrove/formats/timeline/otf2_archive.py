@@ -18,11 +18,11 @@ from __future__ import annotations
 import hashlib
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -252,7 +252,10 @@ def _refuse_other_names(target: Path) -> None:
 
 
 class Otf2Writer(TimelineWriter):
-    """An archive in the making."""
+    """An archive in the making. Events have a category, a correlation and bytes; nothing else fits."""
+
+    left_out = ("kernel", "copy", "alloc", "counter", "argument", "stack", "flow", "extra")
+    kept: ClassVar[Mapping[str, Collection[str]]] = {"copy": ("bytes",), "alloc": ("bytes",)}
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         self._archive = Archive(target, options.overwrite)
@@ -266,7 +269,7 @@ class Otf2Writer(TimelineWriter):
         super()._begin(tables)
 
     def _say_arguments(self) -> None:
-        self._report.add("arguments of calls: an archive would have to define every text of them")
+        """They are among what is left out in any case."""
 
     def close(self) -> LossReport:
         report = super().close()

@@ -3,18 +3,30 @@ points of counters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from callgrove.formats.timeline.content import ARGUMENTS, OPEN, POINTS, RENAMED, UNKNOWN_FREES, Losses, clean, possible
+from callgrove.formats.losses import left_out_of, n_devices_with_facts
+from callgrove.formats.timeline.content import (
+    ARGUMENTS,
+    DEVICE_FACTS,
+    NO_PLACE,
+    OPEN,
+    POINTS,
+    RENAMED,
+    UNKNOWN_FREES,
+    Losses,
+    clean,
+    possible,
+)
 from callgrove.formats.timeline.items import CounterPoints, Slices, Texts
 from callgrove.formats.timeline.launches import FLOW, LAUNCHED, N_LAUNCHED
 from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks, TrackKind
-from callgrove.formats.timeline.source import Annotations, OrderedSpans, side_columns, side_of
+from callgrove.formats.timeline.source import PLURALS, Annotations, OrderedSpans, side_columns, side_of
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints
 from callgrove.model.grouping import distinct_rows
 from callgrove.model.lanes import Lanes
@@ -28,11 +40,14 @@ OPERATIONS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 
 @dataclass(frozen=True)
 class SliceOptions:
-    """What slices should say, and where operations of devices should lie."""
+    """What slices should say, and where operations of devices should lie. `left_out` are side tables that the format
+    has no place for, but for the columns that are `kept`."""
 
     annotations: Annotations = Annotations.DEFAULT
     by_queue: bool = False
     kernel_rename: bool = False
+    left_out: tuple[str, ...] = ()
+    kept: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 class SliceMaker:
@@ -42,6 +57,7 @@ class SliceMaker:
         self, traces: Traces, part: int, profiles: Ints | None, places: Places, options: SliceOptions, losses: Losses
     ) -> None:
         self._traces, self._places, self._options, self._losses = traces, places, options, losses
+        self.part = part
         self.wanted = side_columns(options.annotations, options.by_queue)
         self.source = OrderedSpans(
             traces, part, profiles, places.process, self.wanted, options.annotations, options.kernel_rename
@@ -50,8 +66,18 @@ class SliceMaker:
         self._memory: dict[int, MemoryInUse] = {}
         if traces.has_side("argument", part):
             losses.add(ARGUMENTS)
-        self._notes = NoteMaker(traces, part, places, options.annotations, self.wanted, losses)
+        self._notes = NoteMaker(traces, part, places, options.annotations, self.wanted, losses, self.source.levels)
         self._devices = [device.called(places.agents) for device in traces.devices(part)]
+
+    def _count_left_out(self) -> None:
+        """Count what spans of the part have beside them and slices cannot say."""
+        options, losses = self._options, self._losses
+        for what, n in left_out_of(self._traces, self.part, options.left_out, options.kept).items():
+            losses.add(f"{what}: {NO_PLACE}", n)
+        for what, n in self.source.unshown.items():
+            if not any(what.endswith(PLURALS[side]) for side in options.left_out if side in PLURALS):
+                losses.add(f"{what}: {NO_PLACE}", n)
+        losses.add(DEVICE_FACTS, n_devices_with_facts(self._traces, self.part))
 
     def read(self, progress: Callable[[int], None] = lambda n: None) -> None:
         """Read all spans of the part."""
@@ -187,6 +213,7 @@ class SliceMaker:
             yield from self._points(self._places.processes[index], memory, OPEN)
             self._losses.add(UNKNOWN_FREES, memory.n_unknown)
         yield from counter_points(self._traces, self._places, self._losses)
+        self._count_left_out()
         if self.source.region_names is not None:
             self._losses.add(RENAMED, self.source.region_names.n_renamed)
 

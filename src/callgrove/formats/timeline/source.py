@@ -8,12 +8,14 @@ along with the spans, in columns that all kinds of spans share: SIDES says which
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from callgrove.formats.losses import is_told
 from callgrove.formats.timeline.content import OPEN
 from callgrove.formats.timeline.launches import AGAIN, Launches, is_narrow, narrow
 from callgrove.model.arrays import ABSENT, Array, Ints
@@ -23,14 +25,28 @@ from callgrove.model.span_order import SpanOrder
 from callgrove.model.texts import Names
 from callgrove.model.traces import LABEL, PARENT, SpanChunk, SpanKind, Traces
 
-__all__ = ["Annotations", "OrderedSpans", "side_columns", "side_of"]
+__all__ = ["PLURALS", "Annotations", "OrderedSpans", "side_columns", "side_of"]
 
 COLUMNS = ("profile", "kind", "category", LABEL, "start_ns", "end_ns", "correlation")
 MISSING = int(np.iinfo(np.int64).min)  # an end that is absent
 KERNEL = (*(f"grid_{axis}" for axis in "xyz"), *(f"workgroup_{axis}" for axis in "xyz"), "queue")
-MORE_OF_KERNELS = ("dispatch", "kernel", "lds", "scratch", "vgpr", "accum_vgpr", "sgpr")
 COPY = ("bytes", "source", "destination", "queue")
 ALLOCATION = ("bytes", "device", "address", "level")
+GRAPH = ("graph_exec", "graph_node")
+MORE = {  # where slices say everything
+    "kernel": (
+        *("dispatch", "kernel", "lds", "scratch", "vgpr", "accum_vgpr", "sgpr", "thread", "code_object"),
+        *("static_lds", "static_scratch", *GRAPH),
+    ),
+    "copy": ("thread", "source_address", "destination_address", *GRAPH),
+    "alloc": ("queue", "stream", "flags"),
+}
+SHOWN = {  # columns of side tables that slices can say; `agent` is that of their track
+    "kernel": {*KERNEL, *MORE["kernel"], "agent"},
+    "copy": {*COPY, *MORE["copy"]},
+    "alloc": {*ALLOCATION, *MORE["alloc"]},
+}
+PLURALS = {"kernel": "kernels", "copy": "copies", "alloc": "allocations"}
 TABLE_OF = {SpanKind.KERNEL: "kernel", SpanKind.COPY: "copy", SpanKind.MEMSET: "copy", SpanKind.ALLOC: "alloc"}
 OPERATION = "operation"
 
@@ -48,8 +64,10 @@ def side_columns(annotations: Annotations, by_queue: bool) -> Mapping[str, tuple
     if annotations is Annotations.NONE:
         queue = ("queue",) if by_queue else ()
         return {"kernel": queue, "copy": queue, "alloc": ALLOCATION}
-    more = MORE_OF_KERNELS if annotations is Annotations.ALL else ()
-    return {"kernel": (*KERNEL, *more), "copy": COPY, "alloc": ALLOCATION}
+    usual = {"kernel": KERNEL, "copy": COPY, "alloc": ALLOCATION}
+    if annotations is Annotations.DEFAULT:
+        return usual
+    return {table: (*columns, *MORE[table]) for table, columns in usual.items()}
 
 
 def side_of(kind: SpanKind, column: str, wanted: Mapping[str, tuple[str, ...]]) -> str | None:
@@ -72,6 +90,7 @@ class OrderedSpans:
 
     def __post_init__(self) -> None:
         self.levels = Names()  # of memory: column `level` numbers these
+        self.unshown: Counter[str] = Counter()  # cells of side tables that no slice can say
         self.region_names = RegionNames(self.traces) if self.kernel_rename else None
         self._latest: dict[int, int] = {}
         n = max((len(columns) for columns in self.wanted.values()), default=0)
@@ -142,6 +161,8 @@ class OrderedSpans:
             for piece, rows, place in sides[table].of(chunk["span"]):
                 right = np.isin(chunk["kind"][place], owners)
                 rows, place = rows[right], place[right]
+                for name in piece.columns.keys() - SHOWN[table]:
+                    self.unshown[f"{name} of {PLURALS[table]}"] += int(is_told(piece.columns[name])[rows].sum())
                 for k, name in enumerate(self.wanted[table]):
                     cells = piece.columns.get(name)
                     if cells is not None:

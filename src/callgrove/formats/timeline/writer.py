@@ -14,10 +14,10 @@ the work. Within a process, the order is: spans by time, then what is known only
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -98,12 +98,16 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     """A trace in the making."""
 
     takes_spans = True
+    left_out: ClassVar[tuple[str, ...]] = ("stack", "flow")  # side tables that slices say nothing of
+    kept: ClassVar[Mapping[str, Collection[str]]] = {}  # columns of these that they say
 
     def __init__(self, target: Path, options: WriteOptions, encoder: Encoder, output: Output | None = None) -> None:
         super().__init__(output or FileOutput(target, options.overwrite, options.keep_partial))
         self._encoder, self._options = encoder, options
         annotations = Annotations(options.annotations)
-        self._slice_options = SliceOptions(annotations, options.by_queue, options.kernel_rename)
+        self._slice_options = SliceOptions(
+            annotations, options.by_queue, options.kernel_rename, self.left_out, self.kept
+        )
         self.columns = (*COLUMNS, PARENT) if annotations is Annotations.ALL else COLUMNS
         self._losses = Losses()
         self._n_opening = 0
