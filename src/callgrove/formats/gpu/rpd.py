@@ -12,7 +12,10 @@ Specification: gpu-traces.md section 4.
 Since schema 3 an api also names its domain: `hip` and `cuda` are calls, `roctx` and `nvtx` have UserMarker rows as
 before, `rpd_tracer` is the profiler itself, and any other one (`torch`, `miopen`) is what a library says of itself.
 Types of operations depend on what recorded them: CopyHostToDevice (roctracer), MEMORY_COPY_HOST_TO_DEVICE
-(rocprofiler-sdk), Memcpy (CUPTI, the HIP runtime; fills are Memcpy with the description Fill).
+(rocprofiler-sdk), Memcpy (CUPTI, the HIP runtime; fills are Memcpy with the description Fill). Kernels are
+KernelExecution, Task (roctracer, of HIP graphs), Kernel and ConcurrentKernel (CUPTI). Barriers and markers wait on a
+queue and keep no device busy. An operation of any other type ran on a device, so it counts as a kernel, and a note
+names the type.
 
 The correlation of both is the id of the api. Ids of later sessions begin at multiples of 2^32. Grids are in blocks.
 
@@ -23,6 +26,7 @@ what is stored is the number of the file times the stride, plus the number that 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
@@ -68,8 +72,12 @@ OP = EventTable(
         "correlation": ("id",),
     },
 )
-KIND_OF_OP = {"KernelExecution": SpanKind.KERNEL, "FillBuffer": SpanKind.MEMSET, "Memset": SpanKind.MEMSET}
-COPIES = ("Copy", "Memcpy", "MEMORY_COPY")  # how types of copies begin
+KERNEL_TYPES = ("KernelExecution", "Task", "Kernel", "ConcurrentKernel", "hcCommandKernel")
+KIND_OF_BEGINNING = {  # how the types of all other operations begin
+    **dict.fromkeys(("Copy", "Memcpy", "MEMORY_COPY"), SpanKind.COPY),
+    **dict.fromkeys(("Fill", "Memset"), SpanKind.MEMSET),
+    **dict.fromkeys(("Barrier", "Marker"), SpanKind.SYNC),
+}
 FILL = "Fill"
 CALLS = ("", "hip", "cuda", "hsa")  # domains whose rows are calls of an API
 OF_PROFILER = "rpd_tracer"  # the domain of the profiler itself
@@ -143,9 +151,25 @@ class RpdData(TableData):
 
     def _queues_used(self) -> set[tuple[int, int, int]]:
         found: set[tuple[int, int, int]] = set()
-        for cells in self._file.chunks("rocpd_op", dict.fromkeys(("id", "gpuId", "queueId"), INTEGER)):
+        types: Counter[int] = Counter()
+        for cells in self._file.chunks("rocpd_op", dict.fromkeys(("id", "gpuId", "queueId", "opType_id"), INTEGER)):
             found |= set(zip(*(column.tolist() for column in self._where(cells)), strict=True))
+            ids, counts = np.unique(cells["opType_id"], return_counts=True)
+            types.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
+        self._name_unknown_types(types)
         return found
+
+    def _name_unknown_types(self, types: Counter[int]) -> None:
+        """Add a note about operations whose type says not what they are."""
+        unknown: Counter[str] = Counter()
+        for type_id, n in types.items():
+            word = self._text(int(self._texts[np.array([type_id])][0]))
+            if _kind_of_type(word) is None:
+                unknown[repr(word) if word else "no type"] += n
+        if unknown:
+            ordered = sorted(unknown.items(), key=lambda item: (-item[1], item[0]))
+            listed = ", ".join(f"{word} ({n:,})" for word, n in ordered)
+            self.warn(Severity.NOTE, f"rocpd_op: operations of unknown types count as kernels: {listed}")
 
     def _where(self, cells: Cells) -> tuple[Ints, Ints, Ints]:
         """Process, GPU and queue of operations; one without a call belongs to the process that its GPU tells."""
@@ -249,8 +273,8 @@ class RpdData(TableData):
 
     def _op_kinds(self, types: Ids) -> Ids:
         different, number = np.unique(types, return_inverse=True)
-        words = [self._text(text) for text in different.tolist()]
-        kinds = [SpanKind.COPY if w.startswith(COPIES) else KIND_OF_OP.get(w, SpanKind.REGION) for w in words]
+        found = [_kind_of_type(self._text(text)) for text in different.tolist()]
+        kinds = [SpanKind.KERNEL if kind is None else kind for kind in found]
         return np.array(kinds, np.int32)[number]
 
     def _is(self, names: Ids, words: Sequence[str]) -> Array:
@@ -365,6 +389,13 @@ class _Wide:
 
     def __getitem__(self, ids: Ints) -> Ints:
         return self._values[self._place[ids]]
+
+
+def _kind_of_type(word: str) -> SpanKind | None:
+    """Return what an operation of a type is; None where nobody knows."""
+    if word in KERNEL_TYPES:
+        return SpanKind.KERNEL
+    return next((kind for start, kind in KIND_OF_BEGINNING.items() if word.startswith(start)), None)
 
 
 def _function(frame: str) -> str:
