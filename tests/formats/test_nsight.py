@@ -268,6 +268,26 @@ def test_graphs_keep_devices_busy_where_their_kernels_are_not_recorded(tmp_path:
     assert (hottest["name"], hottest["exclusive"]) == ("graph 2", pytest.approx(1000e-9))
 
 
+def test_what_the_profiler_did_is_not_the_time_of_the_program(tmp_path: Path, capsys: Capture) -> None:
+    """A flush of 680 ns in a range of 1,000 ns: the range keeps 320 ns of its own."""
+    made = Export("N3")
+    made.nvtx("step", 0, 1000)
+    flush = made.string("CUDA profiling data flush overhead")
+    made.add("PROFILER_OVERHEAD", start=100, end=780, globalTid=made.tid, nameId=flush)
+    path = made.write(tmp_path / "run.sqlite")
+    experiment = opened(path)
+    assert (experiment.root_total("host_time"), experiment.root_total("overhead_time")) == pytest.approx(
+        (320e-9, 680e-9)
+    )
+    assert experiment.root_total("host_calls") == 1
+    assert column(experiment, "spans", "kind", "category", "depth") == [
+        ("marker", "NVTX", 0),
+        ("overhead", "overhead", 1),
+    ]
+    sections = {row["section"]: row["total_ns"] for row in rows(capsys, "summary", path)}
+    assert sections == {"markers": 1000, "overhead": 680}
+
+
 def test_ranks_told_of_processes(tmp_path: Path) -> None:
     """As our own files had them before."""
     path = small("N2").write(tmp_path / "run.sqlite")

@@ -39,8 +39,9 @@ SECTION_OF = {
     SpanKind.ALLOC: "allocations",
     SpanKind.MARKER: "markers",
     SpanKind.REGION: "regions",
+    SpanKind.OVERHEAD: "overhead",
 }
-SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions")
+SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions", "overhead")
 SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory")
 DEVICE_SECTIONS = frozenset(("busy", "overlap", "gaps", "longest-gaps", "latency"))
 N_LONGEST = 10  # gaps that are listed one by one

@@ -68,6 +68,7 @@ class SpanKind(IntEnum):
     MARKER = 5
     REGION = 6
     SYNC = 7
+    OVERHEAD = 8  # what the profiler itself did on a thread
 
     @property
     def word(self) -> str:

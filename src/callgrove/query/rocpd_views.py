@@ -28,7 +28,7 @@ from callgrove.query.span_tables import side_column, span_column, strings_of
 
 __all__ = ["KERNEL_CELLS", "View", "ViewReader", "lane", "side", "span", "view_relations"]
 
-HOST = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.SYNC)
+HOST = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.SYNC, SpanKind.OVERHEAD)
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ import numpy as np
 from callgrove.formats.gpu.dataset import CounterRows, Device, Process
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
-from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.formats.gpu.tables import OVERHEAD, EventTable, LaneList, TableData, or_absent
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
@@ -84,7 +84,11 @@ OF_PROFILER = "rpd_tracer"  # the domain of the profiler itself
 FRAME = re.compile(r"(?:in )?(?P<function>.+) at .*")
 KNOWN = ("sequenceId", "completionSignal")  # of operations; nothing is made of them
 USER_MARKER = "UserMarker"
-OVERHEAD = ("hcc_activity_callback", "ApiTable::writeRows")  # the profiler's own doing
+CALLS_OF_PROFILER = (
+    *("hcc_activity_callback", "RocprofDataSource::buffer_callback", "rpdflush", "BLOCKING"),
+    *(f"{table}Table::writeRows" for table in ("Api", "CopyApi", "KernelApi", "Monitor", "Op", "StackFrame")),
+    *("StringTable::writeRows", "UStringTable::writeRows"),
+)
 KERNEL_COLUMNS = {
     **{f"workgroup_{axis.lower()}": f"workgroup{axis}" for axis in "XYZ"},
     "lds": "groupSegmentSize",
@@ -236,11 +240,15 @@ class RpdData(TableData):
             domains = self._texts[cells["domain_id"]]
             is_call = (domains < 0) | self._is(domains, CALLS)
             kinds = np.where(marker | ~is_call, SpanKind.MARKER, SpanKind.API)
-            overhead = self._is(names, OVERHEAD) | self._is(domains, (OF_PROFILER,))
-            return np.where(overhead, SpanKind.REGION, kinds).astype(np.int32)
+            return np.where(self._is_overhead(names, domains), SpanKind.OVERHEAD, kinds).astype(np.int32)
         if column == "category":
-            return np.where(marker, self._names("MARKER"), self._categories(cells)).astype(np.int32)
+            found = np.where(marker, self._names("MARKER"), self._categories(cells))
+            overhead = self._is_overhead(names, self._texts[cells["domain_id"]])
+            return np.where(overhead, self._names(OVERHEAD), found).astype(np.int32)
         return np.where(marker, self._argument_texts[cells["args_id"]], names).astype(np.int32)
+
+    def _is_overhead(self, names: Ids, domains: Ids) -> Bools:
+        return self._is(names, CALLS_OF_PROFILER) | self._is(domains, (OF_PROFILER,))
 
     def _categories(self, cells: Cells) -> Ids:
         """`HIP` as always, `torch/function` of a library that has its own domain and categories."""

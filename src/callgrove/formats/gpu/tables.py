@@ -30,9 +30,10 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
 from callgrove.model.traces import SideTable, SpanKind
 
-__all__ = ["EventTable", "LaneList", "TableData", "or_absent"]
+__all__ = ["OVERHEAD", "EventTable", "LaneList", "TableData", "or_absent"]
 
 
+OVERHEAD = "overhead"  # the category of what the profiler itself did, in every family
 TIME_COLUMNS = ("start", "end", "start_time", "end_time", "timestamp")
 
 
