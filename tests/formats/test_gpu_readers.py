@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import Severity
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SpanChunk
@@ -185,6 +186,25 @@ def test_columns_that_nobody_knows_are_kept(family: str, tmp_path: Path) -> None
     assert {name for _, name in found} == {'the "odd" one'}
     assert {start[span] for span, _ in found} == expected
     assert all(value == str(start[span]) for (span, _), value in found.items())
+
+
+@every_family
+def test_tables_that_nobody_knows_are_named_if_they_have_rows(family: str, tmp_path: Path) -> None:
+    path, _ = made(family, tmp_path)
+    execute(path, "CREATE TABLE ext_callstack (id, depth)", "CREATE TABLE later (id)")
+    assert opened(path).warnings == ()
+    execute(path, "INSERT INTO ext_callstack VALUES (1, 2)", "INSERT INTO later VALUES (1)")
+    (warning,) = opened(path).warnings
+    known = " (which call contains which, computed from the times of calls)" if family == "rpd" else ""
+    assert (warning.severity, warning.text) == (Severity.NOTE, f"{path}: not read: ext_callstack{known}, later")
+
+
+def test_tables_of_later_schemas_are_named(tmp_path: Path) -> None:
+    """Those of rocprofv3 belong to a process."""
+    path, table = made("rocpd", tmp_path)[0], f"rocpd_graph_launch{suffix_of(RUN)}"
+    execute(path, f"CREATE TABLE {table} (id, start)", f"INSERT INTO {table} VALUES (1, 2)")
+    (warning,) = opened(path).warnings
+    assert warning.text == f"{path}: not read: {table} (launches of graphs)"
 
 
 _KEPT = {"rocpd": "", "rpd": "", "nsight": "eventClass <> 67 AND"}

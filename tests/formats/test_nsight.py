@@ -14,7 +14,7 @@ from callgrove.binary.sources import Source
 from callgrove.formats.gpu.nsight import NsightData, datasets
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.registry import detect, open_path
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, Severity
 from tests.cli.commands import Capture, rows
 from tests.formats.gpu_databases import execute
 from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export, global_id, small
@@ -110,14 +110,25 @@ def test_a_trace_without_events_is_read_with_a_notice(tmp_path: Path) -> None:
     assert any("without events" in warning.text for warning in experiment.warnings)
 
 
-def test_tables_that_are_left_out_are_said(tmp_path: Path) -> None:
+def test_tables_with_rows_that_are_not_read_are_named(tmp_path: Path) -> None:
+    """Known ones with what they hold, those of exports to come by their names; nothing about empty or descriptive ones,
+    nor about what Extra-P left behind."""
     made = small("N3")
     assert not opened(made.write(tmp_path / "a.sqlite")).warnings
     path = made.write(tmp_path / "b.sqlite")
-    execute(path, "CREATE TABLE GPU_METRICS(timestamp, typeId, metricId, value)")
+    tables = ("GPU_METRICS", f"{CUPTI}CUDA_EVENT", "OSRT_FILE_ACCESS_EVENTS", "DIAGNOSTIC_EVENT", "QUANTUM_EVENTS")
+    quiet = ("SCHED_EVENTS", "ENUM_QUANTUM", "META_DATA_CAPTURE", "TARGET_INFO_NIC", "EXTRAP_IDS", "ANALYSIS_DETAILS")
+    execute(path, *(f"CREATE TABLE {name}(start, value)" for name in (*tables, *quiet)))
+    assert not opened(path).warnings
+    execute(path, *(f"INSERT INTO {name} VALUES (1, 2)" for name in (*tables, *quiet[1:])))
     experiment = opened(path)
     (warning,) = experiment.warnings
-    assert warning.text.endswith("b.sqlite: not read: GPU_METRICS (samples of hardware counters)")
+    assert warning.severity == Severity.NOTE
+    assert warning.text.endswith(
+        "b.sqlite: not read: GPU_METRICS (samples of hardware counters), CUPTI_ACTIVITY_KIND_CUDA_EVENT (events "
+        "recorded in streams), OSRT_FILE_ACCESS_EVENTS (accesses to files), DIAGNOSTIC_EVENT (messages of the "
+        "profiler), QUANTUM_EVENTS"
+    )
     assert context_paths(experiment) == PATHS
 
 

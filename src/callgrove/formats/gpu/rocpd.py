@@ -50,7 +50,11 @@ from callgrove.model.traces import SideTable, SpanKind
 __all__ = ["RocpdData", "datasets"]
 
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
-LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
+UNREAD = {
+    "graph_launch": "launches of graphs",
+    "hip_event": "waits and signals of HIP events",
+    "event_operation": "waits and signals of HIP events",
+}
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
 MOST_KEPT = 256 << 20  # bytes of the event table: some 4 million rows, of which a column takes 4 bytes as a rule
 
@@ -59,7 +63,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     """Every process of a file. Tables whose suffix no metadata table has belong to nobody. What was read before may be
     told where there is one process."""
     known = suffixes(file)
-    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *LATER_TABLES)}
+    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *UNREAD)}
     stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
     if not known:
         raise CorruptFile(
@@ -68,6 +72,10 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     out = [RocpdData(file, suffix, before if len(known) == 1 else None) for suffix in known]
     for view in sorted(owned & file.schema.views):
         out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
+    read = {f"rocpd_{base}{suffix}" for suffix in known for base in COLUMNS}
+    unread = [name for name in file.tables if name not in read and name not in stray]
+    meanings = {f"rocpd_{base}{suffix}": what for base, what in UNREAD.items() for suffix in known}
+    out[0].name_unread(unread, meanings)
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
     return out

@@ -89,6 +89,17 @@ CALLS_OF_PROFILER = (
     *(f"{table}Table::writeRows" for table in ("Api", "CopyApi", "KernelApi", "Monitor", "Op", "StackFrame")),
     *("StringTable::writeRows", "UStringTable::writeRows"),
 )
+READ = {
+    *("rocpd_metadata", "rocpd_string", "rocpd_ustring", "rocpd_api", "rocpd_op", "rocpd_api_ops", "rocpd_kernelapi"),
+    *("rocpd_copyapi", "rocpd_monitor", "rocpd_counter", "rocpd_stackframe"),
+}
+UNREAD = {
+    "ext_callstack": "which call contains which, computed from the times of calls",
+    "ext_autogradapi": "what PyTorch says about its operators",
+    "rocpd_kernelcodeobject": "code objects of kernels",
+    "rocpd_barrierop": "what barriers waited for",
+    "rocpd_op_inputSignals": "what operations waited for",
+}
 KERNEL_COLUMNS = {
     **{f"workgroup_{axis.lower()}": f"workgroup{axis}" for axis in "XYZ"},
     "lds": "groupSegmentSize",
@@ -113,6 +124,7 @@ class RpdData(TableData):
             self.require("rocpd_string", "id", "string")
             self._gpu_stride, self._pid_stride = (_stride(metadata.get(f"{what}_stride")) for what in ("gpu", "pid"))
             self._read_places()
+            self.name_unread((name for name in file.tables if name not in READ), UNREAD)
 
     def _read_places(self) -> None:
         """Processes, devices and lanes, from all that calls and operations name."""

@@ -11,7 +11,7 @@ Only what was asked for is read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -150,6 +150,20 @@ class TableData(ABC):
 
     def warn(self, severity: Severity, text: str) -> None:
         self._warnings.append(InputWarning(severity, f"{self.path}: {text}"))
+
+    def name_unread(self, tables: Iterable[str], meanings: Mapping[str, str]) -> None:
+        """Add a note about those tables that have rows, with what they hold where that is known."""
+        filled = [name for name in tables if self._may_have_rows(name)]
+        if filled:
+            listed = ", ".join(f"{name} ({meanings[name]})" if name in meanings else name for name in filled)
+            self.warn(Severity.NOTE, f"not read: {listed}")
+
+    def _may_have_rows(self, table: str) -> bool:
+        """Whether a table has rows, or is damaged and may have some."""
+        try:
+            return bool(self._file.first_rows(table, 1))
+        except CorruptFile:
+            return True
 
     def close(self) -> None:
         self._file.close()
