@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callgrove.analysis.tables import export
+from callgrove.errors import UsageError
+from callgrove.formats.interface import ReadOptions
+from callgrove.formats.registry import open_path
 from callgrove.model.contexts import ContextKind
-from callgrove.model.experiment import Severity
+from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Table
 from callgrove.model.traces import SpanChunk
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, extras, gpu_time, opened, totals
+from tests.formats.samples import CORPUS
 
 Writer = Callable[[Path, Run], Path]
 RUN = Run.random(1)
@@ -156,6 +164,46 @@ def test_copies_between_gpus_name_them(tmp_path: Path) -> None:
     source, destination = (np.asarray(copies.columns[name]) for name in ("source", "destination"))
     assert {devices[k].label for k in source[source >= 0].tolist()} == {"GPU 1"}
     assert set(destination.tolist()) == {-1}
+
+
+# -- names of kernels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_files", [1, 3])
+@pytest.mark.parametrize("which", ["short", "demangled"])
+def test_kernels_of_rocprofv3_go_by_the_name_that_is_chosen(which: str, n_files: int, tmp_path: Path) -> None:
+    """Its databases have them in JSON; a symbol without such a name keeps the usual one, and a note says so."""
+    runs = [
+        replace(Run.random(seed), guid=f"018f0000-0000-7000-8000-00000000000{seed}") for seed in range(1, n_files + 1)
+    ]
+    field = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}[which]
+    want: Counter[str] = Counter()
+    for number, run in enumerate(runs):
+        own = run.without("memset")
+        path, table = write_rocpd(tmp_path / f"{number}.db", [own]), f"rocpd_info_kernel_symbol{suffix_of(own)}"
+        execute(path, f"UPDATE {table} SET extdata = '{{\"{field}\": \"chosen\"}}' WHERE display_name LIKE '%gemm%'")
+        want.update("chosen" if "gemm" in e.name else e.name for e in own.events if e.kind == "kernel")
+    experiment = open_path(tmp_path, options=ReadOptions(kernel_names=which))
+    assert isinstance(experiment, Experiment)
+    found = Counter(name for part in export(experiment, "spans") for name in _kernels(part))
+    assert found == want
+    assert len(experiment.warnings) == n_files
+    assert f"symbols have no {which} name; their kernels go by the usual one" in experiment.warnings[0].text
+
+
+def _kernels(spans: Table) -> list[str]:
+    named = zip(spans.column("kind").plain(), spans.column("name").plain(), strict=True)
+    return [name for kind, name in named if kind == "kernel"]
+
+
+def test_other_files_have_one_name_of_a_kernel(tmp_path: Path) -> None:
+    path, _ = made("rpd", tmp_path)
+    with pytest.raises(UsageError, match="--kernel-names chooses among names, and kernels have one name in rpd"):
+        open_path(path, options=ReadOptions(kernel_names="short"))
+    with pytest.raises(UsageError, match="there are short and demangled names of kernels, not 'Short'"):
+        open_path(made("rocpd", tmp_path)[0], options=ReadOptions(kernel_names="Short"))
+    with pytest.raises(UsageError, match="--kernel-names can be used with GPU databases"):
+        open_path(CORPUS / "extrap" / "json.json", options=ReadOptions(kernel_names="short"))
 
 
 # -- what no reader knows --------------------------------------------------------------------------------------------

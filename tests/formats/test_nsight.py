@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 
 from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
+from callgrove.errors import UsageError
 from callgrove.formats.gpu.nsight import NsightData, datasets
 from callgrove.formats.gpu.sqlite_file import SqliteFile
+from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.experiment import Experiment, Severity
 from tests.cli.commands import Capture, rows
@@ -22,12 +25,12 @@ from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export,
 PATHS = {
     "step",
     "step->cudaLaunchKernel",
-    "step->cudaLaunchKernel->gemm",
+    "step->cudaLaunchKernel->gemm(int)",
     "step->cudaMemcpyAsync",
     "step->cudaMemcpyAsync->copy HtoD",
     "step->cudaStreamSynchronize",
     "[unknown launch]",
-    "[unknown launch]->orphan",
+    "[unknown launch]->orphan(int)",
 }
 every_generation = pytest.mark.parametrize("generation", GENERATIONS)
 
@@ -64,8 +67,8 @@ def test_every_generation_gives_the_same_run(generation: str, tmp_path: Path) ->
         ("api", "cudaMemcpyAsync_v3020", 260, 280),
         ("api", "cudaStreamSynchronize_v3020", 290, 800),
         ("copy", "copy HtoD", 700, 760),
-        ("kernel", "gemm", 300, 700),
-        ("kernel", "orphan", 2000, 2010),
+        ("kernel", "gemm(int)", 300, 700),
+        ("kernel", "orphan(int)", 2000, 2010),
         ("marker", "step", 100, 1000),
         ("sync", "sync Stream", 300, 790),
     ]
@@ -184,12 +187,62 @@ def test_the_default_stream_is_named_where_it_is_told(generation: str, name: str
     assert (name,) in column(experiment, "profiles", "name")
 
 
-def test_kernels_go_by_their_short_names_and_else_by_the_long_ones(tmp_path: Path) -> None:
+@pytest.fixture
+def instances(tmp_path: Path) -> Path:
+    """Two instances of one template, which have one short name, and kernels that have one name only."""
     made = Export("N1")
-    made.kernel("short", 1, 2, 1)
-    made.kernel("other", 3, 4, 2, shortName=None)
-    experiment = opened(made.write(tmp_path / "run.sqlite"))
-    assert sorted(column(experiment, "spans", "name")) == [("other(int)",), ("short",)]
+    for number, (text, start, end) in enumerate([("float", 0, 100), ("double", 100, 400), ("float", 400, 500)], 1):
+        name = made.string(f"void axpy<{text}>({text}*)")
+        made.kernel("axpy", start, end, number, demangledName=name)
+    made.kernel("long", 500, 507, 4, shortName=None)
+    made.kernel("brief", 600, 608, 5, demangledName=None)
+    return made.write(tmp_path / "run.sqlite")
+
+
+BY_NAME = {
+    "demangled": {"void axpy<float>(float*)": 200, "void axpy<double>(double*)": 300, "long(int)": 7, "brief": 8},
+    "short": {"axpy": 500, "long(int)": 7, "brief": 8},
+}
+
+
+@pytest.mark.parametrize(("words", "which"), [((), "demangled"), *(((f"--kernel-names={w}",), w) for w in BY_NAME)])
+def test_kernels_are_grouped_by_the_name_that_is_chosen(
+    words: tuple[str, ...], which: str, instances: Path, capsys: Capture
+) -> None:
+    """The demangled one is what nsys groups by; every verb says the same."""
+    want = BY_NAME[which]
+    kernels = rows(capsys, "summary", instances, "--section", "kernels", *words)
+    assert {row["name"]: row["total_ns"] for row in kernels} == want
+    for verb in ("top", "tree"):
+        found = rows(capsys, verb, instances, "-m", "gpu_time", *words)
+        times = {r["name"]: round(r["exclusive"] * 1e9) for r in found if r["kind"] == "kernel"}
+        assert times == want
+    query = "SELECT name, sum(duration) AS ns FROM kernels GROUP BY name"
+    assert {row["name"]: row["ns"] for row in rows(capsys, "sql", instances, query, *words)} == want
+    spans = rows(capsys, "export", instances, "--table", "spans", *words)
+    exported = Counter[str]()
+    for row in spans:
+        exported[row["name"]] += row["end_ns"] - row["start_ns"]
+    assert exported == want
+
+
+def test_both_names_are_kept(instances: Path, capsys: Capture) -> None:
+    query = "SELECT name, short_name, demangled_name FROM kernels ORDER BY start"
+    found = [tuple(row.values()) for row in rows(capsys, "sql", instances, query)]
+    single, double = "void axpy<float>(float*)", "void axpy<double>(double*)"
+    instances_found = [(single, "axpy", single), (double, "axpy", double), (single, "axpy", single)]
+    assert found == [*instances_found, ("long(int)", None, "long(int)"), ("brief", "brief", None)]
+
+
+def test_the_name_can_be_chosen_in_the_library(instances: Path) -> None:
+    experiment = open_path(instances, options=ReadOptions(kernel_names="short"))
+    assert isinstance(experiment, Experiment)
+    assert {name for (name,) in column(experiment, "spans", "name")} == set(BY_NAME["short"])
+
+
+def test_extra_p_has_names_of_its_own(instances: Path) -> None:
+    with pytest.raises(UsageError, match="by their short names: no --kernel-names"):
+        open_path(instances, "nsight", ReadOptions(kernel_names="short", extrap_compat=True))
 
 
 def test_kinds_that_only_the_export_knows_have_its_words(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ VIEWS = (
     View(
         "kernels",
         "kernels, with sizes and registers",
-        (*FIRST, *span("name:t"), *KERNEL_CELLS, *TIMES, *SIZES, *LINKS),
+        (*FIRST, *span("name:t"), *KERNEL_CELLS, *TIMES, *SIZES, *LINKS, *side("short_name:t demangled_name:t")),
         (SpanKind.KERNEL,),
         "kernel",
     ),

@@ -174,8 +174,7 @@ class NsightData(NsightPlaces):
         if "nameId" in cells:
             return self.named(self._strings, cells["nameId"], "string")
         if "demangledName" in cells:
-            short = self._strings[cells["shortName"]]
-            return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
+            return self._kernel_names(cells)
         if "text" in cells:
             own = self._names.numbers(cells["text"].tolist())
             return self._last_names(np.where(own >= 0, own, self._strings[cells["textId"]]), cells)
@@ -192,6 +191,14 @@ class NsightData(NsightPlaces):
         if "memoryOperationType" in cells:
             return self._enumerated(cells["memoryOperationType"], {0: "ALLOC", 1: "FREE"}, "")
         return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
+
+    def _kernel_names(self, cells: Cells) -> Ids:
+        """The demangled names, by which nsys groups, unless short ones are asked for; else whatever there is."""
+        short = self._strings[cells["shortName"]]
+        if self.kernel_names == "short":
+            return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
+        demangled = self._strings[cells["demangledName"]]
+        return np.where(demangled >= 0, demangled, self.named(self._strings, cells["shortName"], "string"))
 
     def _label(self, table: EventTable, cells: Cells) -> Ids:
         """The name; of calls without the version of the interface."""
@@ -351,6 +358,9 @@ class NsightData(NsightPlaces):
         if table is None:
             return None
         columns = {name: np.asarray(cells) for name, cells in table.columns.items()}
+        texts = np.array([*self._names.all, None], object)
+        for name in ("short_name", "demangled_name"):
+            columns[name] = texts[self._strings[columns[name]]]
         for axis in "xyz":  # from blocks to work-items, as everywhere
             blocks, items = columns.pop(f"blocks_{axis}"), columns[f"workgroup_{axis}"]
             columns[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)

@@ -151,6 +151,8 @@ KERNEL_COLUMNS = {
     "dynamic_shared": "dynamicSharedMemory",
     "scratch": "localMemoryPerThread",
     "registers": "registersPerThread",
+    "short_name": "shortName",
+    "demangled_name": "demangledName",
 }
 COPY_COLUMNS = {
     "bytes": "bytes",

@@ -22,7 +22,7 @@ import numpy as np
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Events
 from callgrove.formats.gpu.extras import Extra
-from callgrove.formats.gpu.json_cells import is_json, json_strings
+from callgrove.formats.gpu.json_cells import is_json, json_object, json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_events import EventRows
 from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
@@ -55,6 +55,7 @@ UNREAD = {
     "hip_event": "waits and signals of HIP events",
     "event_operation": "waits and signals of HIP events",
 }
+FIELD_OF_NAME = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
 MOST_KEPT = 256 << 20  # bytes of the event table: some 4 million rows, of which a column takes 4 bytes as a rule
 
@@ -102,7 +103,21 @@ class RocpdData(RocpdPlaces):
         rows = self.small("info_kernel_symbol", id=INTEGER, display_name=TEXT, kernel_name=TEXT)
         columns = (rows[name].tolist() for name in ("id", "display_name", "kernel_name"))
         names = [kernel_name(*row) for row in zip(*columns, strict=True)]
+        if self.kernel_names:
+            names = [asked or name for asked, name in zip(self._names_asked_for, names, strict=True)]
         return Lookup(rows["id"], self._names.numbers(names))
+
+    @property
+    def _names_asked_for(self) -> list[str]:
+        """Of every kernel symbol, the name that was chosen; empty where it has none."""
+        extdata = self.small("info_kernel_symbol", extdata=TEXT)["extdata"].tolist()
+        return [str(json_object(text).get(FIELD_OF_NAME[self.kernel_names]) or "") for text in extdata]
+
+    def choose_kernel_names(self, which: str) -> None:
+        super().choose_kernel_names(which)
+        if missing := self._names_asked_for.count(""):
+            text = f"{missing} kernel symbols have no {which} name; their kernels go by the usual one"
+            self.warn(Severity.NOTE, f"{self.table_name('info_kernel_symbol')}: {text}")
 
     @cached_property
     def _string_names(self) -> Lookup:

@@ -98,6 +98,7 @@ class TableData(ABC):
             self.require(table.name, *table.times_needed)
         self._names = Names()
         self._warnings: list[InputWarning] = []
+        self.kernel_names = ""  # `short` or `demangled`; without a word, as the profiler's own tools
         self._counted: dict[tuple[Severity, str], dict[int, int]] = {}  # what -> first row of a chunk -> how many
         self._chunk = 0
 
@@ -150,6 +151,10 @@ class TableData(ABC):
 
     def warn(self, severity: Severity, text: str) -> None:
         self._warnings.append(InputWarning(severity, f"{self.path}: {text}"))
+
+    def choose_kernel_names(self, which: str) -> None:
+        """Say which name of a kernel counts, where there are several: `short` or `demangled`."""
+        self.kernel_names = which
 
     def name_unread(self, tables: Iterable[str], meanings: Mapping[str, str]) -> None:
         """Add a note about those tables that have rows, with what they hold where that is known."""
