@@ -43,10 +43,20 @@ SIDES = (
         "kernel",
         "of kernels: sizes in work-items, registers, memory",
         "grid_x grid_y grid_z workgroup_x workgroup_y workgroup_z lds scratch vgpr accum_vgpr sgpr dispatch kernel "
-        "queue thread short_name:t demangled_name:t",
+        "queue thread agent code_object static_lds static_scratch short_name:t demangled_name:t",
     ),
-    Side("span_copies", "copy", "of copies: bytes and devices", "bytes source destination queue"),
-    Side("span_allocations", "alloc", "of allocations: bytes, address, level", "bytes address device level:t queue"),
+    Side(
+        "span_copies",
+        "copy",
+        "of copies: bytes and devices",
+        "bytes source destination queue thread source_address destination_address",
+    ),
+    Side(
+        "span_allocations",
+        "alloc",
+        "of allocations: bytes, address, level",
+        "bytes address device level:t queue stream",
+    ),
     Side(
         "span_counters",
         "counter",

@@ -128,9 +128,11 @@ class DataSet(Protocol):
         copy      bytes (-1 unknown), source, destination (numbers of devices, -1 unknown)
         alloc     bytes, address, level, device
         argument  position, type, name, value
-        counter   name, value
+        counter   name, value, value_type, pmc (the row of `pmc_info`)
         stack     frames: names of the functions that led to a call, the outermost first
         extra     name, value: columns of event tables that the reader does not know
+        event, event_text, region     of rocprofv3: event_id and correlation_id; extdata, call_stack and line_info; the
+                  range that an operation is said to belong to
         """
 
     def has_side(self, name: str) -> bool:

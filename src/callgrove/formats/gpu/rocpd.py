@@ -292,6 +292,11 @@ class RocpdData(RocpdPlaces):
         with self._file.reading():
             return counter_rows(self)
 
+    @property
+    def event_tables(self) -> list[str]:
+        """The tables whose rows are events, in the order of these."""
+        return [table.name for table in self._tables]
+
     def names_of_spans(self, spans: Ints) -> list[str]:
         """The names of some events, by number."""
         every = np.concatenate([np.empty(0, np.int32), *(events["name"] for events in self.events(("name",)))])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,14 +33,24 @@ KERNEL_COLUMNS = {
     "kernel": "kernel_id",
     "queue": "queue_id",
     "thread": "tid",
+    "agent": "agent_id",
 }
-COPY_COLUMNS = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
+COPY_COLUMNS = {
+    "bytes": "size",
+    "source": "src_agent_id",
+    "destination": "dst_agent_id",
+    "queue": "queue_id",
+    "thread": "tid",
+    "source_address": "src_address",
+    "destination_address": "dst_address",
+}
 ALLOCATION_COLUMNS = {
     "bytes": "size",
     "address": "address",
     "device": "agent_id",
     "level": "level",
     "queue": "queue_id",
+    "stream": "stream_id",
     "flags": "extdata",
 }
 TEXTS = ("level", "extdata")
@@ -48,7 +59,14 @@ OF_EVENTS = {  # side tables that are columns of event tables
     "copy": ("memory_copy", COPY_COLUMNS),
     "alloc": ("memory_allocate", ALLOCATION_COLUMNS),
 }
-REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
+OF_SYMBOLS = {  # what a kernel has of its symbol
+    "vgpr": "arch_vgpr_count",
+    "accum_vgpr": "accum_vgpr_count",
+    "sgpr": "sgpr_count",
+    "code_object": "code_object_id",
+    "static_lds": "group_segment_size",
+    "static_scratch": "private_segment_size",
+}
 EVENT_JSON = ("call_stack", "line_info", "extdata")  # `{}` in all that rocprofv3 itself wrote so far, but for markers
 Finish = Callable[[SideTable], SideTable]
 
@@ -58,7 +76,14 @@ def side_table(data: RocpdData, name: str) -> SideTable | None:
         base, columns = OF_EVENTS[name]
         table = data.side_of(data.table_name(base), columns, TEXTS)
         return None if table is None else _finishing(data, name)(table)
-    read = {"argument": _arguments, "counter": _counter_values, "stack": _stacks}
+    read: dict[str, Callable[[RocpdData], SideTable | None]] = {
+        "argument": _arguments,
+        "counter": _counter_values,
+        "stack": _stacks,
+        "event": partial(_of_events, columns={"correlation_id": INTEGER}),
+        "event_text": partial(_of_events, columns=dict.fromkeys(EVENT_JSON, TEXT)),
+        "region": _regions_of_operations,
+    }
     return read[name](data) if name in read else None
 
 
@@ -73,20 +98,20 @@ def side_pieces(data: RocpdData, name: str) -> Iterator[SideTable]:
 def _finishing(data: RocpdData, name: str) -> Finish:
     """What makes the cells of the file those of the side table."""
     if name == "kernel":
-        return _with_registers(data)
+        return _with_symbols(data)
     if name == "copy":
         return lambda table: _with_devices(data, table, "source", "destination")
     return lambda table: _with_devices(data, _with_flags(table), "device")
 
 
-def _with_registers(data: RocpdData) -> Finish:
-    symbols = data.small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
+def _with_symbols(data: RocpdData) -> Finish:
+    symbols = data.small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(OF_SYMBOLS.values(), INTEGER))
     known = Lookup(symbols["id"], np.arange(len(symbols["id"])))
-    registers = {new: np.append(or_absent(symbols[old]), ABSENT) for new, old in REGISTERS.items()}
+    columns = {new: np.append(or_absent(symbols[old]), ABSENT) for new, old in OF_SYMBOLS.items()}
 
     def finish(table: SideTable) -> SideTable:
         place = known[np.asarray(table.columns["kernel"])]
-        return SideTable(table.span, {**table.columns, **{name: column[place] for name, column in registers.items()}})
+        return SideTable(table.span, {**table.columns, **{name: column[place] for name, column in columns.items()}})
 
     return finish
 
@@ -106,12 +131,41 @@ def _with_flags(table: SideTable) -> SideTable:
 
 
 def _arguments(data: RocpdData) -> SideTable | None:
-    rows = data.small("arg", event_id=INTEGER, position=INTEGER, type=TEXT, name=TEXT, value=TEXT)
+    texts = dict.fromkeys(("type", "name", "value", "extdata"), TEXT)
+    rows = dict(data.small("arg", id=INTEGER, event_id=INTEGER, position=INTEGER, **texts))
     if not len(rows["event_id"]):
         return None
-    span = data.span_of_event[rows["event_id"]].astype(np.int64)
+    span = data.span_of_event[rows.pop("event_id")].astype(np.int64)
     known = span >= 0
-    return SideTable(span[known], {name: cells[known] for name, cells in rows.items() if name != "event_id"})
+    rows["argument"] = or_absent(rows.pop("id"))
+    same: dict[str | None, str | None] = {}  # nearly all of these texts are equal
+    rows["extdata"] = np.array([same.setdefault(text, text) for text in rows["extdata"].tolist()], object)
+    return SideTable(span[known], {name: cells[known] for name, cells in rows.items()})
+
+
+def _of_events(data: RocpdData, columns: Mapping[str, Type]) -> SideTable | None:
+    """Columns of the event table, and its ids, for every span that names an event."""
+    pieces = [piece for table in data.event_tables for piece in data.side_pieces(table, {"event_id": "event_id"})]
+    if not pieces:
+        return None
+    span = np.concatenate([piece.span for piece in pieces])
+    ids = np.concatenate([np.asarray(piece.columns["event_id"]) for piece in pieces])
+    rows = data.small("event", id=INTEGER, **columns)
+    place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+    found: dict[str, Array] = {"event_id": ids}
+    for name, type_ in columns.items():
+        nothing: Array = np.array([None if type_ is TEXT else ABSENT], object if type_ is TEXT else np.int64)
+        found[name] = np.append(rows[name] if type_ is TEXT else or_absent(rows[name]), nothing)[place]
+    return SideTable(span, found)
+
+
+def _regions_of_operations(data: RocpdData) -> SideTable | None:
+    """The ranges that kernels and copies are said to belong to."""
+    found = list(region_names(data))
+    if not found:
+        return None
+    names = np.concatenate([extra.value for extra in found])
+    return SideTable(np.concatenate([extra.span for extra in found]), {"region": names})
 
 
 def _counter_values(data: RocpdData) -> SideTable | None:
@@ -126,7 +180,7 @@ def _counter_values(data: RocpdData) -> SideTable | None:
     end = data.first(samples) if samples in data.counts else data.count()
     known = (span >= 0) & (span < end)
     names, types = _counter_texts(data, rows["pmc_id"][known])
-    made = {"name": names, "value": rows["value"][known], "value_type": types}
+    made = {"name": names, "value": rows["value"][known], "value_type": types, "pmc": or_absent(rows["pmc_id"])[known]}
     return SideTable(span[known], {**made, **{name: or_absent(rows[name])[known] for name in instance}})
 
 
@@ -175,7 +229,7 @@ def _above(stacks: Sequence[tuple[str, ...]], names: Sequence[str]) -> Iterator[
 def region_names(data: RocpdData) -> Iterator[Extra]:
     """What rocprofv3 shows instead of the kernel's name when it is told to rename; an empty text as a rule."""
     strings = data.small("string", id=INTEGER, string=TEXT)
-    known, texts = Lookup(strings["id"], np.arange(len(strings["id"]))), np.append(strings["string"], "")
+    known, texts = Lookup(strings["id"], np.arange(len(strings["id"]))), np.append(strings["string"], [None])
     for base in ("kernel_dispatch", "memory_copy"):
         for piece in data.side_pieces(data.table_name(base), {"region_name": "region_name_id"}):
             yield Extra("region_name", piece.span, texts[known[np.asarray(piece.columns["region_name"])]])
