@@ -29,6 +29,7 @@ from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
 from callgrove.formats.gpu.rocpd_places import ReadBefore, RocpdPlaces, suffixes
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, columns_of
 from callgrove.formats.gpu.rocpd_sides import (
+    FROM_EVENTS,
     OF_EVENTS,
     counter_rows,
     event_extras,
@@ -270,12 +271,14 @@ class RocpdData(RocpdPlaces):
         return table if table is not None and len(table.span) else None
 
     def has_side(self, name: str) -> bool:
-        """Arguments are counted: there may be more of them than of anything else."""
+        """Arguments are counted: there may be more of them than of anything else. Of events, one piece is enough."""
+        if name in FROM_EVENTS:
+            return any(True for _ in self.side_chunks(name))
         return super().has_side(name) if name != "argument" else self._file.count(self.table_name("arg")) > 0
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """Tables of events may be large: some rows at a time."""
-        if name not in OF_EVENTS:
+        if name not in OF_EVENTS and name not in FROM_EVENTS:
             yield from super().side_chunks(name)
             return
         with self._file.reading():

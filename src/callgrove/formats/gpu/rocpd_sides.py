@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.formats.gpu.cells import MISSING, Type
+from callgrove.formats.gpu.cells import MISSING, Cells, Type
 from callgrove.formats.gpu.dataset import CounterRows
 from callgrove.formats.gpu.extras import Extra
 from callgrove.formats.gpu.json_cells import json_object, json_scalars
@@ -21,7 +20,7 @@ from callgrove.model.traces import SideTable
 if TYPE_CHECKING:
     from callgrove.formats.gpu.rocpd import RocpdData
 
-__all__ = ["OF_EVENTS", "counter_rows", "event_extras", "region_names", "side_pieces", "side_table"]
+__all__ = ["FROM_EVENTS", "OF_EVENTS", "counter_rows", "event_extras", "region_names", "side_pieces", "side_table"]
 
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
 KERNEL_COLUMNS = {
@@ -80,15 +79,24 @@ def side_table(data: RocpdData, name: str) -> SideTable | None:
         "argument": _arguments,
         "counter": _counter_values,
         "stack": _stacks,
-        "event": partial(_of_events, columns={"correlation_id": INTEGER}),
-        "event_text": partial(_of_events, columns=dict.fromkeys(EVENT_JSON, TEXT)),
-        "region": _regions_of_operations,
     }
+    if name in FROM_EVENTS:
+        return _joined(list(side_pieces(data, name)))
     return read[name](data) if name in read else None
 
 
+def _joined(pieces: Sequence[SideTable]) -> SideTable | None:
+    if not pieces:
+        return None
+    columns = {name: np.concatenate([np.asarray(p.columns[name]) for p in pieces]) for name in pieces[0].columns}
+    return SideTable(np.concatenate([piece.span for piece in pieces]), columns)
+
+
 def side_pieces(data: RocpdData, name: str) -> Iterator[SideTable]:
-    """A side table of `OF_EVENTS`, some rows at a time."""
+    """A side table of `OF_EVENTS` or `FROM_EVENTS`, some rows at a time."""
+    if name in FROM_EVENTS:
+        yield from FROM_EVENTS[name](data)
+        return
     base, columns = OF_EVENTS[name]
     finish = _finishing(data, name)
     for piece in data.side_pieces(data.table_name(base), columns, TEXTS):
@@ -143,29 +151,53 @@ def _arguments(data: RocpdData) -> SideTable | None:
     return SideTable(span[known], {name: cells[known] for name, cells in rows.items()})
 
 
-def _of_events(data: RocpdData, columns: Mapping[str, Type]) -> SideTable | None:
-    """Columns of the event table, and its ids, for every span that names an event."""
-    pieces = [piece for table in data.event_tables for piece in data.side_pieces(table, {"event_id": "event_id"})]
-    if not pieces:
-        return None
-    span = np.concatenate([piece.span for piece in pieces])
-    ids = np.concatenate([np.asarray(piece.columns["event_id"]) for piece in pieces])
-    rows = data.small("event", id=INTEGER, **columns)
-    place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
-    found: dict[str, Array] = {"event_id": ids}
-    for name, type_ in columns.items():
-        nothing: Array = np.array([None if type_ is TEXT else ABSENT], object if type_ is TEXT else np.int64)
-        found[name] = np.append(rows[name] if type_ is TEXT else or_absent(rows[name]), nothing)[place]
-    return SideTable(span, found)
+def _event_numbers(data: RocpdData) -> Iterator[SideTable]:
+    """The event that spans name, and its correlation."""
+    for piece, ids, between in _events_named(data):
+        rows = _table_between(data, {"id": INTEGER, "correlation_id": INTEGER}, between)
+        place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+        correlation = np.append(or_absent(rows["correlation_id"]), ABSENT)[place]
+        yield SideTable(piece.span, {"event_id": ids, "correlation_id": correlation})
 
 
-def _regions_of_operations(data: RocpdData) -> SideTable | None:
+def _event_texts(data: RocpdData) -> Iterator[SideTable]:
+    """The JSON of the event that spans name."""
+    for piece, ids, between in _events_named(data):
+        rows = _table_between(data, {"id": INTEGER, **dict.fromkeys(EVENT_JSON, TEXT)}, between)
+        place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+        yield SideTable(piece.span, {name: np.append(rows[name], [None])[place] for name in EVENT_JSON})
+
+
+def _events_named(data: RocpdData) -> Iterator[tuple[SideTable, Ints, tuple[int, int]]]:
+    """Spans some at a time, the ids of their events, and the range of these; spans without an event are left out."""
+    if data.table_name("event") not in data.file.tables:
+        return
+    for table in data.event_tables:
+        for every in data.side_pieces(table, {"event_id": "event_id"}):
+            piece = every.take(np.flatnonzero(np.asarray(every.columns["event_id"]) >= 0))
+            if len(piece.span):
+                ids = np.asarray(piece.columns["event_id"])
+                yield piece, ids, (int(ids.min()), int(ids.max()))
+
+
+def _table_between(data: RocpdData, columns: Mapping[str, Type], between: tuple[int, int]) -> Cells:
+    """Columns of the event table, of the rows in a range."""
+    parts = list(data.file.chunks(data.table_name("event"), columns, between))
+    nothing: dict[str, Array] = {name: np.empty(0, object if t is TEXT else np.int64) for name, t in columns.items()}
+    return {name: np.concatenate([nothing[name], *(part[name] for part in parts)]) for name in columns}
+
+
+def _regions_of_operations(data: RocpdData) -> Iterator[SideTable]:
     """The ranges that kernels and copies are said to belong to."""
-    found = list(region_names(data))
-    if not found:
-        return None
-    names = np.concatenate([extra.value for extra in found])
-    return SideTable(np.concatenate([extra.span for extra in found]), {"region": names})
+    for extra in region_names(data):
+        yield SideTable(extra.span, {"region": extra.value})
+
+
+FROM_EVENTS: Mapping[str, Callable[[RocpdData], Iterator[SideTable]]] = {
+    "event": _event_numbers,
+    "event_text": _event_texts,
+    "region": _regions_of_operations,
+}
 
 
 def _counter_values(data: RocpdData) -> SideTable | None:
