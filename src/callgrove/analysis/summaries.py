@@ -12,7 +12,6 @@ from callgrove.analysis.durations import Durations
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.grouping import distinct_rows
-from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SpanKind
 
 __all__ = [
@@ -193,10 +192,7 @@ class Places:
         profiles = experiment.profiles
         columns = {name: _numbers(*profiles.identity(name)) for name in ("node", "rank", "gpu_device", "gpu_stream")}
         _, process = distinct_rows(columns["node"], columns["rank"])
-        agent = np.where(
-            (columns["gpu_device"] < 0) & (profiles.kind == ProfileKind.GPU_STREAM), 0, columns["gpu_device"]
-        )
-        return cls(process.astype(np.int32), columns["rank"], agent, columns["gpu_stream"])
+        return cls(process.astype(np.int32), columns["rank"], columns["gpu_device"], columns["gpu_stream"])
 
     def take(self, profiles: Ints) -> Places:
         """Those of some profiles, which are numbered from 0 then."""

@@ -102,8 +102,9 @@ def _spans(opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 def span_column(name: str, source: str, chunk: Mapping[str, Array], strings: Sequence[str]) -> Column:
     """A column called `name`, made of the spans' own column `source`."""
-    if source == "duration_ns":
-        return Column(name, chunk["end_ns"] - chunk["start_ns"])
+    if source == "duration_ns":  # spans that are in no sum have none
+        start, end = chunk["start_ns"], chunk["end_ns"]
+        return Column(name, np.where(usable(start, end), end - start, ABSENT), ABSENT)
     if source == "kind":
         return Column(name, Coded(chunk[source], KIND_WORDS))
     if source in ("category", "name", LABEL):
