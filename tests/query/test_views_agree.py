@@ -14,8 +14,8 @@ import pytest
 from callgrove.analysis.summary import By, summarise
 from callgrove.analysis.summary_table import table
 from callgrove.analysis.tables import export
-from callgrove.formats.interface import WriteOptions
-from callgrove.formats.registry import load, open_path
+from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.registry import open_path
 from callgrove.formats.transfer import transfer
 from callgrove.model.experiment import Experiment
 from callgrove.query.asking import sql
@@ -42,7 +42,7 @@ def rocpd(folder: Path) -> Path:
 def draft(folder: Path) -> Path:
     source = open_path(write_nsight(folder / "a.sqlite", RUNS[0].without("alloc")))
     assert isinstance(source, Experiment)
-    transfer(source, load("rocpd-draft").open_writer(folder / "d.db", WriteOptions()))
+    transfer(source, DraftWriter(folder / "d.db"))
     return folder / "d.db"
 
 
