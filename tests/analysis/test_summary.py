@@ -282,6 +282,28 @@ def test_sizes_and_rates() -> None:
     assert found["down"]["bytes"] is None
 
 
+def test_rates_are_those_of_copies_whose_size_is_known() -> None:
+    """3,000 bytes in 3,000 ns; the 97,000 ns of a copy whose size was lost, or that has no row at all, do not count."""
+    events = [(SpanKind.COPY, "up", t, t + 1000) for t in (0, 1000, 2000)]
+    events += [(SpanKind.COPY, "up", 3000, 100_000), (SpanKind.COPY, "up", 100_000, 197_000)]
+    for sizes, missing in (({0: 1000, 1: 1000, 2: 1000, 3: -1}, 2), ({0: 1000, 1: 1000, 2: 1000, 3: 0, 4: 0}, None)):
+        (row,) = rows(summarise(in_memory(events, sizes)), "copies")
+        assert (row["count"], row["total_ns"], row["bytes"]) == (5, 197_000, 3000)
+        assert row["bytes_per_second"] == pytest.approx(1e9 if missing else 3000 * 1e9 / 197_000)
+        assert row.get("without_size") == missing
+    (row,) = rows(summarise(in_memory(events)), "copies")
+    assert [row.get(name) for name in ("bytes", "bytes_per_second", "without_size")] == [None, None, 5]
+
+
+@pytest.mark.parametrize(("mode", "known"), [(WindowMode.TOUCH, 3000), (WindowMode.CLIP, 1000)])
+def test_a_copy_that_a_window_cuts_has_no_size(mode: WindowMode, known: int) -> None:
+    events = [(SpanKind.COPY, "up", t, t + 1000) for t in (0, 1000, 2000)]
+    found = summarise(in_memory(events, {0: 1000, 1: 1000, 2: 1000}), window=(500, 2500), mode=mode)
+    (row,) = rows(found, "copies")
+    assert (row["count"], row["bytes"], row["bytes_per_second"]) == (3, known, 1e9)
+    assert row.get("without_size") == (2 if mode is WindowMode.CLIP else None)
+
+
 def test_nothing_at_all() -> None:
     assert rows(summarise(in_memory([]))) == []
     window: Window = (5, 6)

@@ -43,6 +43,7 @@ COLUMNS = {
     f"{CUPTI}SYNCHRONIZATION": f"{STREAM} syncType eventId",
     "NVTX_EVENTS": "start end eventType rangeId category color text globalTid endGlobalTid textId domainId uint32Value",
     "OSRT_API": "start end eventClass globalTid nameId returnValue nestingLevel callchainId",
+    "PROFILER_OVERHEAD": "start end globalTid correlationId nameId returnValue",
     "CUDA_CALLCHAINS": "id symbol module unresolved originalIP stackDepth",
     "OSRT_CALLCHAINS": "id symbol module unresolved originalIP stackDepth",
     "SAMPLING_CALLCHAINS": "id symbol module unresolved originalIP stackDepth",

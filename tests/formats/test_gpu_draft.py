@@ -425,6 +425,15 @@ def test_samples_come_back_with_their_stacks(tmp_path: Path) -> None:
     assert sampled(opened(path))
 
 
+def test_a_table_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "draft.db"
+    converted(sources(tmp_path)["rocpd"], path)
+    assert opened(path).warnings == ()
+    execute(path, "CREATE TABLE later (id)", "INSERT INTO later VALUES (1)")
+    (warning,) = opened(path).warnings
+    assert warning.text == f"{path}: not read: later"
+
+
 def test_a_database_without_memory_operations(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "draft.db"
     converted(sources(tmp_path)["rocpd"], path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callgrove.analysis.tables import export
+from callgrove.errors import UsageError
+from callgrove.formats.interface import ReadOptions
+from callgrove.formats.registry import open_path
 from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.table import Table
 from callgrove.model.traces import SpanChunk
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, extras, gpu_time, opened, totals
+from tests.formats.samples import CORPUS
 
 Writer = Callable[[Path, Run], Path]
 RUN = Run.random(1)
@@ -157,6 +166,46 @@ def test_copies_between_gpus_name_them(tmp_path: Path) -> None:
     assert set(destination.tolist()) == {-1}
 
 
+# -- names of kernels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_files", [1, 3])
+@pytest.mark.parametrize("which", ["short", "demangled"])
+def test_kernels_of_rocprofv3_go_by_the_name_that_is_chosen(which: str, n_files: int, tmp_path: Path) -> None:
+    """Its databases have them in JSON; a symbol without such a name keeps the usual one, and a note says so."""
+    runs = [
+        replace(Run.random(seed), guid=f"018f0000-0000-7000-8000-00000000000{seed}") for seed in range(1, n_files + 1)
+    ]
+    field = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}[which]
+    want: Counter[str] = Counter()
+    for number, run in enumerate(runs):
+        own = run.without("memset")
+        path, table = write_rocpd(tmp_path / f"{number}.db", [own]), f"rocpd_info_kernel_symbol{suffix_of(own)}"
+        execute(path, f"UPDATE {table} SET extdata = '{{\"{field}\": \"chosen\"}}' WHERE display_name LIKE '%gemm%'")
+        want.update("chosen" if "gemm" in e.name else e.name for e in own.events if e.kind == "kernel")
+    experiment = open_path(tmp_path, options=ReadOptions(kernel_names=which))
+    assert isinstance(experiment, Experiment)
+    found = Counter(name for part in export(experiment, "spans") for name in _kernels(part))
+    assert found == want
+    assert len(experiment.warnings) == n_files
+    assert f"symbols have no {which} name; their kernels go by the usual one" in experiment.warnings[0].text
+
+
+def _kernels(spans: Table) -> list[str]:
+    named = zip(spans.column("kind").plain(), spans.column("name").plain(), strict=True)
+    return [name for kind, name in named if kind == "kernel"]
+
+
+def test_other_files_have_one_name_of_a_kernel(tmp_path: Path) -> None:
+    path, _ = made("rpd", tmp_path)
+    with pytest.raises(UsageError, match="--kernel-names chooses among names, and kernels have one name in rpd"):
+        open_path(path, options=ReadOptions(kernel_names="short"))
+    with pytest.raises(UsageError, match="there are short and demangled names of kernels, not 'Short'"):
+        open_path(made("rocpd", tmp_path)[0], options=ReadOptions(kernel_names="Short"))
+    with pytest.raises(UsageError, match="--kernel-names can be used with GPU databases"):
+        open_path(CORPUS / "extrap" / "json.json", options=ReadOptions(kernel_names="short"))
+
+
 # -- what no reader knows --------------------------------------------------------------------------------------------
 
 CALLS = {"rocpd": f"rocpd_region{suffix_of(RUN)}", "rpd": "rocpd_api", "nsight": "CUPTI_ACTIVITY_KIND_RUNTIME"}
@@ -185,6 +234,25 @@ def test_columns_that_nobody_knows_are_kept(family: str, tmp_path: Path) -> None
     assert {name for _, name in found} == {'the "odd" one'}
     assert {start[span] for span, _ in found} == expected
     assert all(value == str(start[span]) for (span, _), value in found.items())
+
+
+@every_family
+def test_tables_that_nobody_knows_are_named_if_they_have_rows(family: str, tmp_path: Path) -> None:
+    path, _ = made(family, tmp_path)
+    execute(path, "CREATE TABLE ext_callstack (id, depth)", "CREATE TABLE later (id)")
+    assert opened(path).warnings == ()
+    execute(path, "INSERT INTO ext_callstack VALUES (1, 2)", "INSERT INTO later VALUES (1)")
+    (warning,) = opened(path).warnings
+    known = " (which call contains which, computed from the times of calls)" if family == "rpd" else ""
+    assert (warning.severity, warning.text) == (Severity.NOTE, f"{path}: not read: ext_callstack{known}, later")
+
+
+def test_tables_of_later_schemas_are_named(tmp_path: Path) -> None:
+    """Those of rocprofv3 belong to a process."""
+    path, table = made("rocpd", tmp_path)[0], f"rocpd_graph_launch{suffix_of(RUN)}"
+    execute(path, f"CREATE TABLE {table} (id, start)", f"INSERT INTO {table} VALUES (1, 2)")
+    (warning,) = opened(path).warnings
+    assert warning.text == f"{path}: not read: {table} (launches of graphs)"
 
 
 _KEPT = {"rocpd": "", "rpd": "", "nsight": "eventClass <> 67 AND"}

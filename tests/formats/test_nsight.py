@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
+from callgrove.errors import UsageError
 from callgrove.formats.gpu.nsight import NsightData, datasets
 from callgrove.formats.gpu.sqlite_file import SqliteFile
+from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, open_path
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, Severity
 from tests.cli.commands import Capture, rows
 from tests.formats.gpu_databases import execute
 from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export, global_id, small
@@ -22,12 +25,12 @@ from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export,
 PATHS = {
     "step",
     "step->cudaLaunchKernel",
-    "step->cudaLaunchKernel->gemm",
+    "step->cudaLaunchKernel->gemm(int)",
     "step->cudaMemcpyAsync",
     "step->cudaMemcpyAsync->copy HtoD",
     "step->cudaStreamSynchronize",
     "[unknown launch]",
-    "[unknown launch]->orphan",
+    "[unknown launch]->orphan(int)",
 }
 every_generation = pytest.mark.parametrize("generation", GENERATIONS)
 
@@ -64,8 +67,8 @@ def test_every_generation_gives_the_same_run(generation: str, tmp_path: Path) ->
         ("api", "cudaMemcpyAsync_v3020", 260, 280),
         ("api", "cudaStreamSynchronize_v3020", 290, 800),
         ("copy", "copy HtoD", 700, 760),
-        ("kernel", "gemm", 300, 700),
-        ("kernel", "orphan", 2000, 2010),
+        ("kernel", "gemm(int)", 300, 700),
+        ("kernel", "orphan(int)", 2000, 2010),
         ("marker", "step", 100, 1000),
         ("sync", "sync Stream", 300, 790),
     ]
@@ -110,14 +113,25 @@ def test_a_trace_without_events_is_read_with_a_notice(tmp_path: Path) -> None:
     assert any("without events" in warning.text for warning in experiment.warnings)
 
 
-def test_tables_that_are_left_out_are_said(tmp_path: Path) -> None:
+def test_tables_with_rows_that_are_not_read_are_named(tmp_path: Path) -> None:
+    """Known ones with what they hold, those of exports to come by their names; nothing about empty or descriptive ones,
+    nor about what Extra-P left behind."""
     made = small("N3")
     assert not opened(made.write(tmp_path / "a.sqlite")).warnings
     path = made.write(tmp_path / "b.sqlite")
-    execute(path, "CREATE TABLE GPU_METRICS(timestamp, typeId, metricId, value)")
+    tables = ("GPU_METRICS", f"{CUPTI}CUDA_EVENT", "OSRT_FILE_ACCESS_EVENTS", "DIAGNOSTIC_EVENT", "QUANTUM_EVENTS")
+    quiet = ("SCHED_EVENTS", "ENUM_QUANTUM", "META_DATA_CAPTURE", "TARGET_INFO_NIC", "EXTRAP_IDS", "ANALYSIS_DETAILS")
+    execute(path, *(f"CREATE TABLE {name}(start, value)" for name in (*tables, *quiet)))
+    assert not opened(path).warnings
+    execute(path, *(f"INSERT INTO {name} VALUES (1, 2)" for name in (*tables, *quiet[1:])))
     experiment = opened(path)
     (warning,) = experiment.warnings
-    assert warning.text.endswith("b.sqlite: not read: GPU_METRICS (samples of hardware counters)")
+    assert warning.severity == Severity.NOTE
+    assert warning.text.endswith(
+        "b.sqlite: not read: GPU_METRICS (samples of hardware counters), CUPTI_ACTIVITY_KIND_CUDA_EVENT (events "
+        "recorded in streams), OSRT_FILE_ACCESS_EVENTS (accesses to files), DIAGNOSTIC_EVENT (messages of the "
+        "profiler), QUANTUM_EVENTS"
+    )
     assert context_paths(experiment) == PATHS
 
 
@@ -173,12 +187,62 @@ def test_the_default_stream_is_named_where_it_is_told(generation: str, name: str
     assert (name,) in column(experiment, "profiles", "name")
 
 
-def test_kernels_go_by_their_short_names_and_else_by_the_long_ones(tmp_path: Path) -> None:
+@pytest.fixture
+def instances(tmp_path: Path) -> Path:
+    """Two instances of one template, which have one short name, and kernels that have one name only."""
     made = Export("N1")
-    made.kernel("short", 1, 2, 1)
-    made.kernel("other", 3, 4, 2, shortName=None)
-    experiment = opened(made.write(tmp_path / "run.sqlite"))
-    assert sorted(column(experiment, "spans", "name")) == [("other(int)",), ("short",)]
+    for number, (text, start, end) in enumerate([("float", 0, 100), ("double", 100, 400), ("float", 400, 500)], 1):
+        name = made.string(f"void axpy<{text}>({text}*)")
+        made.kernel("axpy", start, end, number, demangledName=name)
+    made.kernel("long", 500, 507, 4, shortName=None)
+    made.kernel("brief", 600, 608, 5, demangledName=None)
+    return made.write(tmp_path / "run.sqlite")
+
+
+BY_NAME = {
+    "demangled": {"void axpy<float>(float*)": 200, "void axpy<double>(double*)": 300, "long(int)": 7, "brief": 8},
+    "short": {"axpy": 500, "long(int)": 7, "brief": 8},
+}
+
+
+@pytest.mark.parametrize(("words", "which"), [((), "demangled"), *(((f"--kernel-names={w}",), w) for w in BY_NAME)])
+def test_kernels_are_grouped_by_the_name_that_is_chosen(
+    words: tuple[str, ...], which: str, instances: Path, capsys: Capture
+) -> None:
+    """The demangled one is what nsys groups by; every verb says the same."""
+    want = BY_NAME[which]
+    kernels = rows(capsys, "summary", instances, "--section", "kernels", *words)
+    assert {row["name"]: row["total_ns"] for row in kernels} == want
+    for verb in ("top", "tree"):
+        found = rows(capsys, verb, instances, "-m", "gpu_time", *words)
+        times = {r["name"]: round(r["exclusive"] * 1e9) for r in found if r["kind"] == "kernel"}
+        assert times == want
+    query = "SELECT name, sum(duration) AS ns FROM kernels GROUP BY name"
+    assert {row["name"]: row["ns"] for row in rows(capsys, "sql", instances, query, *words)} == want
+    spans = rows(capsys, "export", instances, "--table", "spans", *words)
+    exported = Counter[str]()
+    for row in spans:
+        exported[row["name"]] += row["end_ns"] - row["start_ns"]
+    assert exported == want
+
+
+def test_both_names_are_kept(instances: Path, capsys: Capture) -> None:
+    query = "SELECT name, short_name, demangled_name FROM kernels ORDER BY start"
+    found = [tuple(row.values()) for row in rows(capsys, "sql", instances, query)]
+    single, double = "void axpy<float>(float*)", "void axpy<double>(double*)"
+    instances_found = [(single, "axpy", single), (double, "axpy", double), (single, "axpy", single)]
+    assert found == [*instances_found, ("long(int)", None, "long(int)"), ("brief", "brief", None)]
+
+
+def test_the_name_can_be_chosen_in_the_library(instances: Path) -> None:
+    experiment = open_path(instances, options=ReadOptions(kernel_names="short"))
+    assert isinstance(experiment, Experiment)
+    assert {name for (name,) in column(experiment, "spans", "name")} == set(BY_NAME["short"])
+
+
+def test_extra_p_has_names_of_its_own(instances: Path) -> None:
+    with pytest.raises(UsageError, match="by their short names: no --kernel-names"):
+        open_path(instances, "nsight", ReadOptions(kernel_names="short", extrap_compat=True))
 
 
 def test_kinds_that_only_the_export_knows_have_its_words(tmp_path: Path) -> None:
@@ -266,6 +330,26 @@ def test_graphs_keep_devices_busy_where_their_kernels_are_not_recorded(tmp_path:
     assert total == pytest.approx((400 + 10 + 60 + 1000 + 50) * 1e-9)
     hottest = rows(capsys, "top", path, "-m", "gpu_busy", "--limit", 1)[0]
     assert (hottest["name"], hottest["exclusive"]) == ("graph 2", pytest.approx(1000e-9))
+
+
+def test_what_the_profiler_did_is_not_the_time_of_the_program(tmp_path: Path, capsys: Capture) -> None:
+    """A flush of 680 ns in a range of 1,000 ns: the range keeps 320 ns of its own."""
+    made = Export("N3")
+    made.nvtx("step", 0, 1000)
+    flush = made.string("CUDA profiling data flush overhead")
+    made.add("PROFILER_OVERHEAD", start=100, end=780, globalTid=made.tid, nameId=flush)
+    path = made.write(tmp_path / "run.sqlite")
+    experiment = opened(path)
+    assert (experiment.root_total("host_time"), experiment.root_total("overhead_time")) == pytest.approx(
+        (320e-9, 680e-9)
+    )
+    assert experiment.root_total("host_calls") == 1
+    assert column(experiment, "spans", "kind", "category", "depth") == [
+        ("marker", "NVTX", 0),
+        ("overhead", "overhead", 1),
+    ]
+    sections = {row["section"]: row["total_ns"] for row in rows(capsys, "summary", path)}
+    assert sections == {"markers": 1000, "overhead": 680}
 
 
 def test_ranks_told_of_processes(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_operations_lie_below_the_call_and_its_callers(tmp_path: Path) -> None:
     made = two_calls(1)
     made.kernel("init", 110, 120, 1)
     experiment = opened(made.write(tmp_path / "run.sqlite"))
-    assert "main->setup->cudaMalloc->init" in context_paths(experiment)
+    assert "main->setup->cudaMalloc->init(int)" in context_paths(experiment)
 
 
 @pytest.mark.parametrize("without", ["CUDA_CALLCHAINS", f"{CUPTI}RUNTIME.callchainId"])

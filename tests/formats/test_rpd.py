@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from callgrove.analysis.tables import export
 from tests.formats.gpu_truth import gpu_time, opened
 
@@ -68,7 +70,7 @@ def test_what_rpd_records_since_schema_3(tmp_path: Path) -> None:
         row for p in parts for row in zip(*(p.column(c).plain() for c in ("name", "kind", "category")), strict=True)
     ]
     assert found == [
-        ("flush", "region", "rpd_tracer/function"),
+        ("flush", "overhead", "overhead"),
         ("epoch", "marker", "MARKER"),
         ("aten::add", "marker", "torch/function"),
         ("hipMemcpyAsync", "api", "HIP"),
@@ -80,6 +82,7 @@ def test_what_rpd_records_since_schema_3(tmp_path: Path) -> None:
         ("Memset", "memset", "Memset"),
     ]
     assert gpu_time(experiment) == 5 * 10
+    assert experiment.root_total("overhead_time") == pytest.approx(5e-9)
     paths = {path for part in export(experiment, "contexts") for path in part.column("path").plain()}
     assert {"epoch->aten::add->hipMemcpyAsync", "main(int)->k->hipMemcpyAsync->Memcpy"} <= paths
     counters = experiment.traces.side("counter")

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+from callgrove.analysis.summary import summarise
+from callgrove.analysis.summary_table import table
+from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.traces import SpanKind
 from tests.formats.gpu_databases import Event, Run, execute, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, gpu_time, opened
 
 RUN = Run.random(1)
+
+
+def summary_rows(experiment: Experiment) -> list[dict[str, Any]]:
+    made = table(summarise(experiment))
+    return [dict(zip(made.names, row, strict=True)) for row in made.rows()]
 
 
 def test_ids_of_later_sessions_lie_beyond_32_bits(tmp_path: Path) -> None:
@@ -80,3 +90,55 @@ def test_processes_of_merged_files_are_counted_by_their_stride(tmp_path: Path) -
     assert counters is not None
     places = [(int(ranks[p]), experiment.profiles.identity_list("gpu_device")[p]) for p in counters.profile.tolist()]
     assert places == [(0, 0), (1, 1)]
+
+
+OPERATIONS = [  # type, description, start, end
+    ("KernelExecution", "one", 1000, 1100),
+    ("Task", "two", 1100, 1250),  # of a graph
+    ("Task", "", 1300, 1310),
+    ("ConcurrentKernel", "three", 1400, 1405),  # CUPTI's word
+    ("Teleport", "", 1500, 1507),  # of a tracer to come
+    (None, "four", 1600, 1611),
+    ("CopyDeviceToDevice", "", 1700, 1713),
+    ("Memcpy", "Fill", 1800, 1817),
+    ("FillBuffer", "", 1900, 1919),
+    ("Barrier", "", 2000, 2900),  # waits
+]
+LENGTHS = [end - start for _, _, start, end in OPERATIONS]
+
+
+@pytest.fixture
+def operations(tmp_path: Path) -> Path:
+    """A graph that launches an operation of every type."""
+    path = write_rpd(tmp_path / "r.rpd", Run((Event("api", "hipGraphLaunch", 0, 50, corr=1),)))
+    for number, (type_, text, start, end) in enumerate(OPERATIONS, 100):
+        words = [word for word in (type_, text) if word is not None]
+        values = ", ".join(f"({1000 + 2 * number + k}, '{word}')" for k, word in enumerate(words))
+        ids = {word: 1000 + 2 * number + k for k, word in enumerate(words)}
+        row = (number, 0, 1, 0, "NULL", start, end, ids[text], "NULL" if type_ is None else ids[type_])
+        execute(
+            path,
+            f"INSERT INTO rocpd_string VALUES {values}",
+            f"INSERT INTO rocpd_op VALUES ({', '.join(map(str, row))})",
+            f"INSERT INTO rocpd_api_ops VALUES ({number}, 1, {number})",
+        )
+    return path
+
+
+def test_operations_of_every_type_keep_their_device_busy(operations: Path) -> None:
+    """All but barriers, which wait; what no reader knows is a kernel."""
+    experiment = opened(operations)
+    found = {(r["section"], r["name"]): r["total_ns"] for r in summary_rows(experiment)}
+    kernels = {name: ns for (section, name), ns in found.items() if section == "kernels"}
+    assert kernels == {"one": 100, "two": 150, "Task": 10, "three": 5, "Teleport": 7, "four": 11}
+    assert sum(ns for (section, _), ns in found.items() if section == "copies") == 13 + 17 + 19
+    assert found["sync", "Barrier"] == 900
+    assert found["busy", "GPU 0"] == sum(LENGTHS[:-1])
+    assert experiment.root_total("gpu_ops") == len(OPERATIONS) - 1
+    assert experiment.root_total("gpu_time") == pytest.approx(sum(LENGTHS[:-1]) * 1e-9)
+
+
+def test_types_that_nobody_knows_are_named(operations: Path) -> None:
+    (warning,) = opened(operations).warnings
+    assert warning.severity == Severity.NOTE
+    assert warning.text.endswith("operations of unknown types count as kernels: 'Teleport' (1), no type (1)")

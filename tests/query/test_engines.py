@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -25,6 +26,7 @@ from callgrove.model.traces import ArraySpans
 from callgrove.query import asking
 from callgrove.query.asking import sql
 from callgrove.query.catalog import Catalog
+from callgrove.query.complaints import complaint
 from callgrove.query.engines import ENGINES
 
 EACH = pytest.mark.parametrize("engine", ENGINES)
@@ -91,8 +93,15 @@ def test_no_other_file_is_touched(gpu: Experiment, engine: str, query: str, tmp_
     [
         ("SELECT * FROM kernel", "there is no table 'kernel'; did you mean 'kernels'?"),
         ("SELECT * FROM zzzzz", "`callgrove sql PATH --tables` lists them all"),
-        ("SELECT nme FROM kernels", "there is no column 'nme'; did you mean 'name'?"),
-        ("SELECT k.durration FROM kernels k", "there is no column 'durration'; did you mean 'duration'?"),
+        ("SELECT nme FROM kernels", "there is no column 'nme' in kernels; did you mean 'name'?"),
+        ("SELECT k.durration FROM kernels k", "there is no column 'durration' in kernels; did you mean 'duration'?"),
+        ("SELECT start_ns FROM flows", "there is no column 'start_ns' in flows; it is one of spans"),
+        ("SELECT f.start FROM flows f, kernels k", "no column 'start' where it is asked for; it is one of kernels"),
+        ("SELECT Start_NS FROM flows", "there is no column 'Start_NS' in flows; it is one of spans"),
+        ("SELECT hostname FROM flows", "it is one of regions, sample_regions, regions_and_samples, kernels and 5 more"),
+        ("SELECT xyzzy FROM flows, kernels", "there is no column 'xyzzy' in flows or kernels; `callgrove sql PATH"),
+        ("SELECT start FROM kernels, regions", "several tables of the query have a column 'start'; write which one"),
+        ("SELECT AVERAGE (nsec) FROM kernel_summary", 'write "AVERAGE (nsec)" with its quotes'),
         ("this is no SQL", "the query cannot be run:"),
         ("SELECT * FROM kernels WHERE", "the query cannot be run:"),
         ("SELECT nosuch(1)", "the query cannot be run:"),
@@ -106,6 +115,34 @@ def test_errors_are_one_sentence(gpu: Experiment, engine: str, query: str, words
         sql(gpu, query, engine)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "engine", "words"),
+    [
+        ("SELECT end FROM kernels", "duckdb", 'write "end" with its quotes'),
+        ('SELECT 1 FROM kernels WHERE name = "zzz"', "duckdb", "a text is written in single quotes: 'zzz'"),
+        ("SELECT offset FROM contexts", "duckdb", 'write "offset" with its quotes'),
+        ("SELECT * FROM values", "sqlite", 'write "values" with its quotes'),
+    ],
+)
+def test_words_of_sql_that_are_names_here(gpu: Experiment, query: str, engine: str, words: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        sql(gpu, query, engine)
+    assert words in str(raised.value)
+
+
+def test_no_name_is_suggested_for_itself(gpu: Experiment) -> None:
+    """Whatever column is asked of a table that lacks it, in any spelling."""
+    relations = Catalog((gpu,)).relations
+    columns = {column for relation in relations.values() for column in relation.names if column.isidentifier()}
+    for name in sorted(columns - {"call", "operation", "end", "offset"}):
+        for spelling in {name, name.upper()}:
+            for words in (f"no such column: {spelling}", f'Binder Error: Referenced column "{spelling}" not found'):
+                text = str(complaint(words, relations, f"SELECT {spelling} FROM flows"))
+                said = re.findall(r"'([^']+)'", text)
+                assert said[0] == spelling
+                assert all(other.lower() != name.lower() for other in said[1:]), text
 
 
 SAME = (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import statistics
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,12 @@ import pytest
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment
-from callgrove.query.asking import sql
+from callgrove.query.asking import sql, table_list
 from callgrove.query.engines import ENGINES
+from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
 from tests.query.raw_rocpd import RAW, raw_rows
 
+RUN = Run.random(1).without("memset")
 FOLDERS = ("small", "same_pid")
 
 
@@ -54,6 +58,51 @@ def test_a_view_is_what_the_raw_tables_say(folder: Path, opened: Experiment, vie
     assert expected, "nothing to compare with"
     for engine in ENGINES:
         assert Counter(ask(opened, f"SELECT {columns} FROM {view}", engine)) == expected
+
+
+# -- the views that databases bring ----------------------------------------------------------------------------------
+
+OTHERS = {"samples"}  # `samples` is a table of our own
+OTHER_CELLS = {"id", "nid", "alloc_flags"}  # numbers of ours, unique over all files; and a number that is a text there
+SUMS = {"top", "top_kernels", "busy"}  # these are wrong in the files
+
+
+def views_of(path: Path) -> dict[str, list[str]]:
+    """The views of a database, but for those that are only tables without their suffix; and their columns."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+        kept = [name for name in names if not name.startswith("rocpd_")]
+        return {name: [row[1].lower() for row in database.execute(f"PRAGMA table_info({name})")] for name in kept}
+
+
+def test_views_have_all_columns_that_those_of_databases_have(folder: Path, opened: Experiment) -> None:
+    views = views_of(files(folder)[0])
+    assert len(views) == 21
+    ours: dict[str, set[str]] = {}
+    for table, _, column, *_ in table_list([opened]).rows():
+        ours.setdefault(table, set()).add(column.lower())
+    missing = {name: set(columns) - ours.get(name, set()) for name, columns in views.items() if name not in OTHERS}
+    assert {name: columns for name, columns in missing.items() if columns} == {}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_the_views_of_databases_are_among_ours(shared: Path, engine: str) -> None:
+    """Asked of each file, whose own views lose rows and multiply none; every column but numbers that are ours."""
+    folder, compared = shared / "data" / "own" / "rocpd" / "same_pid", 0
+    opened = open_paths([folder], "", ReadOptions(fold=False))
+    assert isinstance(opened, Experiment)
+    for view, columns in views_of(files(folder)[0]).items():
+        if view in OTHERS | SUMS:
+            continue
+        names = ", ".join(f'"{name}"' for name in columns if name not in OTHER_CELLS)
+        ours = Counter(ask(opened, f"SELECT {names} FROM {view}", engine))
+        theirs: Counter[tuple[Any, ...]] = Counter()
+        for path in files(folder):
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+                theirs.update(database.execute(f"SELECT {names} FROM {view}").fetchall())
+        assert not theirs - ours, (view, names, next(iter(theirs - ours)))
+        compared += len(theirs)
+    assert compared > 1000
 
 
 def test_regions_and_samples_are_both(opened: Experiment) -> None:
@@ -193,3 +242,24 @@ def test_flows_lead_from_calls_to_operations(folder: Path, opened: Experiment) -
 def test_side_tables_join_by_span(opened: Experiment) -> None:
     joined = "SELECT s.name, s.duration_ns, k.grid_x FROM spans s JOIN span_kernels k USING (span)"
     assert Counter(ask(opened, joined)) == Counter(ask(opened, "SELECT name, duration, grid_x FROM kernels"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arguments_that_are_streams(tmp_path: Path, engine: str) -> None:
+    """The number of the stream is in JSON; an argument without one stays."""
+    path, suffix = write_rocpd(tmp_path / "r.db", [RUN]), suffix_of(RUN)
+    table, guid = f"rocpd_arg{suffix}", RUN.guid
+    calls = [k + 1 for k, event in enumerate(RUN.events) if event.kind == "api"][:3]
+    texts = ('{"stream_id": 1}', "{}", "no JSON")
+    rows = [
+        f"({k}, '{guid}', {call}, 2, 'hipStream_t', 'stream', '0x{k}', '{t}')"
+        for k, (call, t) in enumerate(zip(calls, texts, strict=True))
+    ]
+    other = f"(9, '{guid}', {calls[0]}, 0, 'int', 'n', '5', '{{}}')"
+    execute(path, f"INSERT INTO {table} VALUES {', '.join([*rows, other])}")
+    opened = open_paths([path], "", ReadOptions(fold=False))
+    assert isinstance(opened, Experiment)
+    columns = "argument_id, event_id, arg_position, arg_type, arg_value, stream_id, pid, stream_name, extdata"
+    found = ask(opened, f"SELECT {columns} FROM stream_args ORDER BY argument_id", engine)
+    first, *rest = [(k, call, 2, "hipStream_t", f"0x{k}") for k, call in enumerate(calls)]
+    assert found == [(*first, 1, RUN.pid, "Stream 1", "{}"), *((*row, None, RUN.pid, None, None) for row in rest)]

@@ -12,7 +12,6 @@ from callgrove.analysis.durations import Durations
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.grouping import distinct_rows
-from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SpanKind
 
 __all__ = [
@@ -25,6 +24,7 @@ __all__ = [
     "Gap",
     "MemoryPeak",
     "Places",
+    "Sizes",
     "Summary",
     "WindowMode",
 ]
@@ -38,8 +38,9 @@ SECTION_OF = {
     SpanKind.ALLOC: "allocations",
     SpanKind.MARKER: "markers",
     SpanKind.REGION: "regions",
+    SpanKind.OVERHEAD: "overhead",
 }
-SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions")
+SPAN_SECTIONS = ("kernels", "copies", "api", "sync", "allocations", "markers", "regions", "overhead")
 SECTIONS = (*SPAN_SECTIONS, "counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory")
 DEVICE_SECTIONS = frozenset(("busy", "overlap", "gaps", "longest-gaps", "latency"))
 N_LONGEST = 10  # gaps that are listed one by one
@@ -112,6 +113,23 @@ class MemoryPeak:
     n_unknown: int  # frees, of any device of the process, of what was not allocated before
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What spans whose size is known add up to. Rates are made of these alone: a span whose size was lost, or that a
+    window cuts, has a duration but no bytes."""
+
+    n_bytes: int
+    count: int
+    time_ns: int
+
+    def __add__(self, other: Sizes) -> Sizes:
+        return Sizes(self.n_bytes + other.n_bytes, self.count + other.count, self.time_ns + other.time_ns)
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        return self.n_bytes * 1e9 / self.time_ns if self.n_bytes and self.time_ns else None
+
+
 @dataclass
 class Summary:
     """What one or several parts of a trace add up to."""
@@ -119,7 +137,7 @@ class Summary:
     by: tuple[By, ...] = ()
     keys: dict[Key, int] = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
-    sizes: dict[int, int] = field(default_factory=dict)  # key -> bytes
+    sizes: dict[int, Sizes] = field(default_factory=dict)  # by key
     devices: list[DeviceSums] = field(default_factory=list)
     longest_gaps: list[Gap] = field(default_factory=list)  # of all devices, the longest first
     memory: list[MemoryPeak] = field(default_factory=list)  # where somebody looked (memory_peaks.py)
@@ -133,6 +151,10 @@ class Summary:
     def key(self, section: str, name: str, values: tuple[int | str | None, ...] = ()) -> int:
         return self.keys.setdefault((section, name, values), len(self.keys))
 
+    def add_sizes(self, key: int, sizes: Sizes) -> None:
+        """Add to what is known of a key."""
+        self.sizes[key] = self.sizes[key] + sizes if key in self.sizes else sizes
+
     def add_gaps(self, gaps: Iterable[Gap]) -> None:
         """Keep those that are among the longest."""
         self.longest_gaps = sorted((*self.longest_gaps, *gaps), key=lambda gap: gap.place)[:N_LONGEST]
@@ -141,9 +163,8 @@ class Summary:
         """Add what another part found."""
         number = np.array([self.key(*key) for key in other.keys] or [0], np.int64)
         self.durations.merge(other.durations, number)
-        for key, size in other.sizes.items():
-            own = int(number[key])
-            self.sizes[own] = self.sizes.get(own, 0) + size
+        for key, sizes in other.sizes.items():
+            self.add_sizes(int(number[key]), sizes)
         self.devices += other.devices
         self.add_gaps(other.longest_gaps)
         for name, (count, total, low, high) in other.counters.items():
@@ -171,10 +192,7 @@ class Places:
         profiles = experiment.profiles
         columns = {name: _numbers(*profiles.identity(name)) for name in ("node", "rank", "gpu_device", "gpu_stream")}
         _, process = distinct_rows(columns["node"], columns["rank"])
-        agent = np.where(
-            (columns["gpu_device"] < 0) & (profiles.kind == ProfileKind.GPU_STREAM), 0, columns["gpu_device"]
-        )
-        return cls(process.astype(np.int32), columns["rank"], agent, columns["gpu_stream"])
+        return cls(process.astype(np.int32), columns["rank"], columns["gpu_device"], columns["gpu_stream"])
 
     def take(self, profiles: Ints) -> Places:
         """Those of some profiles, which are numbered from 0 then."""

@@ -18,6 +18,7 @@ from callgrove.analysis.summaries import (
     DeviceSums,
     Gap,
     Places,
+    Sizes,
     Summary,
     WindowMode,
 )
@@ -68,6 +69,7 @@ class _Spans:
     call: Array
     marker: Ints
     span: Ints
+    is_cut: Array  # by the ends of a window: what remains has a duration of its own, and no size
 
     def take(self, rows: Array) -> _Spans:
         return _Spans(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
@@ -129,6 +131,7 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
         calls,
         _markers(columns, valid, calls) if By.MARKER in task.by else nothing,
         columns["span"],
+        np.broadcast_to(np.False_, len(start)),
     )
     return spans, valid
 
@@ -166,7 +169,8 @@ def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
     summary.n_unlinked = int((shown.on_device & (shown.call == ABSENT)).sum())
     if task.window is None or task.mode is not WindowMode.CLIP:
         return shown
-    times = {"start_ns": np.maximum(shown.start_ns, low), "end_ns": np.minimum(shown.end_ns, high)}
+    is_cut = (shown.start_ns < low) | (shown.end_ns > high)
+    times = {"start_ns": np.maximum(shown.start_ns, low), "end_ns": np.minimum(shown.end_ns, high), "is_cut": is_cut}
     return _Spans(**{name: times.get(name, getattr(shown, name)) for name in shown.__dataclass_fields__})
 
 
@@ -257,12 +261,15 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: In
         return
     row = _rows_of(spans.span, table.span)
     sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
-    here = (row >= 0) & (sizes >= 0)
+    here = np.flatnonzero((row >= 0) & (sizes >= 0))
+    here = here[~spans.is_cut[row[here]]]
     keys, number = distinct_rows(own[row[here]])
-    sums = np.zeros(keys.shape[1], np.int64)
-    np.add.at(sums, number, sizes[here])
-    for key, size in zip(keys[0].tolist(), sums.tolist(), strict=True):
-        summary.sizes[key] = summary.sizes.get(key, 0) + size
+    columns = (sizes[here], np.ones(len(here), np.int64), (spans.end_ns - spans.start_ns)[row[here]])
+    sums = np.zeros((len(columns), keys.shape[1]), np.int64)
+    for total, column in zip(sums, columns, strict=True):
+        np.add.at(total, number, column)
+    for key, known in zip(keys[0].tolist(), sums.T.tolist(), strict=True):
+        summary.add_sizes(key, Sizes(*known))
 
 
 def _rows_of(span: Ints, asked: Ints) -> Ints:

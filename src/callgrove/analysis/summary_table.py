@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.durations import Statistics
-from callgrove.analysis.summaries import SECTIONS, DeviceSums, Gap, MemoryPeak, Summary
+from callgrove.analysis.summaries import SECTIONS, DeviceSums, Gap, MemoryPeak, Sizes, Summary
 from callgrove.model.table import Table
 
 __all__ = ["table", "tables"]
@@ -31,11 +31,12 @@ FIRST_COLUMNS = (
     "std_ns",
 )
 LAST_COLUMNS = (
-    *("p95_ns", "bytes", "bytes_per_second", "span_ns", "process_percent", "most_at_once", "start_ns"),
+    *("p95_ns", "bytes", "bytes_per_second", "without_size", "span_ns", "process_percent", "most_at_once", "start_ns"),
     *("peak_bytes", "left_bytes", "unknown_frees"),
     *("value_mean", "value_min", "value_max"),
 )
 LISTED = ("busy", "longest-gaps", "memory")  # sections whose rows come in their order
+SIZED = ("copies", "allocations")  # sections whose spans have a size
 Row = dict[str, Any]
 
 
@@ -43,7 +44,8 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
     """Of each section at most `limit` rows; rank, agent, ... follow the name where they were asked for.
 
     Percentages are of the section's total; of `busy` and `overlap`, of the time from a device's first operation to the
-    end of its last, and `process_percent` of the same of its process.
+    end of its last, and `process_percent` of the same of its process. Bytes per second are those of the copies whose
+    size is known; `without_size` counts the others.
     """
     by_section = _by_section(summary, sections)
     shown = [row for rows in by_section.values() for row in rows[:limit]]
@@ -96,10 +98,9 @@ def _rows(summary: Summary) -> Iterator[Row]:
         totals[keys[group][0]] = totals.get(keys[group][0], 0) + total
     for k, group in enumerate(statistics.group.tolist()):
         section, name, values = keys[group]
-        total, size = int(statistics.total[k]), summary.sizes.get(group)
-        share = None if section == "latency" else _percent(total, totals[section])
-        rate = size * 1e9 / total if size and total and section == "copies" else None
-        row: Row = {"section": section, "name": name, "percent": share, "bytes": size, "bytes_per_second": rate}
+        share = None if section == "latency" else _percent(int(statistics.total[k]), totals[section])
+        row: Row = {"section": section, "name": name, "percent": share}
+        row |= _sizes(section, summary.sizes.get(group), int(statistics.count[k]))
         row |= dict(zip((by.value for by in summary.by), values, strict=False))
         yield row | _statistics(statistics, k)
     yield from _device_rows(summary.devices)
@@ -108,6 +109,16 @@ def _rows(summary: Summary) -> Iterator[Row]:
     for name, (count, value, low, high) in summary.counters.items():
         row = {"section": "counters", "name": name, "count": int(count)}
         yield row | {"value_mean": value / count, "value_min": low, "value_max": high}
+
+
+def _sizes(section: str, sizes: Sizes | None, count: int) -> Row:
+    """Bytes and rate of those spans whose size is known, and how many others there are."""
+    known = sizes if sizes is not None else Sizes(0, 0, 0)
+    return {
+        "bytes": known.n_bytes if known.count else None,
+        "bytes_per_second": known.bytes_per_second if section == "copies" else None,
+        "without_size": (count - known.count or None) if section in SIZED else None,
+    }
 
 
 def _statistics(statistics: Statistics, k: int) -> Row:

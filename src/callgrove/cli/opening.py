@@ -71,6 +71,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             fold=getattr(args, "fold", True),
             rank_env=getattr(args, "rank_env", ""),
             align=getattr(args, "align", ""),
+            kernel_names=getattr(args, "kernel_names", ""),
             extrap_compat=getattr(args, "extrap_compat", False),
             workers=workers,
         )

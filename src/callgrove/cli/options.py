@@ -45,6 +45,7 @@ __all__ = [
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 UNSAID = -1  # a number of rows that nobody gave
+KERNEL_NAMES = ("short", "demangled")
 SCALINGS = ("weak", "weak_threaded", "strong")
 
 _RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
@@ -126,6 +127,13 @@ def add_input(
         metavar="HOW",
         default="",
         help="clocks of several machines: none (default), start (every process begins at 0), or a file of host,ns",
+    )
+    group.add_argument(
+        "--kernel-names",
+        choices=KERNEL_NAMES,
+        default="",
+        help="of Nsight exports and rocprofv3 databases, the name that tells kernels apart: without parameters, or "
+        "with all of them (default: as nsys and rocprofv3 do)",
     )
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")

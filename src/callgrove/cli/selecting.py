@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimeWindow", "add_cutting", "cut", "is_cut"]
 
-KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync")  # SpanKind's words
+KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
 _TIME = re.compile(r"(?P<number>\d{1,19}(?:\.\d{1,19})?)(?P<unit>ns|us|ms|s|%)?|@(?P<absolute>\d{1,19})", re.ASCII)
 _NS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 

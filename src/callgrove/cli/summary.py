@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from callgrove.model.traces import Window
 
 SECTIONS = (
-    *("kernels", "copies", "api", "sync", "allocations", "markers", "regions"),
+    *("kernels", "copies", "api", "sync", "allocations", "markers", "regions", "overhead"),
     *("counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory"),
 )
 DIVISIONS = ("rank", "agent", "stream", "domain", "marker")

@@ -77,8 +77,9 @@ class ReadOptions:
     where names do not. `fold`: of events, make a calling-context profile as well; who only wants the events leaves it
     out. `rank_env` names the variable of a recorded environment that tells a process's rank.
     `align` says how the clocks of several machines are brought together: not at all, `start`, or a table of offsets.
-    `extrap_compat`: of Nsight exports, make the series that Extra-P makes, with its defects. `workers` open the files
-    of an input that has many."""
+    `kernel_names` says which name of a kernel counts where a file has several: `short` or `demangled`; without a word,
+    that by which the profiler's own tools group. `extrap_compat`: of Nsight exports, make the series that Extra-P
+    makes, with its defects. `workers` open the files of an input that has many."""
 
     salvage: bool = False
     progress: Progress = silent
@@ -88,6 +89,7 @@ class ReadOptions:
     fold: bool = True
     rank_env: str = ""
     align: str = ""
+    kernel_names: str = ""
     extrap_compat: bool = False
     workers: Workers = IN_PROCESS
 

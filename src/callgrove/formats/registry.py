@@ -410,7 +410,11 @@ def refuse_unused(options: ReadOptions, format_name: str, path: Path) -> None:
     """Options that would change nothing: whoever gives them expects otherwise. A folder of runs passes them on."""
     if entry_of(format_name).sets or format_name == "runs":
         return
-    given = {"--align": options.align not in ("", "none"), "--rank-env": bool(options.rank_env)}
+    given = {
+        "--align": options.align not in ("", "none"),
+        "--rank-env": bool(options.rank_env),
+        "--kernel-names": bool(options.kernel_names),
+    }
     if unused := [option for option, is_given in given.items() if is_given]:
         raise UsageError(f"{path}: {' and '.join(unused)} can be used with GPU databases, and this is {format_name}")
 

@@ -40,7 +40,7 @@ from callgrove.model.traces import LABEL, FindsLater, SpanBackend, SpanKind, Tra
 __all__ = ["Folded", "Folding", "Part", "fold"]
 
 COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
-NESTING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)
+NESTING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.OVERHEAD)
 ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
 FRAME, NOWHERE = -2, -3  # kinds of contexts that are no spans: functions on a stack, and what nobody launched
 KIND_OF: Mapping[int, ContextKind] = {
@@ -52,6 +52,7 @@ KIND_OF: Mapping[int, ContextKind] = {
     SpanKind.API: ContextKind.FUNCTION,
     SpanKind.MARKER: ContextKind.MARKER,
     SpanKind.REGION: ContextKind.REGION,
+    SpanKind.OVERHEAD: ContextKind.REGION,
 }
 UNKNOWN_LAUNCH = "[unknown launch]"
 VERSIONED = re.compile(r"_v\d+$")  # cudaMalloc_v3020
@@ -65,6 +66,7 @@ METRICS = (
     Metric("host_calls", Scope.EXCLUSIVE, "occ", dtype="int64", description="Spans of threads"),
     Metric("bytes", Scope.EXCLUSIVE, "bytes", dtype="int64", description="Bytes that were copied or set"),
     Metric("launch_delay", Scope.EXCLUSIVE, "s", description="From the begin of a call to that of its operation"),
+    Metric("overhead_time", Scope.EXCLUSIVE, "s", description="Time that the profiler itself took of a thread"),
 )
 NUMBER = {metric.name: number for number, metric in enumerate(METRICS)}
 
@@ -238,14 +240,16 @@ class _Tree:
         """(metric, rows, a number for each of these rows)."""
         ops = np.flatnonzero(part.is_device)
         own = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
+        is_program = part.kind[host] != SpanKind.OVERHEAD
         forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
         linked = forward[calls[forward] >= 0]
         linked = linked[part.end_ns[calls[linked]] >= part.start_ns[calls[linked]]]
         out: list[tuple[str, Ints, Array]] = [
             ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
             ("gpu_ops", ops, np.ones(len(ops))),
-            ("host_time", host, own * NS),
-            ("host_calls", host, np.ones(len(host))),
+            ("host_time", host[is_program], own[is_program] * NS),
+            ("host_calls", host[is_program], np.ones(int(is_program.sum()))),
+            ("overhead_time", host[~is_program], own[~is_program] * NS),
             ("launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS),
         ]
         busy = [(own, fair_share(part.start_ns[own], part.end_ns[own])) for own in self._by_device(part, ops)]

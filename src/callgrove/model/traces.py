@@ -53,7 +53,10 @@ SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "de
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
 PARENT = "parent_correlation"  # another one: the correlation of the call that a call was made by
 PLACES = "places"  # of `Traces.tables`: the one with a row per profile
-SIDE_TABLES = ("kernel", "copy", "alloc", "argument", "counter", "flow", "stack", "extra")  # what spans may have beside
+SIDE_TABLES = (  # what spans may have beside
+    *("kernel", "copy", "alloc", "argument", "counter", "flow", "stack", "extra"),
+    *("event", "event_text", "region"),
+)
 SpanChunk = Mapping[str, Array]
 
 
@@ -68,6 +71,7 @@ class SpanKind(IntEnum):
     MARKER = 5
     REGION = 6
     SYNC = 7
+    OVERHEAD = 8  # what the profiler itself did on a thread
 
     @property
     def word(self) -> str:

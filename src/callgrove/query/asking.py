@@ -105,10 +105,10 @@ def sql(
             chosen.load(relation, wanted, counted)
             loaded[name] = counted.n
         names, rows = chosen.ask(query)
-        return Answer(chosen, names, _explained(rows, catalog), loaded)
+        return Answer(chosen, names, _explained(rows, catalog, query), loaded)
     except Failed as failed:
         chosen.close()
-        raise complaint(str(failed), catalog.relations) from None
+        raise complaint(str(failed), catalog.relations, query) from None
     except BaseException:
         chosen.close()
         raise
@@ -120,12 +120,12 @@ def _mentioned(catalog: Catalog, query: str) -> list[Relation]:
     return [relation for name, relation in catalog.relations.items() if name in words]
 
 
-def _explained(rows: Rows, catalog: Catalog) -> Rows:
+def _explained(rows: Rows, catalog: Catalog, query: str) -> Rows:
     """The same rows; what fails on the way is said in our words."""
     try:
         yield from rows
     except Failed as failed:
-        raise complaint(str(failed), catalog.relations) from None
+        raise complaint(str(failed), catalog.relations, query) from None
 
 
 class _Counted:

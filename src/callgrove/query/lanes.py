@@ -27,6 +27,7 @@ class Lanes:
         self._experiment = experiment
         self._columns: dict[str, Array | Coded] = {}
         self._tables: dict[str, Table | None] = {}
+        self._rows_by_id: dict[str, dict[tuple[str | None, int], int]] = {}
 
     def table(self, name: str) -> Table | None:
         """A table beside the spans, if there is one."""
@@ -53,16 +54,20 @@ class Lanes:
         parts = [] if self.agents is None else self.agents.column("part").plain()
         return (parts.index(part), parts.count(part)) if part in parts else (0, 0)
 
-    @cached_property
-    def queue_rows(self) -> dict[tuple[str | None, int], int]:
-        """The row of a queue, by its process's guid and its own number."""
-        queues = self.table("queues")
-        if queues is None:
-            return {}
-        return {
-            key: row
-            for row, key in enumerate(zip(queues.column("guid").plain(), queues.column("id").plain(), strict=True))
-        }
+    def rows_by_id(self, name: str, profile: int, ids: Ints) -> Ints:
+        """Rows of `queues`, `streams` or `pmc_info`, by ids that the process of a profile gave; -1 is none."""
+        known = self._ids_of(name)
+        guid = lane_column("guid", self.column("guid"), np.array([profile])).plain()[0]
+        different, number = np.unique(ids, return_inverse=True)
+        found = np.array([known.get((guid, id_), ABSENT) for id_ in different.tolist()], np.int64)
+        return found[number.reshape(-1)]
+
+    def _ids_of(self, name: str) -> dict[tuple[str | None, int], int]:
+        if name not in self._rows_by_id:
+            table = self.table(name)
+            columns = () if table is None else (table.column("guid").plain(), table.column("id").plain())
+            self._rows_by_id[name] = {key: row for row, key in enumerate(zip(*columns, strict=True))}
+        return self._rows_by_id[name]
 
     def rows_of(self, what: str) -> Ints:
         """Of every profile, the row of its `process` or `agent`; -1 is none."""

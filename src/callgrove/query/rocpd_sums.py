@@ -29,6 +29,7 @@ SECTIONS = {  # of our own summary, under the tool's names of domains
     "api": "API",
     "sync": "SYNCHRONIZATION",
     "regions": "REGIONS",
+    "overhead": "OVERHEAD",
 }
 SUMMARY = tuple(
     Field(name, type_)

@@ -7,9 +7,11 @@ sum, or the mean where the tool says that it is no amount (value_type RELATIVE).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,25 +22,40 @@ from callgrove.model.table import Column, Table
 from callgrove.model.traces import PARENT, SideTable, SpanChunk
 from callgrove.query.lanes import Lanes, as_column, lane_column
 from callgrove.query.relations import Opened, Relation, Wanted, fields_of
-from callgrove.query.rocpd_views import Cell, ViewReader, lane, side, span
+from callgrove.query.rocpd_views import (
+    Cell,
+    ViewReader,
+    event,
+    event_text,
+    lane,
+    pmc,
+    product,
+    region,
+    side,
+    span,
+    stream,
+)
 from callgrove.query.span_tables import side_column
 
 __all__ = ["thing_relations"]
 
 CODE_OBJECTS = (
-    "guid:t pid id agent_id uri:t load_base load_size load_delta code_object_size storage_type memory_base memory_size"
+    "guid:t pid id agent_id uri:t load_base load_size load_delta code_object_size storage_type memory_base memory_size "
+    "nid agent_abs_index storage_type_str:t"
 )
 KERNEL_SYMBOLS = (
     "guid:t pid id code_object_id kernel_name:t display_name:t kernel_object kernarg_segment_size "
     "kernarg_segment_alignment group_segment_size private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count "
-    "kernel_symbol_size formatted_kernel_name:t demangled_kernel_name:t truncated_kernel_name:t"
+    "kernel_symbol_size formatted_kernel_name:t demangled_kernel_name:t truncated_kernel_name:t nid kernel_id "
+    "kernel_code_entry_byte_offset kernel_address"
 )
 PMC_INFO = (
     "guid:t pid id agent_id is_constant is_derived name:t symbol:t description:t component:t units:t value_type:t "
-    "block:t expression:t"
+    "block:t expression:t nid agent_abs_index"
 )
-PROCESSES = "guid:t pid rank nid hostname:t machine_id:t command:t init fini"
-THREADS = "guid:t pid tid name:t rank nid hostname:t machine_id:t profile"
+SYSTEM = "ppid start end system_name:t system_release:t system_version:t"
+PROCESSES = f"guid:t pid rank nid hostname:t machine_id:t command:t init fini {SYSTEM}"
+THREADS = f"guid:t pid tid name:t rank nid hostname:t machine_id:t profile {SYSTEM}"
 NO_AMOUNTS = ("RELATIVE",)  # rocprofv3 calls every counter ABS, and adds up its instances
 
 
@@ -57,7 +74,8 @@ def _beside(name: str, title: str, columns: str) -> Relation:
     def read(opened: Opened, wanted: Wanted) -> Iterator[Table]:
         assert isinstance(opened, Experiment)
         if (make := opened.traces.tables.get(name)) is not None:
-            yield make()
+            made, nodes = make(), _by_process(Lanes(opened), "nid")
+            yield Table((*made.columns, Column("nid", [nodes.get(guid) for guid in made.column("guid").plain()])))
 
     return Relation(name, title, fields_of(columns), read)
 
@@ -73,7 +91,34 @@ def _processes(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     example[known] = np.flatnonzero(process >= 0)[first]  # a profile of every process that has one
     places = {word: as_column(word, lanes.column(word)).plain() for word in ("rank", "nid")}
     own = [Column(word, [cells[k] if k >= 0 else None for k in example.tolist()]) for word, cells in places.items()]
-    yield Table((*lanes.processes.columns, *own))
+    guids = lanes.processes.column("guid").plain()
+    facts = _facts(lanes, "process_facts", [(guid,) for guid in guids])
+    times = {"start": lanes.processes.column("init").plain(), "end": lanes.processes.column("fini").plain()}
+    for name, usual in times.items():  # families that know one pair of times only
+        facts[name] = [given if said is None else said for said, given in zip(facts[name], usual, strict=True)]
+    yield Table((*lanes.processes.columns, *own, *(Column(name, cells) for name, cells in facts.items())))
+
+
+def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
+    """Something about places, by the guid of their process."""
+    columns = (as_column(name, lanes.column(name)).plain() for name in ("guid", word))
+    return dict(zip(*columns, strict=True))
+
+
+def _facts(lanes: Lanes, name: str, keys: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """The columns of SYSTEM that a table of facts has for keys (guid, or guid and thread number); None elsewhere."""
+    words = [field.name for field in fields_of(SYSTEM)]
+    table = lanes.table(name)
+    if table is None:
+        return {word: [None] * len(keys) for word in words}
+    first = [table.column(word).plain() for word in ("guid", "tid") if word in table.names]
+    rows = {key: row for row, key in enumerate(zip(*first, strict=True))}
+    places = [rows.get(key) for key in keys]
+    out: dict[str, list[Any]] = {}
+    for word in words:
+        cells = table.column(word).plain() if word in table.names else [None] * len(table)
+        out[word] = [None if row is None else cells[row] for row in places]
+    return out
 
 
 def _threads(opened: Opened, wanted: Wanted) -> Iterator[Table]:
@@ -82,9 +127,12 @@ def _threads(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     lanes = Lanes(opened)
     words = ("guid", "pid", "tid", "rank", "nid", "hostname", "machine_id")
     columns = [lane_column(word, lanes.column(word), threads) for word in words]
-    yield Table(
-        (*columns, lane_column("name", lanes.column("stream"), threads), Column("profile", threads)),
-    )
+    guids, numbers = columns[0].plain(), columns[2].plain()
+    facts = _facts(lanes, "process_facts", [(guid,) for guid in guids])
+    own = _facts(lanes, "thread_facts", list(zip(guids, numbers, strict=True)))
+    facts |= {name: own[name] for name in ("start", "end")}
+    name = lane_column("name", lanes.column("stream"), threads)
+    yield Table((*columns, name, Column("profile", threads), *(Column(word, facts[word]) for word in facts)))
 
 
 # -- what spans have many of ------------------------------------------------------------------------------------------
@@ -126,7 +174,15 @@ def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
             owner, rows = found
             if len(owner):
                 expanded = {name: cells[owner] for name, cells in chunk.items()}
-                yield Table((*reader.columns(expanded), *(side_column(cell.field, cell.source, rows) for cell in own)))
+                yield Table((*reader.columns(expanded), *(_own_column(cell, rows, expanded, reader) for cell in own)))
+
+
+def _own_column(cell: Cell, rows: SideTable, chunk: SpanChunk, reader: ViewReader) -> Column:
+    """A column of the rows themselves, or of what they name."""
+    if cell.origin == "side":
+        return side_column(cell.field, cell.source, rows)
+    ids = rows.columns.get(cell.source)
+    return reader.thing(cell, np.full(len(rows.span), ABSENT) if ids is None else np.asarray(ids), chunk)
 
 
 def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Rows:
@@ -147,7 +203,7 @@ def _collected(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
     if not len(owner):
         return owner, SideTable(table.span, {**table.columns, "value_type": np.empty(0, object)})
     names, number = np.unique(np.asarray(table.columns["name"]).astype(str), return_inverse=True)
-    groups, group = np.unique(owner * len(names) + number.reshape(-1), return_inverse=True)
+    groups, first, group = np.unique(owner * len(names) + number.reshape(-1), return_index=True, return_inverse=True)
     value: Floats = np.asarray(table.columns["value"], np.float64)
     sums = np.bincount(group.reshape(-1), value, len(groups))
     counts = np.bincount(group.reshape(-1), minlength=len(groups))
@@ -156,7 +212,28 @@ def _collected(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
     types: Array = np.array([known.get(name) for name in names.tolist()], object)[which]
     mean = np.isin(types.astype(str), NO_AMOUNTS)
     made = {"name": names[which].astype(object), "value": np.where(mean, sums / counts, sums), "value_type": types}
+    if "pmc" in table.columns:
+        made["pmc"] = np.asarray(table.columns["pmc"])[first]
     return at, SideTable(chunk["span"][at], made)
+
+
+def _stream_arguments(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
+    """Arguments called `stream`, and the number of the stream, which is in their JSON."""
+    owner, table = found
+    rows = np.flatnonzero(np.asarray(table.columns["name"], object) == "stream")
+    kept = table.take(rows)
+    texts = np.asarray(kept.columns.get("extdata", np.full(len(rows), None, object)), object).tolist()
+    numbers = np.array([_stream_number(text) for text in texts], np.int64)
+    return owner[rows], SideTable(kept.span, {**kept.columns, "stream": numbers})
+
+
+def _stream_number(text: str | None) -> int:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return ABSENT
+    number = found.get("stream_id") if isinstance(found, dict) else None
+    return number if isinstance(number, int) and 0 <= number < 2**63 else ABSENT
 
 
 def _value_types(experiment: Experiment) -> dict[str, str | None]:
@@ -176,7 +253,13 @@ COUNTED = (
     *(*span("kernel_name:t=name"), *TIMES),
     *side("grid_size_x=grid_x grid_size_y=grid_y grid_size_z=grid_z workgroup_size_x=workgroup_x"),
     *side("workgroup_size_y=workgroup_y workgroup_size_z=workgroup_z lds_block_size=lds scratch_size=scratch"),
-    *side("vgpr_count=vgpr accum_vgpr_count=accum_vgpr sgpr_count=sgpr"),
+    *side("vgpr_count=vgpr accum_vgpr_count=accum_vgpr sgpr_count=sgpr agent_id=agent code_object_id=code_object"),
+    *(*event("event_id correlation_id"), *event_text("extdata:t"), *region("kernel_region:t=region")),
+    *product("grid_size=grid workgroup_size=workgroup"),
+)
+COUNTER = pmc(
+    "counter_symbol:t=pmc.symbol component:t=pmc.component description:t=pmc.description block:t=pmc.block "
+    "expression:t=pmc.expression is_constant=pmc.is_constant is_derived=pmc.is_derived"
 )
 MANY = (
     Many(
@@ -186,22 +269,33 @@ MANY = (
         "events_args",
         "arguments of everything that has some",
         "argument",
-        (*PLACE, *LINKS),
-        side("arg_position=position arg_type:t=type arg_name:t=name arg_value:t=value"),
+        (*PLACE, *LINKS, *event("event_id correlation_id"), *event_text("call_stack:t line_info:t")),
+        side("arg_position=position arg_type:t=type arg_name:t=name arg_value:t=value extdata:t"),
+    ),
+    Many(
+        "stream_args",
+        "arguments of calls that are streams",
+        "argument",
+        (*PLACE, *event("event_id")),
+        (
+            *side("argument_id=argument arg_position=position arg_type:t=type arg_value:t=value stream_id=stream"),
+            *stream("stream_name:t=stream.name extdata:t=stream.extdata"),
+        ),
+        _stream_arguments,
     ),
     Many(
         "pmc_events",
         "counters of kernels as they were measured",
         "counter",
-        (*PLACE, *span("name:t"), *side("dispatch_id=dispatch"), *TIMES),
-        side("counter_name:t=name counter_value:r=value"),
+        (*PLACE, *span("name:t"), *side("dispatch_id=dispatch"), *TIMES, *event("event_id")),
+        side("counter_name:t=name counter_value:r=value pmc_id=pmc"),
     ),
     Many(
         "counters_collection",
         "counters of kernels, one row per kernel and counter",
         "counter",
         COUNTED,
-        side("counter_name:t=name value:r value_type:t"),
+        (*side("counter_name:t=name value:r value_type:t counter_id=pmc"), *COUNTER),
         _collected,
     ),
 )

@@ -21,20 +21,35 @@ from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.side_rows import SideRows
 from callgrove.model.table import Column, Table
-from callgrove.model.traces import PARENT, SpanChunk, SpanKind
+from callgrove.model.traces import PARENT, SideTable, SpanChunk, SpanKind
 from callgrove.query.lanes import Lanes, as_column, lane_column, picked
 from callgrove.query.relations import Field, Opened, Relation, Wanted, fields_of
 from callgrove.query.span_tables import side_column, span_column, strings_of
 
-__all__ = ["KERNEL_CELLS", "View", "ViewReader", "lane", "side", "span", "view_relations"]
+__all__ = [
+    "Cell",
+    "View",
+    "ViewReader",
+    "event",
+    "event_text",
+    "lane",
+    "pmc",
+    "product",
+    "region",
+    "side",
+    "span",
+    "stream",
+    "view_relations",
+]
 
-HOST = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.SYNC)
+HOST = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.SYNC, SpanKind.OVERHEAD)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A column of a view and where it comes from: the `span` itself, its `lane`, its row of a `side` table, or the
-    `agent` or `queue` that such a row names (`detail` is then what is wanted of it)."""
+    """A column of a view and where it comes from: the `span` itself, its `lane`, its row of a `side` table (that of the
+    view, or one of OWN_SIDES), the `product` of three cells of such a row, or the `agent`, `queue`, `stream` or `pmc`
+    that such a row names (`detail` is then what is wanted of it)."""
 
     field: Field
     origin: str
@@ -51,30 +66,39 @@ def _cells(origin: str, words: str) -> tuple[Cell, ...]:
 
 
 span, lane, side = (partial(_cells, origin) for origin in ("span", "lane", "side"))
-agent, queue = (partial(_cells, origin) for origin in ("agent", "queue"))
+agent, queue, stream, pmc, product = (
+    partial(_cells, origin) for origin in ("agent", "queue", "stream", "pmc", "product")
+)
+event, event_text, region = (partial(_cells, origin) for origin in ("event", "event_text", "region"))
+OWN_SIDES = ("event", "event_text", "region")  # side tables that spans of every kind may have
+THINGS = {"queue": "queues", "stream": "streams", "pmc": "pmc_info"}  # what side tables name by an id of its process
 
 PLACE = lane("guid:t nid pid rank hostname:t")
 FIRST = (*span("id=span"), *PLACE, *span("profile category:t"))
 TIMES = span("start=start_ns end=end_ns duration=duration_ns")
 LINKS = span(f"stack_id=correlation parent_stack_id={PARENT}")
 AGENT = lane("agent_abs_index agent_log_index agent_type_index agent_type:t")
-REGION = (*FIRST, *lane("tid"), *span("name:t label:t"), *TIMES, *span("depth"), *LINKS)
+CORRELATION = event("corr_id=correlation_id")
+EVENT = (*event("event_id"), *CORRELATION, *event_text("extdata:t call_stack:t line_info:t"))
+REGION = (*FIRST, *lane("tid"), *span("name:t label:t"), *TIMES, *span("depth"), *LINKS, *EVENT)
 KERNEL_CELLS = (
     *side("tid=thread kernel_id=kernel dispatch_id=dispatch"),
     *lane("stream_id stream:t"),
     *side("queue_id=queue"),
-    *queue("queue:t=queue"),
+    *queue("queue:t=queue.name"),
     *AGENT,
 )
 SIZES = side(
     "grid_x grid_y grid_z workgroup_x workgroup_y workgroup_z lds_size=lds scratch_size=scratch vgpr_count=vgpr "
-    "accum_vgpr_count=accum_vgpr sgpr_count=sgpr"
+    "accum_vgpr_count=accum_vgpr sgpr_count=sgpr static_lds_size=static_lds static_scratch_size=static_scratch "
+    "code_object_id=code_object"
 )
 ENDS = {"dst": "destination", "src": "source"}
 COPIED = (
     "{end}_device:t={side}.name {end}_agent_abs_index={side}.absolute_index {end}_agent_log_index={side}.logical_index"
 )
 COPIED += " {end}_agent_type_index={side}.type_index {end}_agent_type:t={side}.type"
+NAMES = side("short_name:t demangled_name:t")
 ALLOCATED = (
     *lane("tid"),
     *TIMES,
@@ -84,8 +108,13 @@ ALLOCATED = (
         "agent_type_index=device.type_index agent_type:t=device.type"
     ),
     *side("address size=bytes queue_id=queue"),
+    *queue("queue_name:t=queue.name"),
+    *side("stream_id=stream"),
+    *stream("stream_name:t=stream.name"),
     *LINKS,
+    *CORRELATION,
 )
+SCRATCH = (*side("alloc_flags=flags"), *event("correlation_id"), *event_text("event_extdata:t=extdata"))
 
 
 @dataclass(frozen=True)
@@ -112,7 +141,7 @@ VIEWS = (
     View(
         "kernels",
         "kernels, with sizes and registers",
-        (*FIRST, *span("name:t"), *KERNEL_CELLS, *TIMES, *SIZES, *LINKS),
+        (*FIRST, *span("name:t"), *KERNEL_CELLS, *TIMES, *SIZES, *LINKS, *region("region:t"), *CORRELATION, *NAMES),
         (SpanKind.KERNEL,),
         "kernel",
     ),
@@ -121,9 +150,10 @@ VIEWS = (
         "copies, with bytes and both ends",
         (
             *(*FIRST, *span("name:t"), *TIMES, *side("size=bytes"), *lane("stream_id stream_name:t=stream")),
-            *(*side("queue_id=queue"), *queue("queue_name:t=queue")),
+            *(*side("queue_id=queue"), *queue("queue_name:t=queue.name")),
             *(cell for end, name in ENDS.items() for cell in agent(COPIED.format(end=end, side=name))),
-            *LINKS,
+            *(*LINKS, *side("tid=thread dst_address=destination_address src_address=source_address")),
+            *(*region("region_name:t=region"), *CORRELATION),
         ),
         (SpanKind.COPY, SpanKind.MEMSET),
         "copy",
@@ -138,7 +168,7 @@ VIEWS = (
     View(
         "scratch_memory",
         "the same, of scratch memory only",
-        (*FIRST, *span("operation:t=name"), *ALLOCATED),
+        (*FIRST, *span("operation:t=name"), *ALLOCATED, *SCRATCH),
         (SpanKind.ALLOC,),
         "alloc",
         level="SCRATCH",
@@ -182,13 +212,15 @@ class ViewReader:
         self._experiment, self._cells = experiment, cells
         self._lanes = Lanes(experiment)
         self._side_name = side
+        self._sides: dict[str, SideRows] = {}
         spans = {cell.source for cell in cells if cell.origin == "span"} - {"span"}
         spans |= {"start_ns", "end_ns"} if "duration_ns" in spans else set()
         self.asked = (spans | {"profile"}) - {"duration_ns"}
 
-    @cached_property
-    def _side(self) -> SideRows:
-        return SideRows(self._experiment.traces, self._side_name)
+    def _side_rows(self, name: str) -> SideRows:
+        if name not in self._sides:
+            self._sides[name] = SideRows(self._experiment.traces, name)
+        return self._sides[name]
 
     @cached_property
     def _part_of(self) -> dict[int, int]:
@@ -196,7 +228,7 @@ class ViewReader:
 
     def levels(self, chunk: SpanChunk) -> Array:
         """The level of every allocation."""
-        table, rows = self._side.of(chunk)
+        table, rows = self._side_rows(self._side_name).of(chunk)
         if table is None or "level" not in table.columns:
             return np.full(len(rows), "", object)
         known: Array = np.append(np.asarray(table.columns["level"], object), [""])
@@ -215,17 +247,23 @@ class ViewReader:
                 yield self._of_side(cell, chunk)
 
     def _of_side(self, cell: Cell, chunk: SpanChunk) -> Column:
-        table, rows = self._side.of(chunk)
+        table, rows = self._side_rows(cell.origin if cell.origin in OWN_SIDES else self._side_name).of(chunk)
+        if cell.origin == "product":
+            return _product(cell, table, rows)
         if table is None or cell.source not in table.columns:
             return Column(cell.field.name, [None] * len(rows))
-        if cell.origin == "side":
+        if cell.origin == "side" or cell.origin in OWN_SIDES:
             return side_column(cell.field, cell.source, table, rows)
         number = np.append(np.asarray(table.columns[cell.source]), ABSENT)[rows]
         if cell.origin == "agent":
-            found = picked(self._lanes.agents, cell.detail, self._agents(number, chunk))
-        else:
-            found = picked(self._lanes.table("queues"), "name", self._queues(number, chunk))
-        return as_column(cell.field.name, found)
+            return as_column(cell.field.name, picked(self._lanes.agents, cell.detail, self._agents(number, chunk)))
+        return self.thing(cell, number, chunk)
+
+    def thing(self, cell: Cell, ids: Ints, chunk: SpanChunk) -> Column:
+        """What is to be known of queues, streams or counters, given their ids in the process of a chunk's spans."""
+        name = THINGS[cell.origin]
+        rows = self._lanes.rows_by_id(name, int(chunk["profile"][0]), ids)
+        return as_column(cell.field.name, picked(self._lanes.table(name), cell.detail, rows))
 
     def _agents(self, number: Ints, chunk: SpanChunk) -> Ints:
         """Side tables number the agents of their part."""
@@ -233,9 +271,12 @@ class ViewReader:
         first, n = self._lanes.agents_of(part)
         return np.where((number >= 0) & (number < n), number + first, ABSENT)
 
-    def _queues(self, number: Ints, chunk: SpanChunk) -> Ints:
-        profile = int(chunk["profile"][0])
-        uid = lane_column("guid", self._lanes.column("guid"), np.array([profile])).plain()[0]
-        rows = self._lanes.queue_rows
-        known = {q: rows.get((uid, q), ABSENT) for q in np.unique(number).tolist()}
-        return np.array([known[q] for q in number.tolist()], np.int64)
+
+def _product(cell: Cell, table: SideTable | None, rows: Ints) -> Column:
+    """The product over three axes: how many work-items a grid has."""
+    names = [f"{cell.source}_{axis}" for axis in "xyz"]
+    if table is None or any(name not in table.columns for name in names):
+        return Column(cell.field.name, [None] * len(rows))
+    sizes = [np.append(np.asarray(table.columns[name], np.int64), ABSENT)[rows] for name in names]
+    known = np.all([size >= 0 for size in sizes], axis=0)
+    return Column(cell.field.name, np.where(known, sizes[0] * sizes[1] * sizes[2], ABSENT), ABSENT)

@@ -43,10 +43,20 @@ SIDES = (
         "kernel",
         "of kernels: sizes in work-items, registers, memory",
         "grid_x grid_y grid_z workgroup_x workgroup_y workgroup_z lds scratch vgpr accum_vgpr sgpr dispatch kernel "
-        "queue thread",
+        "queue thread agent code_object static_lds static_scratch short_name:t demangled_name:t",
     ),
-    Side("span_copies", "copy", "of copies: bytes and devices", "bytes source destination queue"),
-    Side("span_allocations", "alloc", "of allocations: bytes, address, level", "bytes address device level:t queue"),
+    Side(
+        "span_copies",
+        "copy",
+        "of copies: bytes and devices",
+        "bytes source destination queue thread source_address destination_address",
+    ),
+    Side(
+        "span_allocations",
+        "alloc",
+        "of allocations: bytes, address, level",
+        "bytes address device level:t queue stream",
+    ),
     Side(
         "span_counters",
         "counter",
@@ -92,8 +102,9 @@ def _spans(opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 def span_column(name: str, source: str, chunk: Mapping[str, Array], strings: Sequence[str]) -> Column:
     """A column called `name`, made of the spans' own column `source`."""
-    if source == "duration_ns":
-        return Column(name, chunk["end_ns"] - chunk["start_ns"])
+    if source == "duration_ns":  # spans that are in no sum have none
+        start, end = chunk["start_ns"], chunk["end_ns"]
+        return Column(name, np.where(usable(start, end), end - start, ABSENT), ABSENT)
     if source == "kind":
         return Column(name, Coded(chunk[source], KIND_WORDS))
     if source in ("category", "name", LABEL):

@@ -169,6 +169,9 @@ class Shifted:
         found = self._own.stacks()
         return None if found is None else replace(found, time_ns=self._times(found.time_ns, found.lane))
 
+    def choose_kernel_names(self, which: str) -> None:
+        self._own.choose_kernel_names(which)
+
     def tables(self) -> Mapping[str, Callable[[], Table]]:
         return self._own.tables()
 

@@ -123,13 +123,16 @@ class DataSet(Protocol):
     def side(self, name: str) -> SideTable | None:
         """What only some events have; `span` is the data set's own number.
 
-        kernel    grid_x, grid_y, grid_z (work-items), workgroup_x, ..., lds, scratch, vgpr, accum_vgpr, sgpr, dispatch
+        kernel    grid_x, grid_y, grid_z (work-items), workgroup_x, ..., lds, scratch, vgpr, accum_vgpr, sgpr, dispatch,
+                  short_name, demangled_name (where events have both)
         copy      bytes (-1 unknown), source, destination (numbers of devices, -1 unknown)
         alloc     bytes, address, level, device
         argument  position, type, name, value
-        counter   name, value
+        counter   name, value, value_type, pmc (the row of `pmc_info`)
         stack     frames: names of the functions that led to a call, the outermost first
         extra     name, value: columns of event tables that the reader does not know
+        event, event_text, region     of rocprofv3: event_id and correlation_id; extdata, call_stack and line_info; the
+                  range that an operation is said to belong to
         """
 
     def has_side(self, name: str) -> bool:
@@ -143,6 +146,9 @@ class DataSet(Protocol):
 
     def stacks(self) -> Stacks | None:
         """Samples of what threads executed."""
+
+    def choose_kernel_names(self, which: str) -> None:
+        """Say which name of a kernel counts, where there are several: `short` or `demangled`."""
 
     def tables(self) -> Mapping[str, Callable[[], Table]]:
         """What the file says of queues, kernel_symbols, ... (see `Traces.tables`), without the process."""

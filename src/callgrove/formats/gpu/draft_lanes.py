@@ -13,6 +13,7 @@ import numpy as np
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import Device, Lane, Process
 from callgrove.formats.gpu.draft_infos import Infos, listed, whole_number
+from callgrove.formats.gpu.draft_schema import SCHEMA
 from callgrove.formats.gpu.draft_tables import COUNTERS, INFO, KERNELS, MEMORY, NAME_TABLES, REGIONS, STACKS, TABLES
 from callgrove.formats.gpu.json_cells import json_strings
 from callgrove.formats.gpu.lookup import Lookup
@@ -25,6 +26,7 @@ from callgrove.model.traces import SpanKind
 __all__ = ["DraftLanes"]
 
 INTEGER, TEXT, TIME = Type.INTEGER, Type.TEXT, Type.TIME
+READ = {*SCHEMA, *(table for table, _, _ in NAME_TABLES.values())}
 LANE_KINDS = {kind.word: kind for kind in ProfileKind}
 
 
@@ -39,6 +41,7 @@ class DraftLanes(TableData):
             self.version = self.metadata.get("schema", "draft")
             self.require("strings", "value")
             self._read_places()
+            self.name_unread((name for name in file.tables if name not in READ), {})
 
     def _rows(self, table: str, **columns: Type) -> dict[str, Array]:
         """A small table with its ids; ids that are NULL are those of the rows."""

@@ -14,7 +14,7 @@ Specification: gpu-traces.md 2.3. `additional_info` (JSON) holds what the schema
 
 from __future__ import annotations
 
-from callgrove.formats.gpu.tables import EventTable
+from callgrove.formats.gpu.tables import OVERHEAD, EventTable
 from callgrove.model.traces import SpanKind
 
 __all__ = [
@@ -33,6 +33,7 @@ TIMES = frozenset({"start_time", "end_time", "timestamp", "launch_time"})
 WHO = ("process_id", "thread_id")
 INFO = "additional_info"
 KIND_OF_CATEGORY = dict.fromkeys(("HIP", "HSA", "RCCL", "ROCDECODE", "ROCJPEG", "OMPT", "CUDA"), SpanKind.API)
+KIND_OF_CATEGORY[OVERHEAD] = SpanKind.OVERHEAD
 KIND_OF_CATEGORY["MARKER"] = KIND_OF_CATEGORY["NVTX"] = SpanKind.MARKER
 
 REGIONS = EventTable(

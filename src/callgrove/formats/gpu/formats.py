@@ -60,6 +60,9 @@ def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]], Sequence[Path]])
     return [next(opened) if isinstance(found, SqliteFile) else found for found in out]
 
 
+KERNEL_NAMES = ("short", "demangled")
+
+
 @dataclass(frozen=True)
 class GpuFormat:
     """One family of databases. `knows` looks at names of tables, `datasets` reads one file."""
@@ -68,6 +71,7 @@ class GpuFormat:
     title: str
     knows: Callable[[Collection[str]], str]  # why a file with these tables is of this family; empty if it is not
     datasets: Callable[[SqliteFile], Sequence[DataSet]]
+    has_kernel_names: bool = True  # whether kernels have a short name and a demangled one
 
     def match(self, source: Source) -> Match | None:
         if source.is_folder or source.path.name == INDEX:
@@ -102,6 +106,13 @@ class GpuFormat:
     def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
         if options.extrap_compat:
             raise UsageError(f"--extrap-compat is for Nsight exports, not for {self.name}")
+        if options.kernel_names not in ("", *KERNEL_NAMES):
+            known = " and ".join(KERNEL_NAMES)
+            raise UsageError(f"there are {known} names of kernels, not {options.kernel_names!r}")
+        if options.kernel_names and not self.has_kernel_names:
+            raise UsageError(
+                f"{source.path}: --kernel-names chooses among names, and kernels have one name in {self.name}"
+            )
         return self._experiment(source, options)
 
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
@@ -126,6 +137,9 @@ class GpuFormat:
         if not found:
             damage = [warning.text for warning in skipped if warning.severity == Severity.DAMAGE]
             raise InputError(damage[0]) if damage else NotRecognised(f"{source.path}: holds no database")
+        if options.kernel_names:
+            for dataset in found:
+                dataset.choose_kernel_names(options.kernel_names)
         return experiment_of(self.name, source.path, found, options, skipped)
 
     def _open(self, path: Path) -> Sequence[DataSet]:
@@ -270,7 +284,7 @@ def _rpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
     return rpd.datasets(file)
 
 
-RPD = GpuFormat("rpd", "RPD database (rocmProfileData, SQLite)", _rpd_tables, _rpd_datasets)
+RPD = GpuFormat("rpd", "RPD database (rocmProfileData, SQLite)", _rpd_tables, _rpd_datasets, has_kernel_names=False)
 
 
 def _nsight_tables(tables: Collection[str]) -> str:
@@ -284,6 +298,8 @@ class NsightFormat(GpuFormat):
     def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
         if not options.extrap_compat:
             return super().read(source, options)
+        if options.kernel_names:
+            raise UsageError("--extrap-compat names kernels as Extra-P does, by their short names: no --kernel-names")
         from callgrove.formats.gpu.nsight_extrap import extra_p_study
 
         return extra_p_study(source, options)
@@ -318,4 +334,10 @@ def _draft_datasets(file: SqliteFile) -> Sequence[DataSet]:
     return draft.datasets(file)
 
 
-DRAFT = DraftFormat("rocpd-draft", "draft of rocprofv3's multi-node schema (SQLite)", _draft_tables, _draft_datasets)
+DRAFT = DraftFormat(
+    "rocpd-draft",
+    "draft of rocprofv3's multi-node schema (SQLite)",
+    _draft_tables,
+    _draft_datasets,
+    has_kernel_names=False,
+)

@@ -23,7 +23,8 @@ A correlation is unique in its process. Grids are in blocks. Tables that Extra-P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -63,7 +64,23 @@ __all__ = ["NsightData", "datasets"]
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
 
 
-LEFT_OUT = {"GPU_METRICS": "samples of hardware counters", "SCHED_EVENTS": "which thread ran when on which core"}
+DESCRIPTIVE = re.compile(r"(?:ENUM|META_DATA|EXPORT_META_DATA|TARGET_INFO|ANALYSIS|EXTRAP)(?:_.*)?|UnwindMethodType")
+READ = {
+    *(table.name for table in TABLES),
+    *("StringIds", "ThreadNames", "ProcessStreams", "PROCESSES", "MPI_RANKS"),
+    *("CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS"),
+}
+UNREAD = {
+    "GPU_METRICS": "samples of hardware counters",
+    "SCHED_EVENTS": "which thread ran when on which core",
+    f"{CUPTI}CUDA_EVENT": "events recorded in streams",
+    f"{CUPTI}OVERHEAD": "what CUPTI itself did",
+    "GPU_MEMORY_BUDGET_EVENTS": "memory of GPUs that processes may use",
+    "GPU_MEMORY_USAGE_EVENTS": "memory of GPUs in use",
+    "OSRT_FILE_ACCESS_EVENTS": "accesses to files",
+    "DIAGNOSTIC_EVENT": "messages of the profiler",
+    "COMPOSITE_EVENTS": "samples without call chains",
+}
 
 
 def datasets(file: SqliteFile) -> list[NsightData]:
@@ -81,8 +98,14 @@ class NsightData(NsightPlaces):
             self._read_places()
             if not self._tables:
                 self.warn(Severity.MISSING, "a trace without events")
-            if left := [f"{name} ({what})" for name, what in LEFT_OUT.items() if name in file.tables]:
-                self.warn(Severity.NOTE, f"not read: {', '.join(left)}")
+            self.name_unread(self._unread_tables(), UNREAD)
+
+    def _unread_tables(self) -> Iterator[str]:
+        """Tables that nothing is made of, without those that describe the export; samples need their call chains."""
+        read = READ | ({"COMPOSITE_EVENTS"} if "SAMPLING_CALLCHAINS" in self._file.tables else set())
+        for name in self._file.tables:
+            if name not in read and not DESCRIPTIVE.fullmatch(name):
+                yield name
 
     def _read_version(self) -> str:
         for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
@@ -151,8 +174,7 @@ class NsightData(NsightPlaces):
         if "nameId" in cells:
             return self.named(self._strings, cells["nameId"], "string")
         if "demangledName" in cells:
-            short = self._strings[cells["shortName"]]
-            return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
+            return self._kernel_names(cells)
         if "text" in cells:
             own = self._names.numbers(cells["text"].tolist())
             return self._last_names(np.where(own >= 0, own, self._strings[cells["textId"]]), cells)
@@ -169,6 +191,14 @@ class NsightData(NsightPlaces):
         if "memoryOperationType" in cells:
             return self._enumerated(cells["memoryOperationType"], {0: "ALLOC", 1: "FREE"}, "")
         return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
+
+    def _kernel_names(self, cells: Cells) -> Ids:
+        """The demangled names, by which nsys groups, unless short ones are asked for; else whatever there is."""
+        short = self._strings[cells["shortName"]]
+        if self.kernel_names == "short":
+            return np.where(short >= 0, short, self.named(self._strings, cells["demangledName"], "string"))
+        demangled = self._strings[cells["demangledName"]]
+        return np.where(demangled >= 0, demangled, self.named(self._strings, cells["shortName"], "string"))
 
     def _label(self, table: EventTable, cells: Cells) -> Ids:
         """The name; of calls without the version of the interface."""
@@ -328,6 +358,9 @@ class NsightData(NsightPlaces):
         if table is None:
             return None
         columns = {name: np.asarray(cells) for name, cells in table.columns.items()}
+        texts = np.array([*self._names.all, None], object)
+        for name in ("short_name", "demangled_name"):
+            columns[name] = texts[self._strings[columns[name]]]
         for axis in "xyz":  # from blocks to work-items, as everywhere
             blocks, items = columns.pop(f"blocks_{axis}"), columns[f"workgroup_{axis}"]
             columns[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)

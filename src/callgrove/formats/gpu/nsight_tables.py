@@ -5,7 +5,7 @@ Specification: gpu-traces.md 5.2 and 5.4.
 
 from __future__ import annotations
 
-from callgrove.formats.gpu.tables import EventTable
+from callgrove.formats.gpu.tables import OVERHEAD, EventTable
 from callgrove.model.traces import SpanKind
 
 __all__ = [
@@ -115,7 +115,7 @@ TABLES = (
         frozenset({"text"}),
     ),
     EventTable("OSRT_API", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
-    EventTable("PROFILER_OVERHEAD", SpanKind.REGION, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
+    EventTable("PROFILER_OVERHEAD", SpanKind.OVERHEAD, TIMES | _named("nameId") | {"lane": ("globalTid",)}),
     EventTable(
         "CUDA_GPU_MEMORY_USAGE_EVENTS",
         SpanKind.ALLOC,
@@ -139,7 +139,7 @@ CATEGORIES = {
     f"{CUPTI}SYNCHRONIZATION": "SYNCHRONIZATION",
     "NVTX_EVENTS": "NVTX",
     "OSRT_API": "OSRT",
-    "PROFILER_OVERHEAD": "PROFILER",
+    "PROFILER_OVERHEAD": OVERHEAD,
     "CUDA_GPU_MEMORY_USAGE_EVENTS": "MEMORY",
     f"{CUPTI}GRAPH_TRACE": "GRAPH",
     **{name: category for category, (_, names) in MORE_CALLS.items() for name in names},
@@ -151,6 +151,8 @@ KERNEL_COLUMNS = {
     "dynamic_shared": "dynamicSharedMemory",
     "scratch": "localMemoryPerThread",
     "registers": "registersPerThread",
+    "short_name": "shortName",
+    "demangled_name": "demangledName",
 }
 COPY_COLUMNS = {
     "bytes": "bytes",

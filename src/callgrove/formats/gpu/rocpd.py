@@ -22,13 +22,14 @@ import numpy as np
 from callgrove.errors import CorruptFile
 from callgrove.formats.gpu.dataset import CounterRows, Events
 from callgrove.formats.gpu.extras import Extra
-from callgrove.formats.gpu.json_cells import is_json, json_strings
+from callgrove.formats.gpu.json_cells import is_json, json_object, json_strings
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.rocpd_events import EventRows
 from callgrove.formats.gpu.rocpd_infos import INFO_TABLES, info_table
 from callgrove.formats.gpu.rocpd_places import ReadBefore, RocpdPlaces, suffixes
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, columns_of
 from callgrove.formats.gpu.rocpd_sides import (
+    FROM_EVENTS,
     OF_EVENTS,
     counter_rows,
     event_extras,
@@ -50,7 +51,12 @@ from callgrove.model.traces import SideTable, SpanKind
 __all__ = ["RocpdData", "datasets"]
 
 STRAY = re.compile(r"rocpd_(region|kernel_dispatch|memory_copy|memory_allocate|sample|info_\w+?)")
-LATER_TABLES = ("graph_launch", "hip_event", "event_operation")
+UNREAD = {
+    "graph_launch": "launches of graphs",
+    "hip_event": "waits and signals of HIP events",
+    "event_operation": "waits and signals of HIP events",
+}
+FIELD_OF_NAME = {"short": "truncated_kernel_name", "demangled": "demangled_kernel_name"}
 INTEGER, TEXT = Type.INTEGER, Type.TEXT
 MOST_KEPT = 256 << 20  # bytes of the event table: some 4 million rows, of which a column takes 4 bytes as a rule
 
@@ -59,7 +65,7 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     """Every process of a file. Tables whose suffix no metadata table has belong to nobody. What was read before may be
     told where there is one process."""
     known = suffixes(file)
-    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *LATER_TABLES)}
+    owned = {f"rocpd_{base}{suffix}" for suffix in known for base in (*COLUMNS, *UNREAD)}
     stray = [name for name in file.tables if STRAY.match(name) and name not in owned]
     if not known:
         raise CorruptFile(
@@ -68,6 +74,10 @@ def datasets(file: SqliteFile, before: ReadBefore | None = None) -> list[RocpdDa
     out = [RocpdData(file, suffix, before if len(known) == 1 else None) for suffix in known]
     for view in sorted(owned & file.schema.views):
         out[0].warn(Severity.DAMAGE, f"{view}: is a view, and SQL of a file is never run; its rows are left out")
+    read = {f"rocpd_{base}{suffix}" for suffix in known for base in COLUMNS}
+    unread = [name for name in file.tables if name not in read and name not in stray]
+    meanings = {f"rocpd_{base}{suffix}": what for base, what in UNREAD.items() for suffix in known}
+    out[0].name_unread(unread, meanings)
     if stray:
         out[0].warn(Severity.DAMAGE, f"{', '.join(stray)}: no metadata says whose these are; they are left out")
     return out
@@ -94,7 +104,21 @@ class RocpdData(RocpdPlaces):
         rows = self.small("info_kernel_symbol", id=INTEGER, display_name=TEXT, kernel_name=TEXT)
         columns = (rows[name].tolist() for name in ("id", "display_name", "kernel_name"))
         names = [kernel_name(*row) for row in zip(*columns, strict=True)]
+        if self.kernel_names:
+            names = [asked or name for asked, name in zip(self._names_asked_for, names, strict=True)]
         return Lookup(rows["id"], self._names.numbers(names))
+
+    @property
+    def _names_asked_for(self) -> list[str]:
+        """Of every kernel symbol, the name that was chosen; empty where it has none."""
+        extdata = self.small("info_kernel_symbol", extdata=TEXT)["extdata"].tolist()
+        return [str(json_object(text).get(FIELD_OF_NAME[self.kernel_names]) or "") for text in extdata]
+
+    def choose_kernel_names(self, which: str) -> None:
+        super().choose_kernel_names(which)
+        if missing := self._names_asked_for.count(""):
+            text = f"{missing} kernel symbols have no {which} name; their kernels go by the usual one"
+            self.warn(Severity.NOTE, f"{self.table_name('info_kernel_symbol')}: {text}")
 
     @cached_property
     def _string_names(self) -> Lookup:
@@ -247,12 +271,14 @@ class RocpdData(RocpdPlaces):
         return table if table is not None and len(table.span) else None
 
     def has_side(self, name: str) -> bool:
-        """Arguments are counted: there may be more of them than of anything else."""
+        """Arguments are counted: there may be more of them than of anything else. Of events, one piece is enough."""
+        if name in FROM_EVENTS:
+            return any(True for _ in self.side_chunks(name))
         return super().has_side(name) if name != "argument" else self._file.count(self.table_name("arg")) > 0
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
         """Tables of events may be large: some rows at a time."""
-        if name not in OF_EVENTS:
+        if name not in OF_EVENTS and name not in FROM_EVENTS:
             yield from super().side_chunks(name)
             return
         with self._file.reading():
@@ -268,6 +294,11 @@ class RocpdData(RocpdPlaces):
             return None
         with self._file.reading():
             return counter_rows(self)
+
+    @property
+    def event_tables(self) -> list[str]:
+        """The tables whose rows are events, in the order of these."""
+        return [table.name for table in self._tables]
 
     def names_of_spans(self, spans: Ints) -> list[str]:
         """The names of some events, by number."""

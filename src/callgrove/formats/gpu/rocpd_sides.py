@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callgrove.formats.gpu.cells import MISSING, Type
+from callgrove.formats.gpu.cells import MISSING, Cells, Type
 from callgrove.formats.gpu.dataset import CounterRows
 from callgrove.formats.gpu.extras import Extra
 from callgrove.formats.gpu.json_cells import json_object, json_scalars
@@ -20,7 +20,7 @@ from callgrove.model.traces import SideTable
 if TYPE_CHECKING:
     from callgrove.formats.gpu.rocpd import RocpdData
 
-__all__ = ["OF_EVENTS", "counter_rows", "event_extras", "region_names", "side_pieces", "side_table"]
+__all__ = ["FROM_EVENTS", "OF_EVENTS", "counter_rows", "event_extras", "region_names", "side_pieces", "side_table"]
 
 INTEGER, REAL, TEXT = Type.INTEGER, Type.REAL, Type.TEXT
 KERNEL_COLUMNS = {
@@ -32,14 +32,24 @@ KERNEL_COLUMNS = {
     "kernel": "kernel_id",
     "queue": "queue_id",
     "thread": "tid",
+    "agent": "agent_id",
 }
-COPY_COLUMNS = {"bytes": "size", "source": "src_agent_id", "destination": "dst_agent_id", "queue": "queue_id"}
+COPY_COLUMNS = {
+    "bytes": "size",
+    "source": "src_agent_id",
+    "destination": "dst_agent_id",
+    "queue": "queue_id",
+    "thread": "tid",
+    "source_address": "src_address",
+    "destination_address": "dst_address",
+}
 ALLOCATION_COLUMNS = {
     "bytes": "size",
     "address": "address",
     "device": "agent_id",
     "level": "level",
     "queue": "queue_id",
+    "stream": "stream_id",
     "flags": "extdata",
 }
 TEXTS = ("level", "extdata")
@@ -49,7 +59,14 @@ OF_EVENTS = {  # side tables that are columns of event tables
     "alloc": ("memory_allocate", ALLOCATION_COLUMNS),
 }
 GRAPH_COLUMNS = {"graph_exec": "graph_exec_id", "graph_node": "graph_node_id"}  # of kernels and copies, since 3.0.2
-REGISTERS = {"vgpr": "arch_vgpr_count", "accum_vgpr": "accum_vgpr_count", "sgpr": "sgpr_count"}
+OF_SYMBOLS = {  # what a kernel has of its symbol
+    "vgpr": "arch_vgpr_count",
+    "accum_vgpr": "accum_vgpr_count",
+    "sgpr": "sgpr_count",
+    "code_object": "code_object_id",
+    "static_lds": "group_segment_size",
+    "static_scratch": "private_segment_size",
+}
 EVENT_JSON = ("call_stack", "line_info", "extdata")  # `{}` in all that rocprofv3 itself wrote so far, but for markers
 Finish = Callable[[SideTable], SideTable]
 
@@ -59,12 +76,28 @@ def side_table(data: RocpdData, name: str) -> SideTable | None:
         base, columns = _columns_of(data, name)
         table = data.side_of(data.table_name(base), columns, TEXTS)
         return None if table is None else _finishing(data, name)(table)
-    read = {"argument": _arguments, "counter": _counter_values, "stack": _stacks}
+    read: dict[str, Callable[[RocpdData], SideTable | None]] = {
+        "argument": _arguments,
+        "counter": _counter_values,
+        "stack": _stacks,
+    }
+    if name in FROM_EVENTS:
+        return _joined(list(side_pieces(data, name)))
     return read[name](data) if name in read else None
 
 
+def _joined(pieces: Sequence[SideTable]) -> SideTable | None:
+    if not pieces:
+        return None
+    columns = {name: np.concatenate([np.asarray(p.columns[name]) for p in pieces]) for name in pieces[0].columns}
+    return SideTable(np.concatenate([piece.span for piece in pieces]), columns)
+
+
 def side_pieces(data: RocpdData, name: str) -> Iterator[SideTable]:
-    """A side table of `OF_EVENTS`, some rows at a time."""
+    """A side table of `OF_EVENTS` or `FROM_EVENTS`, some rows at a time."""
+    if name in FROM_EVENTS:
+        yield from FROM_EVENTS[name](data)
+        return
     base, columns = _columns_of(data, name)
     finish = _finishing(data, name)
     for piece in data.side_pieces(data.table_name(base), columns, TEXTS):
@@ -81,20 +114,20 @@ def _columns_of(data: RocpdData, name: str) -> tuple[str, Mapping[str, str]]:
 def _finishing(data: RocpdData, name: str) -> Finish:
     """What makes the cells of the file those of the side table."""
     if name == "kernel":
-        return _with_registers(data)
+        return _with_symbols(data)
     if name == "copy":
         return lambda table: _with_devices(data, table, "source", "destination")
     return lambda table: _with_devices(data, _with_flags(table), "device")
 
 
-def _with_registers(data: RocpdData) -> Finish:
-    symbols = data.small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(REGISTERS.values(), INTEGER))
+def _with_symbols(data: RocpdData) -> Finish:
+    symbols = data.small("info_kernel_symbol", id=INTEGER, **dict.fromkeys(OF_SYMBOLS.values(), INTEGER))
     known = Lookup(symbols["id"], np.arange(len(symbols["id"])))
-    registers = {new: np.append(or_absent(symbols[old]), ABSENT) for new, old in REGISTERS.items()}
+    columns = {new: np.append(or_absent(symbols[old]), ABSENT) for new, old in OF_SYMBOLS.items()}
 
     def finish(table: SideTable) -> SideTable:
         place = known[np.asarray(table.columns["kernel"])]
-        return SideTable(table.span, {**table.columns, **{name: column[place] for name, column in registers.items()}})
+        return SideTable(table.span, {**table.columns, **{name: column[place] for name, column in columns.items()}})
 
     return finish
 
@@ -114,12 +147,65 @@ def _with_flags(table: SideTable) -> SideTable:
 
 
 def _arguments(data: RocpdData) -> SideTable | None:
-    rows = data.small("arg", event_id=INTEGER, position=INTEGER, type=TEXT, name=TEXT, value=TEXT)
+    texts = dict.fromkeys(("type", "name", "value", "extdata"), TEXT)
+    rows = dict(data.small("arg", id=INTEGER, event_id=INTEGER, position=INTEGER, **texts))
     if not len(rows["event_id"]):
         return None
-    span = data.span_of_event[rows["event_id"]].astype(np.int64)
+    span = data.span_of_event[rows.pop("event_id")].astype(np.int64)
     known = span >= 0
-    return SideTable(span[known], {name: cells[known] for name, cells in rows.items() if name != "event_id"})
+    rows["argument"] = or_absent(rows.pop("id"))
+    same: dict[str | None, str | None] = {}  # nearly all of these texts are equal
+    rows["extdata"] = np.array([same.setdefault(text, text) for text in rows["extdata"].tolist()], object)
+    return SideTable(span[known], {name: cells[known] for name, cells in rows.items()})
+
+
+def _event_numbers(data: RocpdData) -> Iterator[SideTable]:
+    """The event that spans name, and its correlation."""
+    for piece, ids, between in _events_named(data):
+        rows = _table_between(data, {"id": INTEGER, "correlation_id": INTEGER}, between)
+        place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+        correlation = np.append(or_absent(rows["correlation_id"]), ABSENT)[place]
+        yield SideTable(piece.span, {"event_id": ids, "correlation_id": correlation})
+
+
+def _event_texts(data: RocpdData) -> Iterator[SideTable]:
+    """The JSON of the event that spans name."""
+    for piece, ids, between in _events_named(data):
+        rows = _table_between(data, {"id": INTEGER, **dict.fromkeys(EVENT_JSON, TEXT)}, between)
+        place = Lookup(rows["id"], np.arange(len(rows["id"])))[ids]
+        yield SideTable(piece.span, {name: np.append(rows[name], [None])[place] for name in EVENT_JSON})
+
+
+def _events_named(data: RocpdData) -> Iterator[tuple[SideTable, Ints, tuple[int, int]]]:
+    """Spans some at a time, the ids of their events, and the range of these; spans without an event are left out."""
+    if data.table_name("event") not in data.file.tables:
+        return
+    for table in data.event_tables:
+        for every in data.side_pieces(table, {"event_id": "event_id"}):
+            piece = every.take(np.flatnonzero(np.asarray(every.columns["event_id"]) >= 0))
+            if len(piece.span):
+                ids = np.asarray(piece.columns["event_id"])
+                yield piece, ids, (int(ids.min()), int(ids.max()))
+
+
+def _table_between(data: RocpdData, columns: Mapping[str, Type], between: tuple[int, int]) -> Cells:
+    """Columns of the event table, of the rows in a range."""
+    parts = list(data.file.chunks(data.table_name("event"), columns, between))
+    nothing: dict[str, Array] = {name: np.empty(0, object if t is TEXT else np.int64) for name, t in columns.items()}
+    return {name: np.concatenate([nothing[name], *(part[name] for part in parts)]) for name in columns}
+
+
+def _regions_of_operations(data: RocpdData) -> Iterator[SideTable]:
+    """The ranges that kernels and copies are said to belong to."""
+    for extra in region_names(data):
+        yield SideTable(extra.span, {"region": extra.value})
+
+
+FROM_EVENTS: Mapping[str, Callable[[RocpdData], Iterator[SideTable]]] = {
+    "event": _event_numbers,
+    "event_text": _event_texts,
+    "region": _regions_of_operations,
+}
 
 
 def _counter_values(data: RocpdData) -> SideTable | None:
@@ -134,7 +220,7 @@ def _counter_values(data: RocpdData) -> SideTable | None:
     end = data.first(samples) if samples in data.counts else data.count()
     known = (span >= 0) & (span < end)
     names, types = _counter_texts(data, rows["pmc_id"][known])
-    made = {"name": names, "value": rows["value"][known], "value_type": types}
+    made = {"name": names, "value": rows["value"][known], "value_type": types, "pmc": or_absent(rows["pmc_id"])[known]}
     return SideTable(span[known], {**made, **{name: or_absent(rows[name])[known] for name in instance}})
 
 
@@ -183,7 +269,7 @@ def _above(stacks: Sequence[tuple[str, ...]], names: Sequence[str]) -> Iterator[
 def region_names(data: RocpdData) -> Iterator[Extra]:
     """What rocprofv3 shows instead of the kernel's name when it is told to rename; an empty text as a rule."""
     strings = data.small("string", id=INTEGER, string=TEXT)
-    known, texts = Lookup(strings["id"], np.arange(len(strings["id"]))), np.append(strings["string"], "")
+    known, texts = Lookup(strings["id"], np.arange(len(strings["id"]))), np.append(strings["string"], [None])
     for base in ("kernel_dispatch", "memory_copy"):
         for piece in data.side_pieces(data.table_name(base), {"region_name": "region_name_id"}):
             yield Extra("region_name", piece.span, texts[known[np.asarray(piece.columns["region_name"])]])

@@ -181,6 +181,8 @@ class RocpdTogether:
         return ByOwner(ids, lanes), width
 
     def _symbols(self, n: Ints, ids: Ints) -> Ints:
+        if any(dataset.kernel_names for dataset in self._datasets):
+            raise Unusual("kernels under names that are in JSON")
         table = self._table("info_kernel_symbol")
         every = np.arange(len(table))
         columns = [table.integers("id", MISSING).tolist()]

@@ -12,7 +12,10 @@ Specification: gpu-traces.md section 4.
 Since schema 3 an api also names its domain: `hip` and `cuda` are calls, `roctx` and `nvtx` have UserMarker rows as
 before, `rpd_tracer` is the profiler itself, and any other one (`torch`, `miopen`) is what a library says of itself.
 Types of operations depend on what recorded them: CopyHostToDevice (roctracer), MEMORY_COPY_HOST_TO_DEVICE
-(rocprofiler-sdk), Memcpy (CUPTI, the HIP runtime; fills are Memcpy with the description Fill).
+(rocprofiler-sdk), Memcpy (CUPTI, the HIP runtime; fills are Memcpy with the description Fill). Kernels are
+KernelExecution, Task (roctracer, of HIP graphs), Kernel and ConcurrentKernel (CUPTI). Barriers and markers wait on a
+queue and keep no device busy. An operation of any other type ran on a device, so it counts as a kernel, and a note
+names the type.
 
 The correlation of both is the id of the api. Ids of later sessions begin at multiples of 2^32. Grids are in blocks.
 
@@ -23,6 +26,7 @@ what is stored is the number of the file times the stride, plus the number that 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
@@ -31,8 +35,8 @@ import numpy as np
 from callgrove.formats.gpu.dataset import CounterRows, Device, Process
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
-from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_absent
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.formats.gpu.tables import OVERHEAD, EventTable, LaneList, TableData, or_absent
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import SideTable, SpanKind
@@ -68,15 +72,34 @@ OP = EventTable(
         "correlation": ("id",),
     },
 )
-KIND_OF_OP = {"KernelExecution": SpanKind.KERNEL, "FillBuffer": SpanKind.MEMSET, "Memset": SpanKind.MEMSET}
-COPIES = ("Copy", "Memcpy", "MEMORY_COPY")  # how types of copies begin
+KERNEL_TYPES = ("KernelExecution", "Task", "Kernel", "ConcurrentKernel", "hcCommandKernel")
+KIND_OF_BEGINNING = {  # how the types of all other operations begin
+    **dict.fromkeys(("Copy", "Memcpy", "MEMORY_COPY"), SpanKind.COPY),
+    **dict.fromkeys(("Fill", "Memset"), SpanKind.MEMSET),
+    **dict.fromkeys(("Barrier", "Marker"), SpanKind.SYNC),
+}
 FILL = "Fill"
 CALLS = ("", "hip", "cuda", "hsa")  # domains whose rows are calls of an API
 OF_PROFILER = "rpd_tracer"  # the domain of the profiler itself
 FRAME = re.compile(r"(?:in )?(?P<function>.+) at .*")
 KNOWN = ("sequenceId", "completionSignal")  # of operations; nothing is made of them
 USER_MARKER = "UserMarker"
-OVERHEAD = ("hcc_activity_callback", "ApiTable::writeRows")  # the profiler's own doing
+CALLS_OF_PROFILER = (
+    *("hcc_activity_callback", "RocprofDataSource::buffer_callback", "rpdflush", "BLOCKING"),
+    *(f"{table}Table::writeRows" for table in ("Api", "CopyApi", "KernelApi", "Monitor", "Op", "StackFrame")),
+    *("StringTable::writeRows", "UStringTable::writeRows"),
+)
+READ = {
+    *("rocpd_metadata", "rocpd_string", "rocpd_ustring", "rocpd_api", "rocpd_op", "rocpd_api_ops", "rocpd_kernelapi"),
+    *("rocpd_copyapi", "rocpd_monitor", "rocpd_counter", "rocpd_stackframe"),
+}
+UNREAD = {
+    "ext_callstack": "which call contains which, computed from the times of calls",
+    "ext_autogradapi": "what PyTorch says about its operators",
+    "rocpd_kernelcodeobject": "code objects of kernels",
+    "rocpd_barrierop": "what barriers waited for",
+    "rocpd_op_inputSignals": "what operations waited for",
+}
 KERNEL_COLUMNS = {
     **{f"workgroup_{axis.lower()}": f"workgroup{axis}" for axis in "XYZ"},
     "lds": "groupSegmentSize",
@@ -101,6 +124,7 @@ class RpdData(TableData):
             self.require("rocpd_string", "id", "string")
             self._gpu_stride, self._pid_stride = (_stride(metadata.get(f"{what}_stride")) for what in ("gpu", "pid"))
             self._read_places()
+            self.name_unread((name for name in file.tables if name not in READ), UNREAD)
 
     def _read_places(self) -> None:
         """Processes, devices and lanes, from all that calls and operations name."""
@@ -143,9 +167,25 @@ class RpdData(TableData):
 
     def _queues_used(self) -> set[tuple[int, int, int]]:
         found: set[tuple[int, int, int]] = set()
-        for cells in self._file.chunks("rocpd_op", dict.fromkeys(("id", "gpuId", "queueId"), INTEGER)):
+        types: Counter[int] = Counter()
+        for cells in self._file.chunks("rocpd_op", dict.fromkeys(("id", "gpuId", "queueId", "opType_id"), INTEGER)):
             found |= set(zip(*(column.tolist() for column in self._where(cells)), strict=True))
+            ids, counts = np.unique(cells["opType_id"], return_counts=True)
+            types.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
+        self._name_unknown_types(types)
         return found
+
+    def _name_unknown_types(self, types: Counter[int]) -> None:
+        """Add a note about operations whose type says not what they are."""
+        unknown: Counter[str] = Counter()
+        for type_id, n in types.items():
+            word = self._text(int(self._texts[np.array([type_id])][0]))
+            if _kind_of_type(word) is None:
+                unknown[repr(word) if word else "no type"] += n
+        if unknown:
+            ordered = sorted(unknown.items(), key=lambda item: (-item[1], item[0]))
+            listed = ", ".join(f"{word} ({n:,})" for word, n in ordered)
+            self.warn(Severity.NOTE, f"rocpd_op: operations of unknown types count as kernels: {listed}")
 
     def _where(self, cells: Cells) -> tuple[Ints, Ints, Ints]:
         """Process, GPU and queue of operations; one without a call belongs to the process that its GPU tells."""
@@ -212,11 +252,15 @@ class RpdData(TableData):
             domains = self._texts[cells["domain_id"]]
             is_call = (domains < 0) | self._is(domains, CALLS)
             kinds = np.where(marker | ~is_call, SpanKind.MARKER, SpanKind.API)
-            overhead = self._is(names, OVERHEAD) | self._is(domains, (OF_PROFILER,))
-            return np.where(overhead, SpanKind.REGION, kinds).astype(np.int32)
+            return np.where(self._is_overhead(names, domains), SpanKind.OVERHEAD, kinds).astype(np.int32)
         if column == "category":
-            return np.where(marker, self._names("MARKER"), self._categories(cells)).astype(np.int32)
+            found = np.where(marker, self._names("MARKER"), self._categories(cells))
+            overhead = self._is_overhead(names, self._texts[cells["domain_id"]])
+            return np.where(overhead, self._names(OVERHEAD), found).astype(np.int32)
         return np.where(marker, self._argument_texts[cells["args_id"]], names).astype(np.int32)
+
+    def _is_overhead(self, names: Ids, domains: Ids) -> Bools:
+        return self._is(names, CALLS_OF_PROFILER) | self._is(domains, (OF_PROFILER,))
 
     def _categories(self, cells: Cells) -> Ids:
         """`HIP` as always, `torch/function` of a library that has its own domain and categories."""
@@ -249,8 +293,8 @@ class RpdData(TableData):
 
     def _op_kinds(self, types: Ids) -> Ids:
         different, number = np.unique(types, return_inverse=True)
-        words = [self._text(text) for text in different.tolist()]
-        kinds = [SpanKind.COPY if w.startswith(COPIES) else KIND_OF_OP.get(w, SpanKind.REGION) for w in words]
+        found = [_kind_of_type(self._text(text)) for text in different.tolist()]
+        kinds = [SpanKind.KERNEL if kind is None else kind for kind in found]
         return np.array(kinds, np.int32)[number]
 
     def _is(self, names: Ids, words: Sequence[str]) -> Array:
@@ -365,6 +409,13 @@ class _Wide:
 
     def __getitem__(self, ids: Ints) -> Ints:
         return self._values[self._place[ids]]
+
+
+def _kind_of_type(word: str) -> SpanKind | None:
+    """Return what an operation of a type is; None where nobody knows."""
+    if word in KERNEL_TYPES:
+        return SpanKind.KERNEL
+    return next((kind for start, kind in KIND_OF_BEGINNING.items() if word.startswith(start)), None)
 
 
 def _function(frame: str) -> str:

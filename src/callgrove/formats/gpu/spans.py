@@ -27,7 +27,7 @@ from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS, SideTable, SpanC
 __all__ = ["HOST_KINDS", "DataSetSpans", "kept_events", "refuse_input_as"]
 
 NESTED_ROWS = 1 << 17  # host events of whole threads that are looked at at a time
-HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION)  # what nests on a thread
+HOST_KINDS = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.OVERHEAD)  # what nests on a thread
 
 
 class DataSetSpans:

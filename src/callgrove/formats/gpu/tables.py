@@ -11,7 +11,7 @@ Only what was asked for is read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -30,9 +30,10 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
 from callgrove.model.traces import SideTable, SpanKind
 
-__all__ = ["EventTable", "LaneList", "TableData", "or_absent"]
+__all__ = ["OVERHEAD", "EventTable", "LaneList", "TableData", "or_absent"]
 
 
+OVERHEAD = "overhead"  # the category of what the profiler itself did, in every family
 TIME_COLUMNS = ("start", "end", "start_time", "end_time", "timestamp")
 
 
@@ -103,6 +104,7 @@ class TableData(ABC):
             self.require(table.name, *table.times_needed)
         self._names = Names()
         self._warnings: list[InputWarning] = []
+        self.kernel_names = ""  # `short` or `demangled`; without a word, as the profiler's own tools
         self._counted: dict[tuple[Severity, str], dict[int, int]] = {}  # what -> first row of a chunk -> how many
         self._chunk = 0
 
@@ -155,6 +157,24 @@ class TableData(ABC):
 
     def warn(self, severity: Severity, text: str) -> None:
         self._warnings.append(InputWarning(severity, f"{self.path}: {text}"))
+
+    def choose_kernel_names(self, which: str) -> None:
+        """Say which name of a kernel counts, where there are several: `short` or `demangled`."""
+        self.kernel_names = which
+
+    def name_unread(self, tables: Iterable[str], meanings: Mapping[str, str]) -> None:
+        """Add a note about those tables that have rows, with what they hold where that is known."""
+        filled = [name for name in tables if self._may_have_rows(name)]
+        if filled:
+            listed = ", ".join(f"{name} ({meanings[name]})" if name in meanings else name for name in filled)
+            self.warn(Severity.NOTE, f"not read: {listed}")
+
+    def _may_have_rows(self, table: str) -> bool:
+        """Whether a table has rows, or is damaged and may have some."""
+        try:
+            return bool(self._file.first_rows(table, 1))
+        except CorruptFile:
+            return True
 
     def close(self) -> None:
         self._file.close()

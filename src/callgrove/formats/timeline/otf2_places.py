@@ -160,7 +160,7 @@ class Regions:
             return ("LOOP" if category == "loop" else "FUNCTION"), "SAMPLING"
         if kind == SpanKind.MARKER:
             return "CODE", "USER"
-        if kind == SpanKind.REGION:
+        if kind in (SpanKind.REGION, SpanKind.OVERHEAD):
             return "FUNCTION", "UNKNOWN"
         if kind == SpanKind.ALLOC:
             return _memory_role(name), self._paradigm
