@@ -20,7 +20,7 @@ from callgrove.model.arrays import Array, Floats, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.expressions import Call, Expression, Variable, fold, postorder
 from callgrove.model.formulas import FormulaError, evaluate, parse
-from callgrove.model.metrics import Column, Metrics, Scope
+from callgrove.model.metrics import Aggregation, Column, Metrics, Scope
 from callgrove.model.scopes import recipe
 from callgrove.model.table import Column as TableColumn
 
@@ -73,9 +73,14 @@ class ShownColumns:
 
     def _column(self, shown: Shown, values: Mapping[int, Floats], totals: Mapping[int, Floats], n: int) -> CostColumn:
         column = shown.column
-        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent else None
+        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
         cells = self._evaluated(shown, values, n)
         return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
+
+    def _adds_up(self, column: Column) -> bool:
+        """Whether values are shares of a whole: a minimum or maximum is no part of another."""
+        metrics = self.experiment.metrics
+        return column.name not in metrics.quantities or metrics.first(column.name).aggregation == Aggregation.SUM
 
     def _evaluated(self, shown: Shown, values: Mapping[int, Floats], n: int) -> Floats:
         found = np.broadcast_to(evaluate(shown.formula, values), n).copy()

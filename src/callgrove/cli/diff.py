@@ -103,20 +103,22 @@ def _shown(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
     """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
     from callgrove.model.table import Column, Table
     from callgrove.render.amounts import amount
+    from callgrove.render.cells import Whole, align_right
 
     if args.format != "table":
         return table
     write = amount(found.metric.unit)
-    columns = []
+    columns: list[Column] = []
     for column in table.columns:
         cells = column.plain()
         if column.name in ("left", "right", "difference"):
-            cells = _right(["" if v is None else write(v) for v in cells])
+            columns.append(Whole(column.name, align_right(["" if v is None else write(v) for v in cells])))
         elif column.name == "ratio":
-            cells = _right(["" if v is None else f"{v:.3g}" for v in cells])
+            columns.append(Whole(column.name, align_right(["" if v is None else f"{v:.3g}" for v in cells])))
         elif column.name == "path":
-            cells = [_short(path) for path in cells]
-        columns.append(Column(column.name, cells))
+            columns.append(Column(column.name, [_short(path) for path in cells]))
+        else:
+            columns.append(Whole(column.name, cells) if column.name == "present" else column)
     return Table((*columns[1:], columns[0]), table.left)
 
 
@@ -128,8 +130,3 @@ def _short(path: str) -> str:
         if name.removeprefix(what).startswith("/"):
             names[k] = what + name.rpartition("/")[2]
     return "->".join(names)
-
-
-def _right(cells: list[str]) -> list[str]:
-    width = max(map(len, cells), default=0)
-    return [cell.rjust(width) for cell in cells]

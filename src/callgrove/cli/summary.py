@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_table_output, engine_for
-from callgrove.cli.output import emit, emit_each, fitting, say_narrowed
+from callgrove.cli.output import emit, emit_each
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary import Summary
@@ -23,7 +23,6 @@ MODES = ("inside", "touch", "clip")
 WORK = ("callgrove.analysis.summary_parts", "callgrove.formats.gpu.formats")  # what workers run, as a rule
 FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
-LEAST_WANTED = ("std", "min", "p95", "median", "most_at_once", "max", "mean")  # where a terminal is too narrow
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,10 +89,7 @@ def run(args: argparse.Namespace) -> int:
     limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
     args.limit = None  # it counts in every section
     if for_people:
-        narrowed: dict[str, None] = {}
-        shown = (_for_people(made) for made in tables(found, sections, limit))
-        emit_each((fitting(made, args, LEAST_WANTED, narrowed) for made in shown), args)
-        say_narrowed(narrowed)
+        emit_each((_for_people(made) for made in tables(found, sections, limit)), args)
     else:
         emit(table(found, sections, limit), args)
     said_damage(experiment, found.damage)
@@ -130,7 +126,7 @@ def _for_people(made: Table) -> Table:
     """Times, sizes and shares with units."""
     from dataclasses import replace
 
-    from callgrove.render.cells import Amounts
+    from callgrove.render.cells import Amounts, Identifier
     from callgrove.render.units import percent, si
 
     def written(name: str, value: float) -> str:
@@ -147,6 +143,8 @@ def _for_people(made: Table) -> Table:
         if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
             cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
             columns.append(Amounts(column.name.removesuffix("_ns"), cells))
+        elif column.name in DIVISIONS:
+            columns.append(Identifier(column.name, column.values, column.absent))
         else:
             columns.append(column)
     return replace(made, columns=tuple(columns))

@@ -17,7 +17,9 @@ from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import Column, Table
 from callgrove.render.amounts import amount
 from callgrove.render.bars import bar
+from callgrove.render.cells import Amounts, Whole, align_right
 from callgrove.render.units import percent, printf
+from callgrove.render.visible import INDENT
 
 __all__ = ["all_columns", "costs_of", "headline", "shown"]
 
@@ -71,16 +73,16 @@ def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
     depths = cells.get("depth", [0] * len(table))
     columns = [
         Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
-        Column("exclusive", _right(["" if v is None else write(v) for v in cells["exclusive"]])),
-        Column("inclusive", _right(["" if v is None else write(v) for v in cells["inclusive"]])),
-        Column("percent", _right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
+        Whole("exclusive", align_right(["" if v is None else write(v) for v in cells["exclusive"]])),
+        Whole("inclusive", align_right(["" if v is None else write(v) for v in cells["inclusive"]])),
+        Whole("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
     ]
     if not narrow:
-        columns.append(Column("share", [bar((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
+        columns.append(Whole("share", [bar((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
         columns.append(Column("where", [_where(*place) for place in places]))
-    if "source" in cells:
+    if any(cells.get("source", ())):
         columns.append(Column("source", cells["source"]))
     return Table(tuple(columns), table.left)
 
@@ -92,7 +94,7 @@ def _with_all_metrics(table: Table) -> Table:
     columns = [Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
     costs = [column for column in table.columns if isinstance(column, CostColumn)]
     used = [column for column in costs if any(column.plain())]
-    columns += [Column(column.name, _right(_texts(column), len(column.name))) for column in used]
+    columns += [Amounts(column.name, _texts(column)) for column in used]
     if len(used) < len(costs):
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
@@ -118,14 +120,8 @@ def _named(name: str, kind: str, depth: int) -> str:
         what = LOOP_AT if name.startswith(LOOP_AT) else ""
         short = what + name.removeprefix(what).rpartition("/")[2]
     if depth > DEEPEST_INDENT:
-        return f"{'  ' * DEEPEST_INDENT}({depth}) {short}"
-    return "  " * depth + short
-
-
-def _right(cells: list[str], least: int = 0) -> list[str]:
-    width = max(map(len, cells), default=0)
-    width = max(width, least)
-    return [cell.rjust(width) for cell in cells]
+        return f"{' ' * INDENT * DEEPEST_INDENT}({depth}) {short}"
+    return " " * INDENT * depth + short
 
 
 def _where(file: str | None, line: int | None, module: str | None) -> str:
