@@ -31,6 +31,7 @@ EXCLUSIVE_FIRST = (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.LEXICAL, Scope.POINT)
 SAME_UNIT = ("", "Sum", "Mean", "StdDev", "Min", "Max")
 SPREADS = ("StdDev", "CfVar")
 TAKEN = ("context", "depth", "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent", "source")
+NEAR = 1e-6  # relative; more than a total by so much is rounding
 LARGEST = 10_000  # terms of a formula, with those of the columns that it refers to
 
 
@@ -73,8 +74,10 @@ class ShownColumns:
 
     def _column(self, shown: Shown, values: Mapping[int, Floats], totals: Mapping[int, Floats], n: int) -> CostColumn:
         column = shown.column
-        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
         cells = self._evaluated(shown, values, n)
+        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
+        if total is not None and not _are_shares(cells, total):
+            total = None
         return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
 
     def _adds_up(self, column: Column) -> bool:
@@ -90,6 +93,12 @@ class ShownColumns:
             touched: Array = np.logical_or.reduce([values[k] != 0 for k in used]) if used else np.zeros(n, np.bool_)
             found[np.isnan(found) & touched] = 0.0
         return found
+
+
+def _are_shares(cells: Floats, total: float) -> bool:
+    """Whether all cells are parts of the total; differences are not, as some of them lie below zero."""
+    known = cells[~np.isnan(cells)]
+    return bool(np.all(known >= -NEAR * abs(total)) and np.all(known <= (1 + NEAR) * total))
 
 
 def shown_columns(experiment: Experiment, profiles: Ints | None = None) -> ShownColumns:

@@ -103,7 +103,7 @@ def _shown(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
     """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
     from callgrove.model.table import Column, Table
     from callgrove.render.amounts import amount
-    from callgrove.render.cells import Whole, align_right
+    from callgrove.render.cells import Signed, Whole, align_right
 
     if args.format != "table":
         return table
@@ -112,7 +112,8 @@ def _shown(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
     for column in table.columns:
         cells = column.plain()
         if column.name in ("left", "right", "difference"):
-            columns.append(Whole(column.name, align_right(["" if v is None else write(v) for v in cells])))
+            kind = Signed if column.name == "difference" else Whole
+            columns.append(kind(column.name, align_right(["" if v is None else write(v) for v in cells])))
         elif column.name == "ratio":
             columns.append(Whole(column.name, align_right(["" if v is None else f"{v:.3g}" for v in cells])))
         elif column.name == "path":

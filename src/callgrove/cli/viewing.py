@@ -16,8 +16,8 @@ from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import Column, Table
 from callgrove.render.amounts import amount
-from callgrove.render.bars import bar
-from callgrove.render.cells import Amounts, Whole, align_right
+from callgrove.render.bars import bar, signed_bar
+from callgrove.render.cells import Amounts, Signed, Whole, align_right
 from callgrove.render.units import percent, printf
 from callgrove.render.visible import INDENT
 
@@ -46,7 +46,9 @@ def headline(costs: Costs, args: argparse.Namespace) -> None:
         chosen = "".join(
             f", {word} {wanted}" for word, wanted in (("rank", args.rank), ("thread", args.thread)) if wanted
         )
-        note(f"{costs.metric.name}: {amount(costs.metric.unit)(costs.total)} in all{chosen}")
+        write, (gain, loss) = amount(costs.metric.unit), costs.gain_and_loss
+        changes = f": {write(gain)} more and {write(-loss)} less" if costs.is_signed else ""
+        note(f"{costs.metric.name}: {write(costs.total)} in all{chosen}{changes}")
 
 
 def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumns | None:
@@ -70,15 +72,16 @@ def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
     write = amount(costs.metric.unit)
     look = stdout_look()
     narrow = look.width is not None and look.width < WIDE_ENOUGH and not args.output
+    kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [
         Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
-        Whole("exclusive", align_right(["" if v is None else write(v) for v in cells["exclusive"]])),
-        Whole("inclusive", align_right(["" if v is None else write(v) for v in cells["inclusive"]])),
-        Whole("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
+        kind("exclusive", align_right(["" if v is None else write(v) for v in cells["exclusive"]])),
+        kind("inclusive", align_right(["" if v is None else write(v) for v in cells["inclusive"]])),
+        kind("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
     ]
     if not narrow:
-        columns.append(Whole("share", [bar((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
+        columns.append(kind("share", [draw((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
         columns.append(Column("where", [_where(*place) for place in places]))

@@ -16,6 +16,7 @@ __all__ = [
     "CellWriters",
     "Identifier",
     "Prose",
+    "Signed",
     "Whole",
     "align_right",
     "cell_texts",
@@ -37,6 +38,10 @@ class Amounts(Column):
 
 class Whole(Column):
     """Texts that are never cut: functions, judgements, bars."""
+
+
+class Signed(Whole):
+    """Changes that have become text, aligned: those with a minus and those without are shown in two colours."""
 
 
 class Identifier(Column):

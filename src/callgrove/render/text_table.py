@@ -23,7 +23,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from callgrove.model.table import Column, Table
-from callgrove.render.cells import Identifier, Prose, Whole, cell_texts, chunks, is_numeric, left_out, reading_writers
+from callgrove.render.cells import (
+    Identifier,
+    Prose,
+    Signed,
+    Whole,
+    cell_texts,
+    chunks,
+    is_numeric,
+    left_out,
+    reading_writers,
+)
 from callgrove.render.visible import LEAST_NAME, display_width, indentation, shorten, visible
 
 __all__ = ["PLAIN", "Look", "text_table"]
@@ -36,6 +46,7 @@ WIDEST_HEADING = 32  # of a column of numbers; longer ones are cut, the numbers 
 MOST_INDENTED = 40  # columns that the indentation of the first one is worth to the others
 
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_LESS, _MORE = "\x1b[32m", "\x1b[31m"  # green and red
 _WRITERS = reading_writers(visible)
 
 
@@ -56,6 +67,12 @@ class Look:
 
     def dim(self, text: str) -> str:
         return f"{_DIM}{text}{_RESET}" if self.colour else text
+
+    def by_sign(self, text: str) -> str:
+        """What became less in green, what became more in red."""
+        if not self.colour or not text.strip():
+            return text
+        return f"{_LESS if text.lstrip().startswith('-') else _MORE}{text}{_RESET}"
 
 
 PLAIN = Look()
@@ -95,6 +112,7 @@ class _Layout:
     cuttable: list[bool]
     names_rows: list[int]
     prose: bool  # the last column is sentences, which are as long as they are
+    signed: list[bool]
     look: Look
     wanted: list[int] = field(default_factory=list)
     indent: int = 0  # of the first column
@@ -107,7 +125,8 @@ class _Layout:
         prose = bool(table.columns) and isinstance(table.columns[-1], Prose)
         identify = [cut or isinstance(c, Identifier) for c, cut in zip(table.columns, cuttable, strict=True)]
         leading = identify.index(False) if False in identify else len(identify)
-        layout = cls(names, to_right, cuttable, list(range(max(1, leading))), prose, look)
+        signed = [isinstance(column, Signed) for column in table.columns]
+        layout = cls(names, to_right, cuttable, list(range(max(1, leading))), prose, signed, look)
         layout.wanted = [
             min(display_width(name), WIDEST_HEADING if right else WIDEST_CELL)
             for name, right in zip(names, to_right, strict=True)
@@ -191,18 +210,26 @@ class _Block:
     def header(self) -> str:
         look = self.layout.look
         rule = look.dim(GAP.join("-" * width for width in self.widths))
-        return f"{look.bold(self._line([self.layout.names[index] for index in self.indices]))}\n{rule}\n"
+        names = self._cells([self.layout.names[index] for index in self.indices])
+        return f"{look.bold(GAP.join(names).rstrip())}\n{rule}\n"
 
     def lines(self, columns: Sequence[Sequence[str]]) -> str:
         rows = zip(*(columns[index] for index in self.indices), strict=True)
-        return "".join(self._line(row) + "\n" for row in rows)
+        signed = [k for k, index in enumerate(self.indices) if self.layout.signed[index]]
+        return "".join(self._line(row, signed) + "\n" for row in rows)
 
-    def _line(self, cells: Sequence[str]) -> str:
+    def _line(self, row: Sequence[str], signed: Sequence[int]) -> str:
+        cells = self._cells(row)
+        for k in signed:
+            cells[k] = self.layout.look.by_sign(cells[k])
+        return GAP.join(cells).rstrip()
+
+    def _cells(self, row: Sequence[str]) -> list[str]:
         right = [self.layout.to_right[index] for index in self.indices]
-        texts = list(map(self._cell, cells, self.widths, right))
+        cells = list(map(self._cell, row, self.widths, right))
         if self.layout.prose and self.indices[-1] == len(self.layout.names) - 1:
-            texts[-1] = cells[-1]
-        return GAP.join(texts).rstrip()
+            cells[-1] = row[-1]
+        return cells
 
     def _cell(self, text: str, width: int, to_right: bool) -> str:
         text = shorten(text, width, self.layout.look.ellipsis)
