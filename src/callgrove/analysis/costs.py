@@ -104,11 +104,17 @@ class Costs:
         return *pair, Column("percent", [None] * len(share))
 
 
-def select(experiment: Experiment, ranks: Container[int] | None, threads: Container[int] | None) -> Ints | None:
-    """Profiles with these ranks and threads; None when nothing was selected. An empty choice is an error."""
-    if ranks is None and threads is None:
+def select(
+    experiment: Experiment,
+    ranks: Container[int] | None,
+    threads: Container[int] | None,
+    runs: str | Container[int] | None = None,
+) -> Ints | None:
+    """Profiles with these ranks and threads, of these runs; None when nothing was selected. An empty choice is an
+    error."""
+    if ranks is None and threads is None and runs is None:
         return None
-    chosen = experiment.select(ranks, threads)
+    chosen = experiment.select(ranks, threads, runs)
     if not len(chosen):
         parts = []
         for column, wanted in (("rank", ranks), ("thread", threads)):
@@ -116,7 +122,8 @@ def select(experiment: Experiment, ranks: Container[int] | None, threads: Contai
                 known = sorted({n for n in experiment.profiles.identity_list(column) if n is not None})
                 span = f"{known[0]} to {known[-1]}" if known else "none"
                 parts.append(f"{column} {wanted} (there are {span})")
-        raise UsageError(f"{experiment.path}: no profile has {' and '.join(parts)}")
+        of = f" of run {runs}" if runs is not None else ""
+        raise UsageError(f"{experiment.path}: no profile{of} has {' and '.join(parts) or 'any value'}")
     return chosen
 
 
@@ -125,10 +132,12 @@ def costs(
     metric: str | None = None,
     ranks: Container[int] | None = None,
     threads: Container[int] | None = None,
+    runs: str | Container[int] | None = None,
 ) -> Costs:
-    """The cost of every context: of the metric named, or of the default one."""
+    """The cost of every context: of the metric named, or of the default one. What several runs cost is added up, unless
+    `runs` names some of them."""
     quantity = experiment.metrics.resolve(metric) if metric else experiment.default_metric
-    profiles = select(experiment, ranks, threads)
+    profiles = select(experiment, ranks, threads, runs)
     n = experiment.contexts.n_listed
     row = experiment.metrics.first(quantity)
     if row.composite is not None:

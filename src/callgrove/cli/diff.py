@@ -56,9 +56,12 @@ def _sides(inputs: list[Experiment], args: argparse.Namespace) -> list[Experimen
     from dataclasses import replace
 
     from callgrove.algebra.selecting import part
+    from callgrove.cli.opening import say_added_up
     from callgrove.errors import UsageError
 
     if len(inputs) > 1:
+        for experiment in inputs:
+            say_added_up(experiment)
         return inputs
     runs = inputs[0].runs
     if len(runs) < 2:

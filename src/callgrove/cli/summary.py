@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_table_output, engine_for
+from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_run, add_table_output, engine_for
 from callgrove.cli.output import emit, emit_each
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
     group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
+    add_run(group)
     group.add_argument(
         "--ignore-digits",
         action="store_true",
@@ -152,9 +153,12 @@ def _for_people(made: Table) -> Table:
 
 def _quality(found: Summary, experiment: Experiment) -> list[str]:
     """What a reader of the table should know about the data."""
+    from callgrove.model.runs import describe_runs
+
     if not found.n_read and not experiment.traces.n_spans:
         if experiment.runs[0].parameters:
-            return [f"{experiment.path}: holds runs over parameters, and a summary is of the events of one; name one"]
+            which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
+            return [f"{experiment.path}: holds runs over parameters, and a summary is of the events of one; {which}"]
         nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
         return [f"{experiment.path}: {nothing}"]
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"

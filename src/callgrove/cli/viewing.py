@@ -11,6 +11,7 @@ import os
 from callgrove.analysis.columns import CostColumn, ShownColumns, shown_columns
 from callgrove.analysis.costs import Costs, costs, select
 from callgrove.cli.messages import note
+from callgrove.cli.opening import say_added_up
 from callgrove.cli.output import stdout_look
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
@@ -30,7 +31,9 @@ DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
 def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
-    """The costs to show. Where nobody chose anything and nothing has a cost, a missing part may be why."""
+    """The costs to show; those of several runs are added up, which is said. Where nobody chose anything and nothing has
+    a cost, a missing part may be why."""
+    say_added_up(experiment)
     try:
         return costs(experiment, args.metric, args.rank, args.thread)
     except UsageError as error:
@@ -43,9 +46,8 @@ def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
 def headline(costs: Costs, args: argparse.Namespace) -> None:
     """Which metric and whose cost, on stderr: stdout is data."""
     if args.format == "table" and not args.output:
-        chosen = "".join(
-            f", {word} {wanted}" for word, wanted in (("rank", args.rank), ("thread", args.thread)) if wanted
-        )
+        choices = (("run", args.run), ("rank", args.rank), ("thread", args.thread))
+        chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
         write, (gain, loss) = amount(costs.metric.unit), costs.gain_and_loss
         changes = f": {write(gain)} more and {write(-loss)} less" if costs.is_signed else ""
         note(f"{costs.metric.name}: {write(costs.total)} in all{chosen}{changes}")

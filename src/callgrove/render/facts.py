@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from callgrove.analysis.overview import Hottest, Overview
 from callgrove.render.amounts import amount
@@ -44,7 +44,8 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
     if facts.n_sources:
         yield "sources", counted(facts.n_sources, "copied file")
     if facts.hottest is not None:
-        yield _hottest(facts.hottest)
+        word, told = _hottest(facts.hottest)
+        yield word, told + (f", {facts.n_runs:,} runs added up" if facts.n_runs > 1 else "")
     for warning in facts.warnings[:MOST_WARNINGS]:
         yield warning.severity.value, warning.text
     if len(facts.warnings) > MOST_WARNINGS:
@@ -76,9 +77,9 @@ def _plural(word: str, n: int) -> str:
     return f"{word.removesuffix('y')}ies" if word.endswith("y") else f"{word}s"
 
 
-def next_commands(facts: Overview, path: str) -> Iterator[str]:
-    """Commands for this very input."""
-    where = quoted(path)
+def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> Iterator[str]:
+    """Commands for this very input; `options` are how it is read."""
+    where = " ".join(map(quoted, (path, *options)))
     if facts.parameters:
         metric = f" -m {quoted(facts.hottest.metric)}" if facts.hottest is not None else ""
         yield f"callgrove model {where}{metric}"
