@@ -148,3 +148,11 @@ def test_a_narrow_terminal_keeps_names_and_whole_numbers(
     assert set(re.findall(r"[\d.]+ GB/s", narrow)) == set(re.findall(r"[\d.]+ GB/s", wide))
     for name in re.findall(r"^(?:MEMORY_|void )\S+", wide, re.MULTILINE):
         assert name[:12] in narrow
+
+
+def test_what_is_not_divided_is_said(capsys: Capture, folder: Path) -> None:
+    words = ("summary", folder, "--section", "overlap", "--section", "kernels")
+    assert "overlap cannot be divided by stream: these rows are of all together" in noted(
+        capsys, *words, "--by", "stream"
+    )
+    assert "cannot be divided" not in noted(capsys, *words, "--by", "rank")

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.memory_peaks import memory_peaks
     from callgrove.analysis.summary import By, WindowMode, summarise
-    from callgrove.analysis.summary_table import table, tables
+    from callgrove.analysis.summary_table import sections_of, table, tables
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_experiment, said_damage, said_everything
     from callgrove.execute import executor
@@ -94,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         emit(table(found, sections, limit), args)
     said_damage(experiment, found.damage)
+    for by, names in found.undivided(sections_of(found, sections)).items():
+        note(f"{' and '.join(names)} cannot be divided by {by.value}: these rows are of all together")
     for text in _quality(found, experiment):
         note(text)
     return said_everything(experiment, args)
