@@ -170,14 +170,19 @@ def open_study(args: argparse.Namespace) -> Study:
 def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     """A study as it is; of an experiment, its runs over their parameters."""
     from callgrove.model.completing import completed
-    from callgrove.model.folding import of_scaling
+    from callgrove.model.folding import Combination, combination_for
     from callgrove.model.metrics import Scope
 
     if isinstance(opened, Study):
         if args.scaling:
             note(f"{named(args)}: holds series already, which --scaling does not change")
         return opened
-    combination = of_scaling(args.scaling or "weak")
+    combination = combination_for(opened, args.scaling or "")
+    if combination is Combination.DEVICE and not args.scaling:
+        note(
+            "note: of these GPU runs, values are added up on every device, and on the host in every process, and are "
+            "means over these; --scaling strong adds up all, --scaling weak counts every thread and stream"
+        )
     with progress() as report:
         folded = opened.study(scope=Scope(args.study_scope), combination=combination, progress=report)
     study = completed(folded, fold=args.study_scope == "exclusive")

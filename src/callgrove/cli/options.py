@@ -46,7 +46,7 @@ __all__ = [
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 UNSAID = -1  # a number of rows that nobody gave
-SCALINGS = ("weak", "weak_threaded", "strong")
+SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 _RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
 _NO_END = 2**64  # `7-` goes on for ever; identifiers have 64 bits
@@ -161,7 +161,7 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         "--scaling",
         choices=SCALINGS,
         help="how the profiles of a run are combined: weak (each counts; default), weak_threaded (without zeros), "
-        "strong (their sum)",
+        "strong (their sum), device (added up on each GPU and in each process; default where there are GPUs)",
     )
     group.add_argument(
         "--inclusive",

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         for one in opened:
             if isinstance(one.opened, Experiment):
                 say_added_up(one.opened)
-        choice = Choice(args.metric, args.rank, args.thread, args.scaling or "weak", Scope(args.study_scope))
+        choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
         with progress() as report_progress:
             text = report(opened, choice, args.title, args.max_size, report_progress, note)
         pending.place.write_text(text, encoding="utf-8", newline="")
