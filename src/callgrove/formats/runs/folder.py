@@ -16,7 +16,8 @@ from shlex import quote as quoted
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
-from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
+from callgrove.formats.registry import entry_of
+from callgrove.formats.runs.opened_runs import NAME, RunAt, format_in, has_run, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.run_names import (
     EXAMPLE,
@@ -34,6 +35,7 @@ __all__ = ["FORMAT"]
 PARAMETER = re.compile(r"\.[A-Za-z_]+\d")
 LOOKED_AT = 64  # entries whose names are tried for a match
 TRIED = 2  # folders that are looked into for it
+MOST_NAMED = 8  # entries in a message
 
 
 class RunsFormat:
@@ -148,8 +150,16 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
     try:
         runs, said = agreed(found, options.strict)
     except InputError as error:
-        raise InputError(f"{folder}: {error}") from None
+        raise InputError(f"{folder}: {error}{_other_ways(folder, entries, names)}") from None
     return runs, notes + [f"{folder}: {text}" for text in said]
+
+
+def _other_ways(folder: Path, entries: Sequence[Path], names: Sequence[str]) -> str:
+    """How to open entries whose names are no points of a study: nobody may have meant them to be."""
+    listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    format_name = format_in(Source(folder).inside(entries[0]))
+    as_one = f"; --from {format_name} opens all as one run" if format_name and entry_of(format_name).sets else ""
+    return f". If these are no points of a study, name one of them: {listed}{as_one}"
 
 
 def _differences(found: Sequence[NamedRun]) -> list[str]:
