@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from callgrove.modeling.stored import with_models
 from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
 from tests.modeling.series import X, grid, study_of_many
+from tests.requirements import need
 
 LINES: list[list[float]] = [[1 + 2 * p for p in X], [3 + p * p for p in X], [7.0 for _ in X]]
 
@@ -93,6 +95,34 @@ def test_plot(capsys: Capture, opened: Study, tmp_path: Path) -> None:
     assert run(capsys, "model", "study", "--callpath", "f1", "--plot", out, "--at", "p=128") == ""
     assert ElementTree.parse(out).getroot().tag.endswith("svg")
     assert "3 are chosen" in said(capsys, "model", "study", "--plot", out, code=2)
+
+
+PICTURES = [("p.png", b"\x89PNG"), ("p.PDF", b"%PDF-"), ("p.svg", b"<svg"), ("p", b"<svg")]
+
+
+@pytest.mark.parametrize(("name", "beginning"), PICTURES)
+def test_a_plot_is_what_its_name_says(
+    name: str, beginning: bytes, capsys: Capture, opened: Study, tmp_path: Path
+) -> None:
+    if name[1:] not in ("", ".svg"):
+        try:
+            import cairosvg  # noqa: F401
+        except (ImportError, OSError) as error:
+            need("plots", f"cairosvg: {error}")
+    run(capsys, "model", "study", "--callpath", "f1", "--plot", tmp_path / name)
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(beginning)
+    assert len(content) > 2000
+
+
+def test_a_plot_that_cannot_be_is_refused(
+    capsys: Capture, opened: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("model", "study", "--callpath", "f1", "--plot")
+    assert "plots are written as svg, png or pdf" in said(capsys, *words, tmp_path / "p.jpg", code=2)
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    assert "pip install 'callgrove[plots]'" in said(capsys, *words, tmp_path / "p.png", code=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_extra_ps_report(capsys: Capture, opened: Study, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import TABLE_FORMATS, add_run, add_study_input
+from callgrove.cli.options import add_format, add_run, add_study_input
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
     add_run(parser)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
-    parser.add_argument("--format", choices=TABLE_FORMATS, default="table", help="default: table")
+    add_format(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from callgrove.modeling.fitting import Models
 
 EXPRESSIONS = ("python", "latex")
+EMPTY_PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--expression", choices=EXPRESSIONS, action="append", default=[], help="a column with the function as code"
     )
-    shown.add_argument("--plot", metavar="FILE.svg", help="draw one series and its model instead")
+    shown.add_argument("--plot", metavar="FILE", help="draw one series and its model instead: .svg, .png or .pdf")
     shown.add_argument("--save", metavar="FILE", help="also write the study with its models, like study.extra-p")
     shown.add_argument("--force", action="store_true", help="replace the FILE of --save if it is there already")
     add_table_output(parser, formats=(*TABLE_FORMATS, "extrap"))
@@ -37,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.save:
         _refuse_saving(args)
+    if args.plot:
+        _refuse_plot(args)
     models = fitted(args)
     say_cautions(models)
     if args.save:
@@ -123,11 +126,13 @@ def _plot(models: Models, args: argparse.Namespace) -> int:
 
     from callgrove.cli.output import replacing
     from callgrove.modeling.curves import curves_of
+    from callgrove.render.pictures import draw_svg, picture_format
     from callgrove.render.plots import model_plot
 
     text = model_plot(curves_of(models, _only(models, "--plot"), _at(models, args)))
+    content = draw_svg(text, picture_format(args.plot))
     with replacing(Path(args.plot)) as path:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
     return 0
 
 
@@ -144,6 +149,13 @@ def _report(models: Models, args: argparse.Namespace) -> int:
     else:
         sys.stdout.writelines(extrap_report(models))
     return 0
+
+
+def _refuse_plot(args: argparse.Namespace) -> None:
+    """Before models are made: a picture of another kind, or one that needs a package that is missing."""
+    from callgrove.render.pictures import draw_svg, picture_format
+
+    draw_svg(EMPTY_PICTURE, picture_format(args.plot))
 
 
 def _refuse_saving(args: argparse.Namespace) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.output import emit
+from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from callgrove.execute import Engine
@@ -32,6 +33,7 @@ __all__ = [
     "IntSet",
     "add_all_metrics",
     "add_execution",
+    "add_format",
     "add_from",
     "add_input",
     "add_run",
@@ -42,14 +44,33 @@ __all__ = [
     "emit",
     "engine",
     "engine_for",
+    "settle_format",
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 UNSAID = -1  # a number of rows that nobody gave
+ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet"}
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 _RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
 _NO_END = 2**64  # `7-` goes on for ever; identifiers have 64 bits
+
+
+class DefaultFormat(str):
+    """A --format that nobody gave: the ending of FILE may say another one."""
+
+    __slots__ = ()
+
+
+def settle_format(args: argparse.Namespace) -> None:
+    """Let the ending of -o FILE choose the format where --format does not: what is called x.json is JSON."""
+    chosen, output = getattr(args, "format", None), getattr(args, "output", None)
+    if not isinstance(chosen, DefaultFormat) or not output:
+        return
+    wanted = ENDINGS.get(Path(output).suffix.lower(), chosen)
+    if wanted not in args.table_formats:
+        raise UsageError(f"{output}: this verb does not write {wanted}; --format is {', '.join(args.table_formats)}")
+    args.format = str(wanted)
 
 
 @dataclass(frozen=True)
@@ -216,6 +237,13 @@ def add_all_metrics(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_format(group: argparse._ActionsContainer, formats: Sequence[str] = TABLE_FORMATS) -> None:
+    """How a table is written: as told, else by the ending of a file, else as the first of `formats`."""
+    told = f"default: by the ending of FILE, else {formats[0]}"
+    group.add_argument("--format", choices=formats, default=DefaultFormat(formats[0]), help=told)
+    group.set_defaults(table_formats=tuple(formats))
+
+
 def add_table_output(
     parser: argparse.ArgumentParser,
     *,
@@ -226,7 +254,7 @@ def add_table_output(
     """How a table is printed; the first of `formats` is the default, and so is `limit` (None: all rows). Where a table
     has sections, `per_section` is what of each is shown to people; `args.limit` is UNSAID then."""
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
+    add_format(group, formats)
     group.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
     shown, rows = "all" if limit is None else str(limit), "rows"
     if per_section is not None:

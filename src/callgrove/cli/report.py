@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from callgrove.viewer.report import Input
 
 SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kMG]?)B?", re.ASCII)
+OTHER_ENDINGS = (".pdf", ".png", ".svg", ".jpg", ".jpeg", ".gif", ".csv", ".json", ".md", ".txt", ".xml", ".ipynb")
 SIZES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.viewer.report import report
 
     target = Path(args.output)
+    if target.suffix.lower() in OTHER_ENDINGS:
+        raise UsageError(f"{args.output}: a report is a page of HTML; name it like {target.stem}.html")
     where = really(target)
     if any(where.is_relative_to(really(path)) for path in inputs(args)):
         raise UsageError(f"{args.output}: lies in the input, which is never modified; name another FILE")
