@@ -155,7 +155,7 @@ def _overlap_rows(summary: Summary) -> Iterator[Row]:
     spans: dict[Division, int] = {}
     for device in summary.devices:
         known = {By.RANK: device.rank, By.AGENT: device.agent}
-        division = tuple(None if known.get(by, -1) < 0 else known[by] for by in summary.by)
+        division: Division = tuple(None if known.get(by, -1) < 0 else known[by] for by in summary.by)
         spans[division] = spans.get(division, 0) + device.span_ns
         for name, length in device.going_on_ns.items():
             lengths[division, name] = lengths.get((division, name), 0) + length
