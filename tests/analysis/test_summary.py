@@ -12,7 +12,7 @@ import pytest
 
 from bench.gpu_databases import GpuShape, make_gpu_database, truth
 from callgrove.analysis.summary import By, Summary, WindowMode, marker_window, summarise
-from callgrove.analysis.summary_table import table
+from callgrove.analysis.summary_table import table, tables
 from callgrove.errors import UsageError
 from callgrove.execute import Engine, executor
 from callgrove.formats.interface import ReadOptions
@@ -21,7 +21,7 @@ from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
-from callgrove.model.traces import ArraySpans, SideTable, SpanKind, Window
+from callgrove.model.traces import ArraySpans, Counters, SideTable, SpanKind, Window
 from tests.formats.gpu_databases import Run, write_rocpd
 
 N_RANKS = 3
@@ -100,6 +100,54 @@ def test_statistics_are_those_of_plain_rows(experiment: Experiment) -> None:
 def test_percent_adds_up_to_a_section(experiment: Experiment) -> None:
     for section in ("kernels", "copies", "api", "gaps", "overlap"):
         assert sum(row["percent"] for row in rows(summarise(experiment), section)) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("by", [By.RANK, By.AGENT])
+@pytest.mark.parametrize("section", ["kernels", "overlap", "gaps", "latency"])
+def test_divided_rows_say_whose_they_are_and_add_up(experiment: Experiment, section: str, by: By) -> None:
+    whole, divided = rows(summarise(experiment), section), rows(summarise(experiment, [by]), section)
+    assert divided
+    assert None not in {row[by.value] for row in divided}
+    for row in whole:
+        own = [one for one in divided if one["name"] == row["name"]]
+        assert sum(one["total_ns"] for one in own) == row["total_ns"]
+        assert row["count"] is None or sum(one["count"] for one in own) == row["count"]
+
+
+@pytest.mark.parametrize("section", ["overlap", "gaps", "latency"])
+def test_what_is_divided_by_rank_is_what_each_rank_has(experiment: Experiment, section: str) -> None:
+    divided = rows(summarise(experiment, [By.RANK]), section)
+    for rank in range(N_RANKS):
+        alone = rows(summarise(experiment, profiles=experiment.select([rank], None)), section)
+        own = [row for row in divided if row["rank"] == rank]
+        assert [(row["name"], row["total_ns"]) for row in own] == [(row["name"], row["total_ns"]) for row in alone]
+        if section == "overlap":
+            assert sum(row["percent"] for row in own) == pytest.approx(100)
+
+
+def test_what_cannot_be_divided_is_known(experiment: Experiment) -> None:
+    found = summarise(experiment, [By.RANK, By.STREAM])
+    assert found.undivided(("kernels", "overlap", "gaps", "latency")) == {By.STREAM: ["overlap", "gaps"]}
+    assert summarise(experiment, [By.RANK]).undivided(("busy", "overlap")) == {}
+    overlap = next(made for made in tables(found) if made.names[0] == "overlap")
+    assert "rank" in overlap.names
+    assert "stream" not in overlap.names
+    assert {row["stream"] for row in rows(found, "overlap")} == {None}
+
+
+def test_counters_are_divided() -> None:
+    builder = ExperimentBuilder("made")
+    for rank in (0, 1):
+        builder.add_profile(ProfileKind.THREAD, [(DEFAULT_ID_NAMES.index("RANK"), rank, rank, Interpretation.BOTH)])
+    values = np.array([1.0, 5.0, 7.0, np.nan])
+    profile = np.array([0, 0, 1, 1], np.int32)
+    counters = Counters(profile, np.zeros(4, np.int32), np.arange(4), values, ("power",))
+    builder.set_traces(counters=counters)
+    found = rows(summarise(builder.build(), [By.RANK]), "counters")
+    assert [(row["rank"], row["count"], row["value_mean"], row["value_max"]) for row in found] == [
+        (0, 2, 3.0, 5.0),
+        (1, 1, 7.0, 7.0),
+    ]
 
 
 def test_busy_and_at_once_against_every_moment(experiment: Experiment) -> None:

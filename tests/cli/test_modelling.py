@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from callgrove.modeling.stored import with_models
 from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
 from tests.modeling.series import X, grid, study_of_many
+from tests.requirements import need
 
 LINES: list[list[float]] = [[1 + 2 * p for p in X], [3 + p * p for p in X], [7.0 for _ in X]]
 
@@ -92,6 +95,34 @@ def test_plot(capsys: Capture, opened: Study, tmp_path: Path) -> None:
     assert run(capsys, "model", "study", "--callpath", "f1", "--plot", out, "--at", "p=128") == ""
     assert ElementTree.parse(out).getroot().tag.endswith("svg")
     assert "3 are chosen" in said(capsys, "model", "study", "--plot", out, code=2)
+
+
+PICTURES = [("p.png", b"\x89PNG"), ("p.PDF", b"%PDF-"), ("p.svg", b"<svg"), ("p", b"<svg")]
+
+
+@pytest.mark.parametrize(("name", "beginning"), PICTURES)
+def test_a_plot_is_what_its_name_says(
+    name: str, beginning: bytes, capsys: Capture, opened: Study, tmp_path: Path
+) -> None:
+    if name[1:] not in ("", ".svg"):
+        try:
+            import cairosvg  # noqa: F401
+        except (ImportError, OSError) as error:
+            need("plots", f"cairosvg: {error}")
+    run(capsys, "model", "study", "--callpath", "f1", "--plot", tmp_path / name)
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(beginning)
+    assert len(content) > 2000
+
+
+def test_a_plot_that_cannot_be_is_refused(
+    capsys: Capture, opened: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("model", "study", "--callpath", "f1", "--plot")
+    assert "plots are written as svg, png or pdf" in said(capsys, *words, tmp_path / "p.jpg", code=2)
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    assert "pip install 'callgrove[plots]'" in said(capsys, *words, tmp_path / "p.png", code=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_extra_ps_report(capsys: Capture, opened: Study, tmp_path: Path) -> None:
@@ -193,15 +224,22 @@ def test_json_has_no_numbers_that_json_lacks(capsys: Capture, monkeypatch: pytes
     assert first["warnings"]
 
 
-def test_a_narrow_terminal_keeps_call_paths(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_narrow_terminal_keeps_every_judgement(
+    width: int, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(capsys, "demo", "--keep", tmp_path / "demo")
-    monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(width=80))
-    capsys.readouterr()
-    assert main(["predict", str(tmp_path / "demo" / "scaling.txt"), "--at", "p=4096,n=500"]) == 0
-    out, err = capsys.readouterr()
-    assert "left out for want of room: speedup" in err
-    assert "main->exchange->MPI_Waitall" in out
-    assert max(map(len, out.splitlines())) <= 80
+    study = tmp_path / "demo" / "scaling.txt"
+    calls = (("predict", study, "--at", "p=4096,n=500"), ("model", study))
+    wide = [run(capsys, *words) for words in calls]
+    monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(width=width))
+    for words, whole in zip(calls, wide, strict=True):
+        narrow = run(capsys, *words)
+        headings = {word for line in narrow.splitlines() for word in line.split()}
+        assert set(whole.splitlines()[0].split()) <= headings
+        for row in whole.splitlines()[2:]:
+            assert all(cell in narrow for cell in re.split(r"  +", row)[2:]), row  # call paths are cut
+        assert words[0] == "model" or max(map(len, narrow.splitlines())) <= width
 
 
 @pytest.mark.parametrize("value", ["1e308", "-1e308", "5e-324", "nan", "inf"])

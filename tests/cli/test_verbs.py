@@ -420,3 +420,25 @@ def test_an_empty_table_is_said(capsys: Capture, tmp_path: Path) -> None:
 
 def test_stdin_is_no_input(capsys: Capture) -> None:
     assert "a pipe does not allow" in said(capsys, "info", "-", code=2)
+
+
+def test_a_file_is_written_as_its_name_says(capsys: Capture, tmp_path: Path) -> None:
+    for name, option in (
+        ("t.csv", "csv"),
+        ("t.json", "json"),
+        ("t.md", "markdown"),
+        ("t.txt", "table"),
+        ("t", "table"),
+    ):
+        run(capsys, "top", PTH4, "-o", tmp_path / name)
+        told = tmp_path / "told"
+        run(capsys, "top", PTH4, "--format", option, "-o", told)
+        assert (tmp_path / name).read_text() == told.read_text()
+    run(capsys, "top", PTH4, "--format", "csv", "-o", tmp_path / "t.json")  # as told
+    assert (tmp_path / "t.json").read_text() == (tmp_path / "t.csv").read_text()
+    run(capsys, "export", PTH4, "--table", "metrics", "-o", tmp_path / "m.jsonl")
+    assert (tmp_path / "m.jsonl").read_text().startswith("{")
+    assert "does not write parquet" in said(capsys, "top", PTH4, "-o", tmp_path / "t.parquet", code=2)
+    page = tmp_path / "page.pdf"
+    assert "a report is a page of HTML; name it like page.html" in said(capsys, "report", PTH4, "-o", page, code=2)
+    assert not page.exists()

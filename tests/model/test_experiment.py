@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_composite_values_are_no_default_metric() -> None:
         ({"ranks": [7]}, []),
     ],
 )
-def test_select(chosen: dict[str, object], profiles: list[int]) -> None:
+def test_select(chosen: dict[str, Any], profiles: list[int]) -> None:
     found = small().select(**chosen)
     assert (found.tolist(), found.dtype.kind) == (profiles, "i")
 

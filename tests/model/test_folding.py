@@ -14,9 +14,9 @@ from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
-from callgrove.model.folding import Combination, fold
+from callgrove.model.folding import Combination, combination_for, fold
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
 from callgrove.model.runs import Run
 from tests.model.strategies import ATOMIC, ATOMIC_TYPE, experiments
 from tests.timing import assert_linear
@@ -246,3 +246,50 @@ def test_progress_is_told_for_every_metric() -> None:
     told: list[tuple[str, int, int]] = []
     three_runs().build().study(progress=lambda *words: told.append(words))
     assert told == [("folding metrics", 0, 1)]
+
+
+def places(**numbers: int) -> list[Identifier]:
+    """An identifier tuple like (rank, GPU device, GPU stream)."""
+    return [(DEFAULT_ID_NAMES.index(name), n, n, Interpretation.SINGLE) for name, n in numbers.items()]
+
+
+def gpu_runs() -> ExperimentBuilder:
+    """Two runs of two processes with two threads and two GPUs each, which have two streams, one of them idle."""
+    metrics = [Metric("gpu_time", E, "sec"), Metric("host_time", E, "sec"), Metric("both", E, "sec")]
+    builder = ExperimentBuilder("test", path="runs")
+    builder.add_context(-1, ContextKind.KERNEL, builder.region(ContextKind.KERNEL, "k"))
+    for metric in metrics:
+        builder.add_metric(metric)
+    for run in range(2):
+        builder.add_run(Run(f"r{run}", {"p": 2.0 + run}))
+        for rank in range(2):
+            for thread in range(2):
+                made = builder.add_profile(ProfileKind.THREAD, places(RANK=rank, THREAD=thread), run=run)
+                builder.add_values([made], [0], 1, [1.0 + thread])
+                builder.add_values([made], [0], 2, [1.0])
+            for device in range(2):
+                for stream in range(2):
+                    own = places(RANK=rank, GPUDEVICE=device, GPUSTREAM=stream)
+                    made = builder.add_profile(ProfileKind.GPU_STREAM, own, run=run)
+                    if not (rank and device):  # the last GPU does nothing
+                        builder.add_values([made], [0], 0, [10.0 * (1 + stream)])
+                        builder.add_values([made], [0], 2, [1.0])
+    return builder
+
+
+def test_gpu_runs_are_modelled_by_device_and_process() -> None:
+    experiment = gpu_runs().build()
+    assert combination_for(experiment) is Combination.DEVICE
+    study = fold(experiment, combination=combination_for(experiment))
+    assert study.series("k", "gpu_time").values[0].tolist() == [30, 30, 30, 0]  # of four GPUs
+    assert study.series("k", "host_time").values[0].tolist() == [3, 3]  # of two processes
+    assert study.series("k", "both").values[0].tolist() == [6, 4]  # of processes with their GPUs
+    assert study.scaling == "weak"
+    assert combination_for(experiment, "strong") is Combination.SUM
+    assert fold(experiment, combination=Combination.SUM).series("k", "gpu_time").values[0].tolist() == [90]
+
+
+def test_without_gpus_each_profile_counts_as_in_extra_p() -> None:
+    assert combination_for(three_runs().build()) is Combination.EACH  # a stream of no process, as Cube has them
+    with pytest.raises(UsageError, match="weak, weak_threaded, strong, device"):
+        combination_for(three_runs().build(), "nix")

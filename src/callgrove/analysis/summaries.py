@@ -16,11 +16,13 @@ from callgrove.model.traces import SpanKind
 
 __all__ = [
     "DEVICE_SECTIONS",
+    "DIVIDES",
     "ON_DEVICE",
     "SECTIONS",
     "SECTION_OF",
     "By",
     "DeviceSums",
+    "Division",
     "Gap",
     "MemoryPeak",
     "Places",
@@ -65,7 +67,14 @@ class WindowMode(StrEnum):
     CLIP = "clip"
 
 
-Key = tuple[str, str, tuple[int | str | None, ...]]  # section, name, one value per `By`
+Division = tuple[int | str | None, ...]  # one value per `By`
+Key = tuple[str, str, Division]  # section, name, division
+OF_DEVICES = frozenset((By.RANK, By.AGENT))  # what divides whole devices
+DIVIDES = {  # sections that not everything divides; a stream alone is never idle and overlaps nothing
+    **dict.fromkeys(("busy", "overlap", "gaps", "longest-gaps"), OF_DEVICES),
+    "counters": frozenset((By.RANK, By.AGENT, By.STREAM)),
+    "memory": frozenset((By.RANK,)),
+}
 
 
 @dataclass(frozen=True)
@@ -141,19 +150,25 @@ class Summary:
     devices: list[DeviceSums] = field(default_factory=list)
     longest_gaps: list[Gap] = field(default_factory=list)  # of all devices, the longest first
     memory: list[MemoryPeak] = field(default_factory=list)  # where somebody looked (memory_peaks.py)
-    counters: dict[str, list[float]] = field(default_factory=dict)  # name -> count, sum, minimum, maximum
+    counters: dict[tuple[str, Division], list[float]] = field(default_factory=dict)  # count, sum, minimum, maximum
     n_read: int = 0
     n_shown: int = 0
     n_flagged: int = 0  # they end before they start, or no clock shows such times
     n_unlinked: int = 0  # operations shown whose launching call is not known
     damage: list[str] = field(default_factory=list)  # met on the way
 
-    def key(self, section: str, name: str, values: tuple[int | str | None, ...] = ()) -> int:
+    def key(self, section: str, name: str, values: Division = ()) -> int:
         return self.keys.setdefault((section, name, values), len(self.keys))
 
     def add_sizes(self, key: int, sizes: Sizes) -> None:
         """Add to what is known of a key."""
         self.sizes[key] = self.sizes[key] + sizes if key in self.sizes else sizes
+
+    def undivided(self, sections: Iterable[str]) -> dict[By, list[str]]:
+        """Those of some sections that something asked for does not divide."""
+        chosen = list(sections)
+        found = {by: [name for name in chosen if name in DIVIDES and by not in DIVIDES[name]] for by in self.by}
+        return {by: names for by, names in found.items() if names}
 
     def add_gaps(self, gaps: Iterable[Gap]) -> None:
         """Keep those that are among the longest."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 
 from callgrove.analysis.devices import CAUSES, CLASSES, Activity, DeviceUses, device_uses, latency
 from callgrove.analysis.summaries import (
+    DIVIDES,
     N_LONGEST,
     ON_DEVICE,
     SECTION_OF,
     By,
     DeviceSums,
+    Division,
     Gap,
     Places,
     Sizes,
@@ -90,7 +92,7 @@ def of_part(task: Task) -> Summary:
         spans, strings = _shown(*found, task, summary), _strings(task.traces)
         _add_durations(summary, task, spans, strings)
         if task.with_devices:
-            _add_devices(summary, task.places, spans, strings, found[0])
+            _add_devices(summary, task, spans, strings, found[0])
     _add_counters(summary, task)
     if isinstance(task.traces.spans_backend, FindsLater):
         found = task.traces.spans_backend.warnings
@@ -283,11 +285,12 @@ def _rows_of(span: Ints, asked: Ints) -> Ints:
 # -- devices ---------------------------------------------------------------------------------------------------------
 
 
-def _add_devices(summary: Summary, places: Places, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
+def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:
     """`every` are the spans that calls are looked for among."""
     rows = np.flatnonzero(spans.on_device)
     if not len(rows):
         return
+    places = task.places
     profile, call = spans.profile[rows], spans.call[rows]
     activity = Activity(
         spans.start_ns[rows],
@@ -304,13 +307,38 @@ def _add_devices(summary: Summary, places: Places, spans: _Spans, strings: Seque
     for row in zip(*(column.tolist() for column in columns), uses.going_on(), strict=True):
         summary.devices.append(DeviceSums(*row))
     summary.add_gaps(_longest_gaps(uses, ranks, agents))
-    delays = latency(activity)
-    lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
-    for name, length in lengths.items():
-        summary.durations.add(summary.key("latency", name), length)
+    _add_latencies(summary, task, activity, spans.take(rows), strings)
+    known = {By.RANK: ranks[uses.gap_device], By.AGENT: agents[uses.gap_device]}
+    nothing = np.full(len(uses.gap_ns), ABSENT)
+    divisions, number = _divisions(task, [known.get(by, nothing) for by in task.by], len(nothing), strings)
     for cause in CAUSES:
         length = uses.cause_ns[cause]
-        summary.durations.add(summary.key("gaps", cause), length[length > 0])
+        keys = np.array([summary.key("gaps", cause, division) for division in divisions], np.int64)
+        summary.durations.add(keys[number[length > 0]], length[length > 0])
+
+
+def _divisions(task: Task, columns: Sequence[Ints], n_rows: int, strings: Sequence[str]) -> tuple[list[Division], Ints]:
+    """The different divisions of rows, and which of them each row is in; one where nothing divides."""
+    if not columns:
+        return [()], np.zeros(n_rows, np.int64)
+    groups, number = distinct_rows(*columns)
+    return [
+        tuple(_value(by, one, strings, task) for by, one in zip(task.by, group, strict=True))
+        for group in groups.T.tolist()
+    ], number
+
+
+def _add_latencies(
+    summary: Summary, task: Task, activity: Activity, operations: _Spans, strings: Sequence[str]
+) -> None:
+    linked = operations.take(activity.linked)
+    delays = latency(activity)
+    columns = [_divided(by, linked, task.places, strings) for by in task.by]
+    divisions, number = _divisions(task, columns, len(linked), strings)
+    lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
+    for name, length in lengths.items():
+        keys = np.array([summary.key("latency", name, division) for division in divisions], np.int64)
+        summary.durations.add(keys[number], length)
 
 
 def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ids]:
@@ -373,8 +401,13 @@ def _add_counters(summary: Summary, task: Task) -> None:
         kept &= (counters.time_ns >= task.window[0]) & (counters.time_ns <= task.window[1])
     if task.profiles is not None:
         kept &= np.isin(counters.profile, task.profiles)
-    for number, name in enumerate(counters.names):
-        values = counters.value[kept & (counters.name == number)].astype(np.float64)
-        values = values[~np.isnan(values)]
+    kept &= ~np.isnan(counters.value)
+    places = {by: getattr(task.places, by.value) for by in task.by if by in DIVIDES["counters"]}
+    nothing = np.full(len(counters), ABSENT)
+    columns = [places[by][counters.profile] if by in places else nothing for by in task.by]
+    divisions, of_row = _divisions(task, columns, len(counters), ())
+    for name, division in product(range(len(counters.names)), range(len(divisions))):
+        values = counters.value[kept & (counters.name == name) & (of_row == division)].astype(np.float64)
         if len(values):
-            summary.counters[name] = [len(values), float(values.sum()), float(values.min()), float(values.max())]
+            key = counters.names[name], divisions[division]
+            summary.counters[key] = [len(values), float(values.sum()), float(values.min()), float(values.max())]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.durations import Statistics
-from callgrove.analysis.summaries import SECTIONS, DeviceSums, Gap, MemoryPeak, Sizes, Summary
+from callgrove.analysis.summaries import DIVIDES, SECTIONS, By, DeviceSums, Division, Gap, MemoryPeak, Sizes, Summary
 from callgrove.model.table import Table
 
-__all__ = ["table", "tables"]
+__all__ = ["sections_of", "table", "tables"]
 
 FIRST_COLUMNS = (
     "section",
@@ -50,15 +50,22 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
     by_section = _by_section(summary, sections)
     shown = [row for rows in by_section.values() for row in rows[:limit]]
     left = sum(len(rows) for rows in by_section.values()) - len(shown)
-    return _made(summary, shown, left, ("section", "name", "count", "total_ns", "percent"))
+    divided = (by.value for by in summary.by)
+    return _made(summary, shown, left, ("section", "name", "count", "total_ns", "percent", *divided))
 
 
 def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
     """One for each section that has rows, at most `limit` of them; the section is the heading of the names."""
     for section, rows in _by_section(summary, sections).items():
-        made = _made(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name",))
+        own = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
+        made = _made(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *own))
         columns = [replace(c, name=section) if c.name == "name" else c for c in made.columns if c.name != "section"]
         yield replace(made, columns=tuple(columns))
+
+
+def sections_of(summary: Summary, sections: Sequence[str] = SECTIONS) -> list[str]:
+    """The sections that have rows."""
+    return list(_by_section(summary, sections))
 
 
 def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
@@ -79,8 +86,7 @@ def _made(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str
     divided = tuple(by.value for by in summary.by)
     places = tuple(name for name in ("rank", "agent") if name not in divided)
     names = (*FIRST_COLUMNS[:2], *divided, *places, *FIRST_COLUMNS[2:], *LAST_COLUMNS)
-    kept = {*always, *divided}
-    used = [name for name in names if name in kept or any(row.get(name) is not None for row in rows)]
+    used = [name for name in names if name in always or any(row.get(name) is not None for row in rows)]
     return replace(Table.from_rows(used, [[row.get(name) for name in used] for row in rows]), left=left)
 
 
@@ -101,13 +107,13 @@ def _rows(summary: Summary) -> Iterator[Row]:
         share = None if section == "latency" else _percent(int(statistics.total[k]), totals[section])
         row: Row = {"section": section, "name": name, "percent": share}
         row |= _sizes(section, summary.sizes.get(group), int(statistics.count[k]))
-        row |= dict(zip((by.value for by in summary.by), values, strict=False))
-        yield row | _statistics(statistics, k)
-    yield from _device_rows(summary.devices)
+        yield row | _divided(summary, values) | _statistics(statistics, k)
+    yield from map(_busy_row, sorted(summary.devices, key=lambda device: (device.rank, device.agent)))
+    yield from _overlap_rows(summary)
     yield from (_gap_row(gap) for gap in summary.longest_gaps)
     yield from (_memory_row(peak) for peak in summary.memory)
-    for name, (count, value, low, high) in summary.counters.items():
-        row = {"section": "counters", "name": name, "count": int(count)}
+    for (name, division), (count, value, low, high) in summary.counters.items():
+        row = {"section": "counters", "name": name, "count": int(count), **_divided(summary, division)}
         yield row | {"value_mean": value / count, "value_min": low, "value_max": high}
 
 
@@ -135,29 +141,39 @@ def _statistics(statistics: Statistics, k: int) -> Row:
     }
 
 
-def _device_rows(devices: Sequence[DeviceSums]) -> Iterator[Row]:
-    for device in sorted(devices, key=lambda device: (device.rank, device.agent)):
-        name = f"GPU {device.agent}" if device.agent >= 0 else "GPU"
-        yield {
-            "section": "busy",
-            "name": name,
-            "rank": device.rank if device.rank >= 0 else None,
-            "agent": device.agent if device.agent >= 0 else None,
-            "count": device.n_operations,
-            "total_ns": device.busy_ns,
-            "percent": _percent(device.busy_ns, device.span_ns),
-            "span_ns": device.span_ns,
-            "process_percent": _percent(device.busy_ns, device.process_ns),
-            "most_at_once": device.most_at_once,
-        }
-    span = sum(device.span_ns for device in devices)
-    lengths: dict[str, int] = {}
-    for device in devices:
+def _divided(summary: Summary, division: Division) -> Row:
+    return dict(zip((by.value for by in summary.by), division, strict=True))
+
+
+def _busy_row(device: DeviceSums) -> Row:
+    return {
+        "section": "busy",
+        "name": f"GPU {device.agent}" if device.agent >= 0 else "GPU",
+        "rank": device.rank if device.rank >= 0 else None,
+        "agent": device.agent if device.agent >= 0 else None,
+        "count": device.n_operations,
+        "total_ns": device.busy_ns,
+        "percent": _percent(device.busy_ns, device.span_ns),
+        "span_ns": device.span_ns,
+        "process_percent": _percent(device.busy_ns, device.process_ns),
+        "most_at_once": device.most_at_once,
+    }
+
+
+def _overlap_rows(summary: Summary) -> Iterator[Row]:
+    """What went on at once on all devices together, or on those of each rank or agent; percent is of their time."""
+    lengths: dict[tuple[Division, str], int] = {}
+    spans: dict[Division, int] = {}
+    for device in summary.devices:
+        known = {By.RANK: device.rank, By.AGENT: device.agent}
+        division: Division = tuple(None if known.get(by, -1) < 0 else known[by] for by in summary.by)
+        spans[division] = spans.get(division, 0) + device.span_ns
         for name, length in device.going_on_ns.items():
-            lengths[name] = lengths.get(name, 0) + length
-    for name, length in lengths.items():
+            lengths[division, name] = lengths.get((division, name), 0) + length
+    for (division, name), length in lengths.items():
         if length:
-            yield {"section": "overlap", "name": name, "total_ns": length, "percent": _percent(length, span)}
+            row = {"section": "overlap", "name": name, "total_ns": length, "percent": _percent(length, spans[division])}
+            yield row | _divided(summary, division)
 
 
 def _gap_row(gap: Gap) -> Row:

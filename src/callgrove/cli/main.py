@@ -76,6 +76,9 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
         args = parser.read(rest)
     except SystemExit:  # argparse has printed the help
         return 0
+    from callgrove.cli.options import settle_format  # which every verb has imported by now
+
+    settle_format(args)
     refuse_output(args)
     code: int = module.run(args)
     return code

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from callgrove.modeling.fitting import Models
 
 EXPRESSIONS = ("python", "latex")
+EMPTY_PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--expression", choices=EXPRESSIONS, action="append", default=[], help="a column with the function as code"
     )
-    shown.add_argument("--plot", metavar="FILE.svg", help="draw one series and its model instead")
+    shown.add_argument("--plot", metavar="FILE", help="draw one series and its model instead: .svg, .png or .pdf")
     shown.add_argument("--save", metavar="FILE", help="also write the study with its models, like study.extra-p")
     shown.add_argument("--force", action="store_true", help="replace the FILE of --save if it is there already")
     add_table_output(parser, formats=(*TABLE_FORMATS, "extrap"))
@@ -37,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.save:
         _refuse_saving(args)
+    if args.plot:
+        _refuse_plot(args)
     models = fitted(args)
     say_cautions(models)
     if args.save:
@@ -64,7 +67,7 @@ def _tables(models: Models, args: argparse.Namespace) -> Table | Iterable[Table]
     from callgrove.modeling.tables import model_tables, subtree_table
 
     if args.runner_ups:
-        return runner_ups(models, _only(models, "--runner-ups"), _at(models, args))
+        return _uncut(runner_ups(models, _only(models, "--runner-ups"), _at(models, args)))
     if args.subtrees:
         return _shown(subtree_table(subtree_sums(models), _styles(args)), args)
     return (_shown(table, args) for table in model_tables(models, _styles(args)))
@@ -77,8 +80,8 @@ def _styles(args: argparse.Namespace) -> list[str]:
 
 def _shown(table: Table, args: argparse.Namespace) -> Table:
     """For people: fewer columns, and functions with four digits. Data is given as it is."""
-    from callgrove.cli.output import fitting
     from callgrove.model.table import Column, Table
+    from callgrove.render.cells import Whole
 
     if args.format not in ("table", "markdown"):
         return table
@@ -87,10 +90,21 @@ def _shown(table: Table, args: argparse.Namespace) -> Table:
         Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
     ]
     if not args.expression:
-        columns.append(Column("function", table.column("short").values))
-    columns += [table.column(style) for style in dict.fromkeys(args.expression)]
-    columns += [table.column(name) for name in ("order", "smape", "ar2", "models") if name in table.names]
-    return fitting(Table(tuple(columns), table.left), args, ("ar2", "order", "smape"))
+        columns.append(Whole("function", table.column("short").values))
+    columns += [Whole(style, table.column(style).values) for style in dict.fromkeys(args.expression)]
+    columns.append(Whole("order", table.column("order").values))
+    columns += [table.column(name) for name in ("smape", "ar2", "models") if name in table.names]
+    return Table(tuple(columns), table.left)
+
+
+def _uncut(table: Table) -> Table:
+    """Functions and their orders are never cut, however narrow a terminal."""
+    from dataclasses import replace
+
+    from callgrove.render.cells import Whole
+
+    columns = (Whole(c.name, c.values) if c.name in ("function", "order") else c for c in table.columns)
+    return replace(table, columns=tuple(columns))
 
 
 def _only(models: Models, option: str) -> int:
@@ -112,11 +126,13 @@ def _plot(models: Models, args: argparse.Namespace) -> int:
 
     from callgrove.cli.output import replacing
     from callgrove.modeling.curves import curves_of
+    from callgrove.render.pictures import draw_svg, picture_format
     from callgrove.render.plots import model_plot
 
     text = model_plot(curves_of(models, _only(models, "--plot"), _at(models, args)))
+    content = draw_svg(text, picture_format(args.plot))
     with replacing(Path(args.plot)) as path:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
     return 0
 
 
@@ -133,6 +149,13 @@ def _report(models: Models, args: argparse.Namespace) -> int:
     else:
         sys.stdout.writelines(extrap_report(models))
     return 0
+
+
+def _refuse_plot(args: argparse.Namespace) -> None:
+    """Before models are made: a picture of another kind, or one that needs a package that is missing."""
+    from callgrove.render.pictures import draw_svg, picture_format
+
+    draw_svg(EMPTY_PICTURE, picture_format(args.plot))
 
 
 def _refuse_saving(args: argparse.Namespace) -> None:

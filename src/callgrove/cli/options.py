@@ -2,7 +2,7 @@
 
 add_input           PATH, --from, --strict, --salvage        args.path (or .paths), .from_format, .strict, .salvage
 add_study_input     the same, --point, --scaling, ...        also .points, .scaling, .study_scope, .folder_pattern, ...
-add_selection       -m, --rank, --thread                     args.metric, .rank, .thread
+add_selection       -m, --rank, --thread, --run              args.metric, .rank, .thread, .run
 add_all_metrics     --all-metrics                            args.all_metrics
 add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
 add_jobs            -j                                       args.jobs; heeded by whoever opens
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.output import emit
+from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from callgrove.execute import Engine
@@ -32,8 +33,10 @@ __all__ = [
     "IntSet",
     "add_all_metrics",
     "add_execution",
+    "add_format",
     "add_from",
     "add_input",
+    "add_run",
     "add_salvage",
     "add_selection",
     "add_study_input",
@@ -41,15 +44,34 @@ __all__ = [
     "emit",
     "engine",
     "engine_for",
+    "settle_format",
 ]
 
 TABLE_FORMATS = ("table", "csv", "json", "markdown")
 UNSAID = -1  # a number of rows that nobody gave
 KERNEL_NAMES = ("short", "demangled")
-SCALINGS = ("weak", "weak_threaded", "strong")
+ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet"}
+SCALINGS = ("weak", "weak_threaded", "strong", "device")
 
 _RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
 _NO_END = 2**64  # `7-` goes on for ever; identifiers have 64 bits
+
+
+class DefaultFormat(str):
+    """A --format that nobody gave: the ending of FILE may say another one."""
+
+    __slots__ = ()
+
+
+def settle_format(args: argparse.Namespace) -> None:
+    """Let the ending of -o FILE choose the format where --format does not: what is called x.json is JSON."""
+    chosen, output = getattr(args, "format", None), getattr(args, "output", None)
+    if not isinstance(chosen, DefaultFormat) or not output:
+        return
+    wanted = ENDINGS.get(Path(output).suffix.lower(), chosen)
+    if wanted not in args.table_formats:
+        raise UsageError(f"{output}: this verb does not write {wanted}; --format is {', '.join(args.table_formats)}")
+    args.format = str(wanted)
 
 
 @dataclass(frozen=True)
@@ -135,6 +157,16 @@ def add_input(
         help="of Nsight exports and rocprofv3 databases, the name that tells kernels apart: without parameters, or "
         "with all of them (default: as nsys and rocprofv3 do)",
     )
+    names = group.add_mutually_exclusive_group()
+    names.add_argument(
+        "--folder-pattern",
+        metavar="TEXT",
+        default="",
+        help="how folders of runs are named, like 'run_{n}_{ranks}ranks'; {r} is the repetition",
+    )
+    names.add_argument(
+        "--points", dest="points_file", metavar="FILE", default="", help="CSV: folder, one column per parameter"
+    )
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)
@@ -158,7 +190,7 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         "--scaling",
         choices=SCALINGS,
         help="how the profiles of a run are combined: weak (each counts; default), weak_threaded (without zeros), "
-        "strong (their sum)",
+        "strong (their sum), device (added up on each GPU and in each process; default where there are GPUs)",
     )
     group.add_argument(
         "--inclusive",
@@ -172,16 +204,6 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         "--extrap-compat",
         action="store_true",
         help="of a folder of Nsight exports, make the series that Extra-P makes, with its defects",
-    )
-    names = group.add_mutually_exclusive_group()
-    names.add_argument(
-        "--folder-pattern",
-        metavar="TEXT",
-        default="",
-        help="how folders of runs are named, like 'run_{n}_{ranks}ranks'",
-    )
-    names.add_argument(
-        "--points", dest="points_file", metavar="FILE", default="", help="CSV: folder, one column per parameter"
     )
 
 
@@ -203,6 +225,16 @@ def add_selection(
     group.add_argument("-m", "--metric", metavar="NAME", help=metric)
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
     group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
+    add_run(group)
+
+
+def add_run(group: argparse._ActionsContainer) -> None:
+    """Which of several runs; whoever opens the input heeds it."""
+    group.add_argument(
+        "--run",
+        metavar="RUN",
+        help="of several runs, only these: by number (3, 0-3,7), parameters (p=4,n=100; r=1: the repetition) or name",
+    )
 
 
 def add_all_metrics(parser: argparse.ArgumentParser) -> None:
@@ -211,6 +243,13 @@ def add_all_metrics(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show every column that the profiler wants shown; -m still chooses and orders the rows",
     )
+
+
+def add_format(group: argparse._ActionsContainer, formats: Sequence[str] = TABLE_FORMATS) -> None:
+    """How a table is written: as told, else by the ending of a file, else as the first of `formats`."""
+    told = f"default: by the ending of FILE, else {formats[0]}"
+    group.add_argument("--format", choices=formats, default=DefaultFormat(formats[0]), help=told)
+    group.set_defaults(table_formats=tuple(formats))
 
 
 def add_table_output(
@@ -223,7 +262,7 @@ def add_table_output(
     """How a table is printed; the first of `formats` is the default, and so is `limit` (None: all rows). Where a table
     has sections, `per_section` is what of each is shown to people; `args.limit` is UNSAID then."""
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
+    add_format(group, formats)
     group.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
     shown, rows = "all" if limit is None else str(limit), "rows"
     if per_section is not None:

@@ -63,7 +63,7 @@ def _with_plain_words(arguments: Sequence[str]) -> list[str]:
 
 def _as_given(value: object) -> object:
     if isinstance(value, str):
-        return value.removeprefix(PLAIN)
+        return value.removeprefix(PLAIN) if value.startswith(PLAIN) else value  # a default stays what it is
     return [_as_given(one) for one in value] if isinstance(value, list) else value
 
 

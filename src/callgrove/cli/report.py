@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from callgrove.viewer.report import Input
 
 SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kMG]?)B?", re.ASCII)
+OTHER_ENDINGS = (".pdf", ".png", ".svg", ".jpg", ".jpeg", ".gif", ".csv", ".json", ".md", ".txt", ".xml", ".ipynb")
 SIZES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import inputs, said_everything
+    from callgrove.cli.opening import inputs, said_everything, say_added_up
     from callgrove.cli.progress import progress
     from callgrove.cli.targets import really
     from callgrove.errors import UsageError
@@ -55,13 +56,18 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.viewer.report import report
 
     target = Path(args.output)
+    if target.suffix.lower() in OTHER_ENDINGS:
+        raise UsageError(f"{args.output}: a report is a page of HTML; name it like {target.stem}.html")
     where = really(target)
     if any(where.is_relative_to(really(path)) for path in inputs(args)):
         raise UsageError(f"{args.output}: lies in the input, which is never modified; name another FILE")
     pending = PendingFile(target, args.force)
     with pending.or_nothing():
         opened = list(_opened(args))
-        choice = Choice(args.metric, args.rank, args.thread, args.scaling or "weak", Scope(args.study_scope))
+        for one in opened:
+            if isinstance(one.opened, Experiment):
+                say_added_up(one.opened)
+        choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
         with progress() as report_progress:
             text = report(opened, choice, args.title, args.max_size, report_progress, note)
         pending.place.write_text(text, encoding="utf-8", newline="")

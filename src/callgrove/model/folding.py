@@ -18,14 +18,16 @@ from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.grouping import distinct_rows
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.orders import combine_upwards
+from callgrove.model.profiles import ProfileKind
 from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.study import Study
 from callgrove.model.study_builder import StudyBuilder
 from callgrove.model.values import DenseBlock
 
-__all__ = ["Combination", "fold", "of_scaling"]
+__all__ = ["SCALINGS", "Combination", "combination_for", "devices_of", "fold", "of_scaling"]
 
 
 class Combination(StrEnum):
@@ -36,18 +38,45 @@ class Combination(StrEnum):
     MAXIMUM = "max"
     EACH = "each"  # all are kept: one repetition with a value per profile (Extra-P's weak scaling)
     EACH_USED = "each used"  # the same without zeros, unless there is nothing else (weak_threaded)
+    DEVICE = "device"  # added up on every GPU, or on the host in every process; then as EACH
 
 
+MOST_NAMED = 12  # metrics in a note
 MOST_CELLS = 1 << 23  # of a matrix of profiles and contexts
-SCALING = {Combination.SUM: "strong", Combination.EACH: "weak", Combination.EACH_USED: "weak_threaded"}
+SCALINGS = {
+    "weak": Combination.EACH,
+    "weak_threaded": Combination.EACH_USED,
+    "strong": Combination.SUM,
+    "device": Combination.DEVICE,
+}
+EXTRA_P = {  # what Extra-P calls it: it knows no devices, each of which is a measurement like a process
+    Combination.SUM: "strong",
+    Combination.EACH: "weak",
+    Combination.EACH_USED: "weak_threaded",
+    Combination.DEVICE: "weak",
+}
 
 
 def of_scaling(scaling: str) -> Combination:
-    """What Extra-P does with the profiles of a run for `weak`, `weak_threaded` and `strong` scaling."""
-    for combination, word in SCALING.items():
-        if word == scaling:
-            return combination
-    raise UsageError(f"there is no scaling {scaling!r}; there are {', '.join(SCALING.values())}")
+    """What becomes of the profiles of a run: what Extra-P does for `weak`, `weak_threaded` and `strong` scaling, or one
+    value for every `device`."""
+    if scaling not in SCALINGS:
+        raise UsageError(f"there is no scaling {scaling!r}; there are {', '.join(SCALINGS)}")
+    return SCALINGS[scaling]
+
+
+def combination_for(experiment: Experiment, scaling: str = "") -> Combination:
+    """What a scaling means; without a word, `device` where runs have GPU streams, else `weak`."""
+    return of_scaling(scaling or ("device" if len(devices_of(experiment)) else "weak"))
+
+
+def devices_of(experiment: Experiment) -> Ints:
+    """The profiles of streams on GPUs that processes of a rank used."""
+    profiles = experiment.profiles
+    on_device = np.isin(profiles.kind, (ProfileKind.GPU_STREAM, ProfileKind.QUEUE))
+    for column in ("rank", "gpu_device"):
+        on_device = on_device & profiles.identity(column)[1]
+    return np.flatnonzero(on_device)
 
 
 @dataclass(frozen=True)
@@ -80,10 +109,11 @@ def fold(
     builder = StudyBuilder(_parameters(experiment), experiment.format, experiment.version, experiment.title)
     builder.path, builder.attributes = experiment.path, dict(experiment.attributes)
     builder.warnings = list(experiment.warnings)
-    builder.scaling = SCALING.get(combination, "")
+    builder.scaling = EXTRA_P.get(combination, "")
     points = [builder.point([run.parameters[name] for name in builder.parameters]) for run in experiment.runs]
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)
+    left_out: dict[str, list[str]] = {}  # metrics by reason
     for number, name in enumerate(quantities):
         if progress is not None:
             progress("folding metrics", number, len(quantities))
@@ -93,16 +123,25 @@ def fold(
         except UsageError as error:
             if metrics is not None:
                 raise
-            builder.warn(Severity.NOTE, f"left out of the study: {error}")
+            left_out.setdefault(str(error).replace(name, "{}"), []).append(name)
             continue
         if way.metric.unit:
             builder.units[name] = way.metric.unit
         ever = np.logical_or.reduce([((part.values != 0).any(axis=1) & part.reached) | part.listed for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part.values, np.flatnonzero(part.reached & ever), paths, combination)
+    for reason, names in left_out.items():
+        builder.warn(Severity.NOTE, f"left out of the study: {_told_of(names, reason)}")
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     return builder.build()
+
+
+def _told_of(names: Sequence[str], reason: str) -> str:
+    """One sentence about several metrics that are left out for one reason."""
+    text = reason.replace("{}", names[0])
+    others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"{text}; the same of {len(names) - 1} more: {others}" if len(names) > 1 else text
 
 
 def _add(
@@ -162,6 +201,11 @@ def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combin
         if combination == Combination.MEAN:
             values = values / max(1, stored.n_carriers)
         return _Part(values, reached, stored.listed)
+    if combination == Combination.DEVICE:
+        places = _places(experiment, profiles, stored.carriers)
+        columns = [_on_paths(experiment, way, experiment.values.totals(way.stored, own), paths) for own in places]
+        each = np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
+        return _Part(each, reached, stored.listed)
     columns = [
         _on_paths(experiment, way, column, paths)
         for chunk in _chunks(profiles, len(experiment.contexts))
@@ -173,6 +217,23 @@ def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combin
     elif combination == Combination.MAXIMUM:
         each = each.max(axis=1, keepdims=True, initial=-np.inf)
     return _Part(each, reached, stored.listed)
+
+
+def _places(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints]:
+    """The profiles of each GPU where only streams carry values, those of each process where anything else does; a
+    stream belongs to its process there."""
+    streams = np.intersect1d(profiles, devices_of(experiment))
+    on_devices = len(carriers) > 0 and bool(np.isin(carriers, streams).all())
+    chosen = streams if on_devices else profiles
+    if not on_devices and len(carriers) and not np.isin(carriers, streams).any():
+        chosen = np.setdiff1d(profiles, streams)
+    columns = ("node", "rank", "gpu_device") if on_devices else ("node", "rank")
+    keys = [
+        np.where(present, values, np.uint64(2**64 - 1))[chosen]
+        for values, present in map(experiment.profiles.identity, columns)
+    ]
+    _, number = distinct_rows(*(key.astype(np.int64) for key in keys))
+    return [chosen[number == k] for k in range(int(number.max(initial=-1)) + 1)]
 
 
 def _chunks(profiles: Ints, n_contexts: int) -> Iterator[Ints]:
@@ -200,13 +261,17 @@ def _columns(experiment: Experiment, way: Recipe, profiles: Ints) -> Iterator[Ar
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a run stores of a metric: contexts with a value, call paths that are listed whatever their value, and how
-    many profiles have any."""
+    """What a run stores of a metric: contexts with a value, call paths that are listed whatever their value, and the
+    profiles that have any."""
 
     contexts: Bools
     dense: bool
     listed: Bools
-    n_carriers: int
+    carriers: Ints
+
+    @property
+    def n_carriers(self) -> int:
+        return len(self.carriers)
 
     @classmethod
     def of(cls, experiment: Experiment, way: Recipe, profiles: Ints, paths: CallPaths) -> _Stored:
@@ -221,7 +286,7 @@ class _Stored:
             if isinstance(block, DenseBlock):
                 dense = True
                 listed[block.contexts] = True
-        return cls(has_value, dense, _of_paths(listed, paths), len(carriers))
+        return cls(has_value, dense, _of_paths(listed, paths), np.array(sorted(carriers), np.int64))
 
     def reached(self, tree: ContextTree, paths: CallPaths) -> Bools:
         """Call paths with a stored value at them or below; where the input lists contexts, those that it lists."""

@@ -11,7 +11,7 @@ amounts.py     costs with their units
 shell.py       names as words of a command
 facts.py       what is in an experiment, study_facts.py in a study
 bars.py        bars in text
-plots.py       models and measurements as SVG, on axes.py
+plots.py       models and measurements as SVG, on axes.py; pictures.py: the same as PNG or PDF
 extrap_report.py  models as Extra-P prints them
 """
 

@@ -19,7 +19,7 @@ class Choice:
     metric: str | None = None
     ranks: Container[int] | None = None
     threads: Container[int] | None = None
-    scaling: str = "weak"
+    scaling: str = ""
     scope: Scope = Scope.EXCLUSIVE
 
 

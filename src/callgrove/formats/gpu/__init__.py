@@ -16,7 +16,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     aligning.py      clocks of several machines brought together, where the user says how
     dataset.py       what a family's reader gives: processes, lanes, devices, and events in chunks
     tables.py        event tables as events, for the readers of all families
-    ranks.py         which rank a process is
+    ranks.py         which rank a process is; jobs.py: which runs they belong to
     places.py        hosts, processes, devices and lanes of all data sets, as profiles and a system tree
     spans.py         events of any number of data sets as the spans of one experiment
     stack_samples.py samples of call stacks as contexts and lines; beside.py: small tables that stand beside spans

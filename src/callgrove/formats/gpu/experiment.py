@@ -15,6 +15,7 @@ from callgrove.formats.gpu.aligning import aligned
 from callgrove.formats.gpu.beside import tables_beside
 from callgrove.formats.gpu.dataset import DataSet, Process
 from callgrove.formats.gpu.files import size_of
+from callgrove.formats.gpu.jobs import note_on_jobs
 from callgrove.formats.gpu.joined_files import BUNDLE_BYTES
 from callgrove.formats.gpu.joined_spans import JoinedSpans
 from callgrove.formats.gpu.places import add_places, process_and_device
@@ -42,10 +43,11 @@ def experiment_of(
     """All data sets as one experiment; events stay in their files until asked for."""
     builder = ExperimentBuilder(format_name, ", ".join(sorted({d.version for d in datasets})), path=str(path))
     profiles = add_places(builder, datasets, options.rank_env)  # ranks may depend on the clocks as they are
+    jobs = note_on_jobs(path, datasets)  # by the clocks as they are
     datasets, notes = aligned(datasets, options.align)
     processes = [process for dataset in datasets for process in dataset.processes]
     builder.title = _title(processes) or path.name
-    builder.warnings += [*skipped, *notes, *_again(datasets)]
+    builder.warnings += [*skipped, *notes, *jobs, *_again(datasets)]
     spans, time_range = DataSetSpans(datasets, profiles), _time_range(processes)
     if options.fold:
         folding = _fold(builder, datasets, profiles, options)

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from shlex import quote as quoted
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
-from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
+from callgrove.formats.registry import entry_of
+from callgrove.formats.runs.opened_runs import NAME, RunAt, format_in, has_run, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.run_names import (
     EXAMPLE,
@@ -25,6 +27,7 @@ from callgrove.model.run_names import (
     by_pattern,
     by_table,
     parse_named_file,
+    suggest_pattern,
 )
 
 __all__ = ["FORMAT"]
@@ -32,6 +35,7 @@ __all__ = ["FORMAT"]
 PARAMETER = re.compile(r"\.[A-Za-z_]+\d")
 LOOKED_AT = 64  # entries whose names are tried for a match
 TRIED = 2  # folders that are looked into for it
+MOST_NAMED = 8  # entries in a message
 
 
 class RunsFormat:
@@ -69,7 +73,7 @@ class RunsFormat:
                 found = [place]
             if not found:
                 notes.append(f"{place}: nothing in it was recognised as a run")
-            runs += [RunAt(path, one.name, dict(one.parameters)) for path in found]
+            runs += [RunAt(path, one.name, dict(one.parameters), one.repetition) for path in found]
         if not runs:
             raise InputError(f"{source.path}: no run was recognised in {source.path}/*/*; see `callgrove formats`")
         return _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
@@ -134,9 +138,11 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
         parsed = [parse_named_file(name) for name in names]
         found = [one for one in parsed if one is not None]
         if not found:
+            pattern = suggest_pattern(names)
+            how = f"--folder-pattern {quoted(pattern)}" if pattern else "--folder-pattern"
             raise InputError(
                 f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, "
-                "or say how with --folder-pattern or --points"
+                f"or say how with {how} or --points"
             )
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")
@@ -144,8 +150,16 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
     try:
         runs, said = agreed(found, options.strict)
     except InputError as error:
-        raise InputError(f"{folder}: {error}") from None
+        raise InputError(f"{folder}: {error}{_other_ways(folder, entries, names)}") from None
     return runs, notes + [f"{folder}: {text}" for text in said]
+
+
+def _other_ways(folder: Path, entries: Sequence[Path], names: Sequence[str]) -> str:
+    """How to open entries whose names are no points of a study: nobody may have meant them to be."""
+    listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    format_name = format_in(Source(folder).inside(entries[0]))
+    as_one = f"; --from {format_name} opens all as one run" if format_name and entry_of(format_name).sets else ""
+    return f". If these are no points of a study, name one of them: {listed}{as_one}"
 
 
 def _differences(found: Sequence[NamedRun]) -> list[str]:

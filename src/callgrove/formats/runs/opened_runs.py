@@ -16,7 +16,7 @@ from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
 
-__all__ = ["RunAt", "has_run", "is_run", "open_runs", "runs_in"]
+__all__ = ["RunAt", "format_in", "has_run", "is_run", "open_runs", "runs_in"]
 
 NAME = "runs"
 LOOKED_AT = 64  # files of inner folders, to see whether there is a run at all
@@ -24,11 +24,12 @@ LOOKED_AT = 64  # files of inner folders, to see whether there is a run at all
 
 @dataclass(frozen=True)
 class RunAt:
-    """One execution: where it lies and what it was started with."""
+    """One execution: where it lies and what it was started with; `repetition` where its name says it."""
 
     path: Path
     name: str
     parameters: dict[str, float]
+    repetition: int | None = None
 
 
 def runs_in(source: Source, format_name: str = "") -> list[Path]:
@@ -39,6 +40,11 @@ def runs_in(source: Source, format_name: str = "") -> list[Path]:
 def has_run(source: Source) -> bool:
     """Is there a run at a place? The search ends with the first one, and soon in any case."""
     return next(_recognised(source, LOOKED_AT), None) is not None
+
+
+def format_in(source: Source) -> str:
+    """The format of the first run at a place; empty where there is none."""
+    return next((name for _, name in _recognised(source, LOOKED_AT)), "")
 
 
 def is_run(source: Source) -> bool:
@@ -81,10 +87,10 @@ def _format_of(source: Source) -> str:
 def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, options: ReadOptions) -> Experiment:
     """All runs as one experiment, sorted by their points. One that cannot be read is damage; under `strict` it is an
     error."""
-    ordered = sorted(runs, key=lambda run: (tuple(run.parameters.values()), run.name, run.path))
+    ordered = sorted(runs, key=lambda run: (tuple(run.parameters.values()), run.repetition or 0, run.name, run.path))
     parts: list[tuple[Run, Experiment]] = []
     warnings: list[InputWarning] = []
-    repetitions: dict[tuple[float, ...], int] = {}
+    repetitions: dict[tuple[float, ...], set[int]] = {}
     for number, run in enumerate(ordered):
         options.progress("opening runs", number, len(ordered))
         try:
@@ -94,9 +100,10 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
                 raise
             warnings.append(InputWarning(Severity.DAMAGE, f"a run was left out: {error}"))
             continue
-        point = tuple(run.parameters.values())
-        repetitions[point] = repetitions.get(point, 0) + 1
-        parts.append((Run(run.name, dict(run.parameters), repetitions[point], str(run.path)), opened))
+        taken = repetitions.setdefault(tuple(run.parameters.values()), set())
+        told = run.repetition if run.repetition and run.repetition not in taken else max(taken, default=0) + 1
+        taken.add(told)
+        parts.append((Run(run.name, dict(run.parameters), told, str(run.path)), opened))
     if not parts:
         raise InputError(f"{path}: none of its {len(ordered)} runs can be read; {warnings[0].text}")
     return join_runs(parts, NAME, title, path, warnings)

@@ -17,7 +17,7 @@ from callgrove.errors import CallgroveError
 from callgrove.model.arrays import Floats, Ints
 from callgrove.model.completing import completed
 from callgrove.model.experiment import Experiment
-from callgrove.model.folding import of_scaling
+from callgrove.model.folding import combination_for
 from callgrove.model.study import Study
 from callgrove.modeling.cautions import counted
 from callgrove.modeling.fitting import Models, model_study
@@ -44,7 +44,7 @@ def scaling_maker(opened: Experiment | Study, choice: Choice) -> PanelMaker | No
         if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
             return None
         try:
-            opened = completed(opened.study(scope=choice.scope, combination=of_scaling(choice.scaling)))
+            opened = completed(opened.study(scope=choice.scope, combination=combination_for(opened, choice.scaling)))
         except CallgroveError as error:  # every other view still says what is there
             return Unavailable(TITLE, f"the runs do not make a study: {error}")
     if reason := _why_not(opened):
