@@ -245,7 +245,7 @@ def test_profiles_with_equal_tuples_have_places_of_their_own() -> None:
         builder.add_profile(ProfileKind.THREAD, [(3, 0, 0, 3)])
     builder.add_profile(ProfileKind.THREAD, [(3, 1, 1, 3)])
     experiment = builder.build()
-    grid = Places(experiment, np.arange(4)).grid(100)
+    grid = Places(experiment, np.arange(4), 64).grid(100)
     assert len(grid.column) == 4
     assert set(grid.n_profiles.tolist()) == {1}
     assert grid.lanes == ("thread 0", "thread 1")

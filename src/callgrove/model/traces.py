@@ -30,6 +30,8 @@ __all__ = [
     "LABEL",
     "PARENT",
     "PLACES",
+    "PROFILER",
+    "PROFILERS",
     "SIDE_TABLES",
     "SPAN_COLUMNS",
     "ArraySamples",
@@ -52,6 +54,8 @@ Window = tuple[int, int]  # [start_ns, end_ns)
 SPAN_COLUMNS = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation", "context")
 LABEL = "label"  # a further column that may be asked for: a marker's text where its name is only that of a call
 PARENT = "parent_correlation"  # another one: the correlation of the call that a call was made by
+PROFILER = "PROFILER"  # the category of spans in which the profiler itself was at work: no time of the application
+PROFILERS = (PROFILER, "rpd_tracer")  # the same where tracers have a category of their own; `/` and more may follow
 PLACES = "places"  # of `Traces.tables`: the one with a row per profile
 SIDE_TABLES = ("kernel", "copy", "alloc", "argument", "counter", "flow", "stack", "extra")  # what spans may have beside
 SpanChunk = Mapping[str, Array]

@@ -6,7 +6,7 @@ Specification: gpu-traces.md 5.2 and 5.4.
 from __future__ import annotations
 
 from callgrove.formats.gpu.tables import EventTable
-from callgrove.model.traces import SpanKind
+from callgrove.model.traces import PROFILER, SpanKind
 
 __all__ = [
     "CATEGORIES",
@@ -139,7 +139,7 @@ CATEGORIES = {
     f"{CUPTI}SYNCHRONIZATION": "SYNCHRONIZATION",
     "NVTX_EVENTS": "NVTX",
     "OSRT_API": "OSRT",
-    "PROFILER_OVERHEAD": "PROFILER",
+    "PROFILER_OVERHEAD": PROFILER,
     "CUDA_GPU_MEMORY_USAGE_EVENTS": "MEMORY",
     f"{CUPTI}GRAPH_TRACE": "GRAPH",
     **{name: category for category, (_, names) in MORE_CALLS.items() for name in names},

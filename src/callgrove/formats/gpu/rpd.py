@@ -35,7 +35,7 @@ from callgrove.formats.gpu.tables import EventTable, LaneList, TableData, or_abs
 from callgrove.model.arrays import ABSENT, Array, Ids, Ints
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import SideTable, SpanKind
+from callgrove.model.traces import PROFILER, PROFILERS, SideTable, SpanKind
 
 __all__ = ["RpdData", "datasets"]
 
@@ -72,7 +72,7 @@ KIND_OF_OP = {"KernelExecution": SpanKind.KERNEL, "FillBuffer": SpanKind.MEMSET,
 COPIES = ("Copy", "Memcpy", "MEMORY_COPY")  # how types of copies begin
 FILL = "Fill"
 CALLS = ("", "hip", "cuda", "hsa")  # domains whose rows are calls of an API
-OF_PROFILER = "rpd_tracer"  # the domain of the profiler itself
+OF_PROFILER = PROFILERS[1]  # the domain of the profiler itself
 FRAME = re.compile(r"(?:in )?(?P<function>.+) at .*")
 KNOWN = ("sequenceId", "completionSignal")  # of operations; nothing is made of them
 USER_MARKER = "UserMarker"
@@ -215,7 +215,8 @@ class RpdData(TableData):
             overhead = self._is(names, OVERHEAD) | self._is(domains, (OF_PROFILER,))
             return np.where(overhead, SpanKind.REGION, kinds).astype(np.int32)
         if column == "category":
-            return np.where(marker, self._names("MARKER"), self._categories(cells)).astype(np.int32)
+            usual = np.where(marker, self._names("MARKER"), self._categories(cells))
+            return np.where(self._is(names, OVERHEAD), self._names(PROFILER), usual).astype(np.int32)
         return np.where(marker, self._argument_texts[cells["args_id"]], names).astype(np.int32)
 
     def _categories(self, cells: Cells) -> Ids:

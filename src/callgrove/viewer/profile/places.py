@@ -21,7 +21,6 @@ from callgrove.viewer.processes import process_numbers
 __all__ = ["Grid", "Places"]
 
 LANE_ORDER = ("gpu_device", "gpu_context", "gpu_stream", "thread")
-MOST_LANES = 64
 SPARSEST = 4  # cells of the grid per profile; emptier grids become one row
 
 
@@ -58,7 +57,7 @@ class Grid:
 class Places:
     """The column and the lane of some profiles."""
 
-    def __init__(self, experiment: Experiment, profiles: Ints) -> None:
+    def __init__(self, experiment: Experiment, profiles: Ints, most_lanes: int) -> None:
         ranks = experiment.profiles.identity_list("rank")
         numbers = process_numbers(experiment)
         several_runs = len(experiment.runs) > 1
@@ -77,7 +76,7 @@ class Places:
         self._column = np.array([number[key] for key in keys], np.int64)
         self._lane = np.array(lane, np.int64)
         self._columns, self._lanes = [columns[key] for key in order], list(lanes)
-        if len(lanes) > MOST_LANES or len(order) * len(lanes) > SPARSEST * len(profiles) + MOST_LANES:
+        if len(lanes) > most_lanes or len(order) * len(lanes) > SPARSEST * len(profiles) + most_lanes:
             self._column, self._lane = np.arange(len(profiles)), np.zeros(len(profiles), np.int64)
             self._columns = [experiment.profiles.label(p) for p in profiles.tolist()]
             self._lanes = ["profiles"]

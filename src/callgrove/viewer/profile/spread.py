@@ -16,17 +16,13 @@ from callgrove.analysis.by_profile import exclusive_by_profile
 from callgrove.analysis.costs import Costs, select
 from callgrove.model.arrays import Floats, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.viewer.panels import Choice, Detail
+from callgrove.viewer.panels import Choice, Detail, Limits
 from callgrove.viewer.profile.costs import is_additive
 from callgrove.viewer.profile.labels import Labels
 from callgrove.viewer.profile.places import Grid, Places, spread_statistics
 from callgrove.viewer.profile.tables import FlatTable
 
 __all__ = ["Spread", "spread_of"]
-
-N_FUNCTIONS = 10
-MOST_CELLS = 4_096
-CHEAP = 40_000_000  # values to read; beyond that only the first metric is shown
 
 
 @dataclass(frozen=True)
@@ -46,10 +42,11 @@ class Spread:
     places: Places
     metrics: tuple[_Spread, ...]
     left_out: int
+    limits: Limits
 
     def data(self, labels: Labels, detail: Detail) -> tuple[dict[str, Any], tuple[str, ...]]:
         """What is drawn, and what to say about it."""
-        grid = self.places.grid(detail.of(self.places.n_cells, MOST_CELLS, 16))
+        grid = self.places.grid(detail.of(self.places.n_cells, self.limits.cells, 16))
         rows: list[dict[str, Any]] = []
         for metric in self.metrics:
             names = self.functions.labels_of(metric.groups, labels)
@@ -86,7 +83,9 @@ class Spread:
         return tuple(notes)
 
 
-def spread_of(experiment: Experiment, metrics: Sequence[Costs], functions: FlatTable, choice: Choice) -> Spread | None:
+def spread_of(
+    experiment: Experiment, metrics: Sequence[Costs], functions: FlatTable, choice: Choice, limits: Limits
+) -> Spread | None:
     """The spread; None where there is only one profile, or none."""
     chosen = select(experiment, choice.ranks, choice.threads)
     profiles = experiment.profiles.measured if chosen is None else chosen
@@ -95,15 +94,20 @@ def spread_of(experiment: Experiment, metrics: Sequence[Costs], functions: FlatT
     additive = [costs for costs in metrics if is_additive(costs)]
     n_values = experiment.values.n_stored()
     size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
-    read = additive if size * len(additive) <= CHEAP else additive[:1]
+    read = additive if size * len(additive) <= limits.values else additive[:1]
     numbers = {costs.metric.name: number for number, costs in enumerate(metrics)}
-    found = tuple(_read(experiment, costs, functions, numbers[costs.metric.name], profiles) for costs in read)
-    return Spread(functions, Places(experiment, profiles), found, len(additive) - len(read)) if found else None
+    found = tuple(
+        _read(experiment, costs, functions, numbers[costs.metric.name], profiles, limits.functions) for costs in read
+    )
+    places = Places(experiment, profiles, limits.lanes)
+    return Spread(functions, places, found, len(additive) - len(read), limits) if found else None
 
 
-def _read(experiment: Experiment, costs: Costs, functions: FlatTable, number: int, profiles: Ints) -> _Spread:
+def _read(
+    experiment: Experiment, costs: Costs, functions: FlatTable, number: int, profiles: Ints, most: int
+) -> _Spread:
     exclusive = functions.exclusive(number).astype(np.float64)
-    largest = np.argsort(-exclusive, kind="stable")[:N_FUNCTIONS]
+    largest = np.argsort(-exclusive, kind="stable")[:most]
     largest = largest[exclusive[largest] > 0]
     of = np.full(len(experiment.contexts), -1)
     of[: len(functions.groups.of)] = functions.groups.of

@@ -19,7 +19,6 @@ from callgrove.viewer.profile.labels import Labels
 __all__ = ["GROUPS", "FlatTable", "callers", "rows_of"]
 
 GROUPS = ("function", "line", "loop", "file", "module")
-MOST_ROWS = 2_000
 
 
 class FlatTable:
@@ -49,9 +48,9 @@ class FlatTable:
         """What some groups are called."""
         return labels.of_rows(Table(described_groups(self._metrics[0], self._by, self.groups.first[groups].tolist())))
 
-    def data(self, labels: Labels, detail: Detail) -> dict[str, Any]:
+    def data(self, labels: Labels, detail: Detail, most: int) -> dict[str, Any]:
         """The groups with the largest share in any metric."""
-        chosen = self._order[: detail.of(len(self), MOST_ROWS, 10)]
+        chosen = self._order[: detail.of(len(self), most, 10)]
         return {
             "by": self._by,
             "label": self.labels_of(chosen, labels),
@@ -70,11 +69,11 @@ def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
     return np.nan_to_num(shares)
 
 
-def callers(costs: Costs, labels: Labels, detail: Detail) -> dict[str, Any] | None:
+def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str, Any] | None:
     """Functions with their callers below them; None of a metric whose costs cannot be divided among callers."""
     if not is_additive(costs):
         return None
-    table = bottom_up(costs, detail.of(MOST_ROWS, MOST_ROWS, 20))
+    table = bottom_up(costs, detail.of(most, most, 20))
     return {**rows_of(table, labels), "left": table.left}
 
 
