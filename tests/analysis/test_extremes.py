@@ -87,7 +87,8 @@ def test_infinite_cost_does_not_vanish() -> None:
 
 def test_no_share_is_minus_zero() -> None:
     found = costs(experiment(Aggregation.SUM, Scope.EXCLUSIVE, {"b": -5.0}))
-    assert all(math.copysign(1, cell) > 0 for cell in top(found).column("percent").plain())
+    shares = top(found).column("percent").plain()
+    assert all(share or math.copysign(1, share) > 0 for share in shares)
 
 
 VIEWS: tuple[Callable[[Costs], Table], ...] = (top, top_down, bottom_up, hot_path)

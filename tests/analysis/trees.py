@@ -20,8 +20,9 @@ NESTED = {ContextKind.LINE, ContextKind.LOOP, ContextKind.CALL}
 
 
 @st.composite
-def costly_trees(draw: Any, max_size: int = 25) -> Costs:
-    """The costs of a random experiment with one profile; functions recur along paths."""
+def costly_trees(draw: Any, max_size: int = 25, least: int = 0) -> Costs:
+    """The costs of a random experiment with one profile; functions recur along paths. `least` may lie below zero, as
+    differences do."""
     builder = ExperimentBuilder("random")
     file = builder.file("/src/app.c")
     n = draw(st.integers(1, max_size))
@@ -38,7 +39,7 @@ def costly_trees(draw: Any, max_size: int = 25) -> Costs:
         builder.add_context(parent, kind, region, Relation.CALL if name else Relation.LEXICAL)
     builder.add_metric(Metric("cost", Scope.EXCLUSIVE))
     builder.add_profile(ProfileKind.THREAD)
-    amounts = draw(st.lists(st.integers(0, 5), min_size=n, max_size=n))
+    amounts = draw(st.lists(st.integers(least, 5), min_size=n, max_size=n))
     builder.add_values(0, np.arange(n), 0, np.array(amounts, np.float64))
     return costs(builder.build())
 

@@ -84,9 +84,11 @@ def test_the_folders_of_a_place_are_left_out() -> None:
 
 
 def test_an_indentation_is_kept_when_a_name_is_cut() -> None:
-    assert shorten("    application thread", 12) == "    appl…ead"
-    assert shorten(" " * 40 + "solve", 12) == "      solve"
-    assert shorten(" " * 40 + "application thread", 12) == "      app…ad"
+    assert shorten("    application thread", 16) == "    applic…hread"
+    assert shorten(" " * 40 + "solve", 45) == " " * 40 + "solve"
+    assert shorten(" " * 40 + "solve", 20) == "   (20) solve"
+    assert shorten(" " * 40 + "application thread", 20) == "   (20) applic…hread"
+    assert shorten(" " * 40 + "(57) application thread", 20) == "        (57) a…hread"
 
 
 @pytest.mark.parametrize("value", [1.7976931348623157e308, -1.7976931348623157e308, 5e-324])

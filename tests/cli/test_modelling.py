@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -193,15 +194,22 @@ def test_json_has_no_numbers_that_json_lacks(capsys: Capture, monkeypatch: pytes
     assert first["warnings"]
 
 
-def test_a_narrow_terminal_keeps_call_paths(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_narrow_terminal_keeps_every_judgement(
+    width: int, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(capsys, "demo", "--keep", tmp_path / "demo")
-    monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(width=80))
-    capsys.readouterr()
-    assert main(["predict", str(tmp_path / "demo" / "scaling.txt"), "--at", "p=4096,n=500"]) == 0
-    out, err = capsys.readouterr()
-    assert "left out for want of room: speedup" in err
-    assert "main->exchange->MPI_Waitall" in out
-    assert max(map(len, out.splitlines())) <= 80
+    study = tmp_path / "demo" / "scaling.txt"
+    calls = (("predict", study, "--at", "p=4096,n=500"), ("model", study))
+    wide = [run(capsys, *words) for words in calls]
+    monkeypatch.setattr("callgrove.cli.output.stdout_look", lambda: Look(width=width))
+    for words, whole in zip(calls, wide, strict=True):
+        narrow = run(capsys, *words)
+        headings = {word for line in narrow.splitlines() for word in line.split()}
+        assert set(whole.splitlines()[0].split()) <= headings
+        for row in whole.splitlines()[2:]:
+            assert all(cell in narrow for cell in re.split(r"  +", row)[2:]), row  # call paths are cut
+        assert words[0] == "model" or max(map(len, narrow.splitlines())) <= width
 
 
 @pytest.mark.parametrize("value", ["1e308", "-1e308", "5e-324", "nan", "inf"])

@@ -16,6 +16,7 @@ from callgrove.model.run_names import (
     parse_name,
     parse_named_file,
     parse_point,
+    suggest_pattern,
 )
 
 
@@ -123,3 +124,28 @@ def test_points() -> None:
     for text in ("", "p", "p=", "=4", "p=x", "p=1,p=2", "p=nan"):
         with pytest.raises(UsageError, match="is no point"):
             parse_point(text)
+
+
+def test_r_in_braces_is_the_repetition() -> None:
+    runs = by_pattern(["t.X11.postfix.r1", "t.X11.postfix.r10"], "t.X{X}.postfix.r{r}")
+    assert [(run.parameters, run.repetition) for run in runs] == [({"X": 11.0}, 1), ({"X": 11.0}, 10)]
+    assert by_pattern(["r7_n4"], "r{r}_n{n}")[0].parameters == {"n": 4.0}
+    with pytest.raises(UsageError, match="different names in braces"):
+        by_pattern(["app.r1"], "app.r{r}")
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (["t.X11.postfix.r1", "t.X22.postfix.r1", "t.X22.postfix.r2"], "t.X{X}.postfix.r{r}"),
+        (["run_10_4ranks", "run_20_4ranks"], "run_{run}_4ranks"),
+        (["n=1,5x2", "n=2,5x2"], "n={n},5x2"),
+        (["app.r1", "app.r2"], ""),  # repetitions of nothing
+        (["one", "two"], ""),
+        (["p1.a", "p2.b"], ""),
+        (["p1"], ""),
+    ],
+)
+def test_patterns_are_suggested_for_names_that_differ_in_numbers(names: list[str], pattern: str) -> None:
+    assert suggest_pattern(names) == pattern
+    assert not pattern or len(by_pattern(names, pattern)) == len(names)

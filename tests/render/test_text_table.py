@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.table import UNCOUNTED, Column, Table
-from callgrove.render.cells import Amounts, Prose, reading_float
-from callgrove.render.text_table import PLAIN, Look, text_table, width_of
+from callgrove.render.cells import Amounts, Identifier, Prose, Whole, reading_float
+from callgrove.render.text_table import PLAIN, Look, text_table
 from callgrove.render.visible import display_width
 from tests.render.tables import HOSTILE, one_column
 
@@ -69,11 +69,74 @@ def test_numbers_are_never_cut() -> None:
 
 def test_amounts_are_never_cut_and_stand_on_the_right() -> None:
     table = Table((Column("name", ["n" * 50]), Amounts("bytes_per_second", ["39.4 GB/s"]), Amounts("total", [None])))
-    assert shown([table], Look(width=30)).splitlines()[::2] == [
-        "name      bytes_per_second  total",
-        "nnnn…nnn         39.4 GB/s",
+    assert shown([table], Look(width=41)).splitlines()[::2] == [
+        "name              bytes_per_second  total",
+        "nnnnnnnn…nnnnnnn         39.4 GB/s",
     ]
-    assert [width_of(column) for column in table.columns] == [52, 18, 7]
+
+
+def wide_table(n_rows: int = 2) -> Table:
+    """A name, six numbers and a judgement."""
+    numbers = [Amounts(f"metric {k}", [f"{k}.25 MB/s"] * n_rows) for k in range(6)]
+    names = Column("name", ["some_long_function_name"] * n_rows)
+    return Table((names, *numbers, Whole("order", ["O(p^1.5)"] * n_rows)))
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 120, None])
+def test_every_number_and_judgement_is_shown_once_at_every_width(width: int | None) -> None:
+    text = shown([wide_table(1)], Look(width=width))
+    for k in range(6):
+        assert text.count(f"{k}.25 MB/s") == 1
+    assert text.count("O(p^1.5)") == 1
+    if width and width >= 40:
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_what_does_not_fit_goes_on_below_with_the_names_again() -> None:
+    assert shown([wide_table(1)], Look(width=50)).splitlines() == [
+        "name                metric 0   metric 1   metric 2",
+        "-----------------  ---------  ---------  ---------",
+        "some_lon…ion_name  0.25 MB/s  1.25 MB/s  2.25 MB/s",
+        "",
+        "name                metric 3   metric 4   metric 5",
+        "-----------------  ---------  ---------  ---------",
+        "some_lon…ion_name  3.25 MB/s  4.25 MB/s  5.25 MB/s",
+        "",
+        "name                     order",
+        "-----------------------  --------",
+        "some_long_function_name  O(p^1.5)",
+    ]
+
+
+def test_ranks_are_part_of_the_names_that_are_shown_again() -> None:
+    table = Table((Column("kernel", ["a", "a"]), Identifier("rank", [0, 1]), *wide_table().columns[1:]))
+    blocks = shown([table], Look(width=40)).split("\n\n")
+    assert len(blocks) > 1
+    for block in blocks:
+        assert [line.split()[:2] for line in block.splitlines()[2:]] == [["a", "0"], ["a", "1"]]
+
+
+def test_blocks_of_a_stream_are_laid_out_chunk_by_chunk() -> None:
+    text = shown([wide_table(), wide_table()], Look(width=60))
+    assert text.count("3.25 MB/s") == 4
+    assert text.count("metric 3") == 2
+    one_block = shown([wide_table(), wide_table()])
+    assert one_block.count("metric 3") == 1
+
+
+def test_functions_are_written_out_where_no_width_is_given() -> None:
+    function = " + ".join(f"{k}.5 * p^{k}" for k in range(40))
+    assert function in shown([Table((Column("name", ["n" * 400]), Whole("function", [function])))])
+
+
+def test_indentation_stays_and_deep_levels_are_numbers() -> None:
+    names = ["  " * depth + "function_with_a_name" for depth in range(12)]
+    table = Table((Column("name", names), Amounts("cost", ["1.00 s"] * 12), Column("where", ["file_name.c:123"] * 12)))
+    lines = shown([table], Look(width=60)).splitlines()[2:]
+    assert [len(line) - len(line.lstrip()) for line in lines] == [2 * depth for depth in range(12)]
+    narrow = shown([table], Look(width=40)).splitlines()[2:]
+    assert narrow[1].startswith("  function_…h_a_name")
+    assert narrow[11].startswith("   (11) fun")
 
 
 def test_prose_is_written_out() -> None:

@@ -36,6 +36,11 @@ class Row:
     def totals(self) -> tuple[float, float]:
         return self.exclusive.sum(), self.inclusive.sum()
 
+    @property
+    def weight(self) -> float:
+        """The sizes of all costs: what lies below zero does not cancel out what lies above."""
+        return float(np.abs(self.exclusive).sum())
+
 
 @np.errstate(invalid="ignore", over="ignore")  # values need not be finite
 def bottom_up(costs: Costs, limit: int | None = None) -> Table:
@@ -86,7 +91,7 @@ def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[li
     and the number of rows that were not. A caller never costs more than what it calls, so rows stay connected."""
     taken: list[Row] = []
     count = 0
-    heap = [(-float(row.exclusive.sum()), number, row, taken) for number, row in enumerate(roots)]
+    heap = [(-row.weight, number, row, taken) for number, row in enumerate(roots)]
     heapq.heapify(heap)
     pushed = len(heap)
     while heap and (limit is None or count < limit):
@@ -94,7 +99,7 @@ def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[li
         siblings.append(row)
         count += 1
         for child in _callers(row, of, caller):
-            heapq.heappush(heap, (-float(child.exclusive.sum()), pushed, child, row.children))
+            heapq.heappush(heap, (-child.weight, pushed, child, row.children))
             pushed += 1
     return taken, len(heap)
 
@@ -108,13 +113,18 @@ def _callers(row: Row, of: Ids, caller: Ids) -> list[Row]:
 
 
 def _walk(roots: list[Row]) -> list[Row]:
+    """Rows in preorder, the largest cost first."""
     order: list[Row] = []
-    stack = list(reversed(roots))
+    stack = _largest_last(roots)
     while stack:
         row = stack.pop()
         order.append(row)
-        stack.extend(reversed(row.children))
+        stack.extend(_largest_last(row.children))
     return order
+
+
+def _largest_last(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: -abs(float(row.exclusive.sum())))[::-1]
 
 
 def _totals(rows: list[Row]) -> Array:

@@ -20,7 +20,7 @@ from callgrove.model.arrays import Array, Floats, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.expressions import Call, Expression, Variable, fold, postorder
 from callgrove.model.formulas import FormulaError, evaluate, parse
-from callgrove.model.metrics import Column, Metrics, Scope
+from callgrove.model.metrics import Aggregation, Column, Metrics, Scope
 from callgrove.model.scopes import recipe
 from callgrove.model.table import Column as TableColumn
 
@@ -31,6 +31,7 @@ EXCLUSIVE_FIRST = (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.LEXICAL, Scope.POINT)
 SAME_UNIT = ("", "Sum", "Mean", "StdDev", "Min", "Max")
 SPREADS = ("StdDev", "CfVar")
 TAKEN = ("context", "depth", "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent", "source")
+NEAR = 1e-6  # relative; more than a total by so much is rounding
 LARGEST = 10_000  # terms of a formula, with those of the columns that it refers to
 
 
@@ -73,9 +74,16 @@ class ShownColumns:
 
     def _column(self, shown: Shown, values: Mapping[int, Floats], totals: Mapping[int, Floats], n: int) -> CostColumn:
         column = shown.column
-        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent else None
         cells = self._evaluated(shown, values, n)
+        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
+        if total is not None and not _are_shares(cells, total):
+            total = None
         return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
+
+    def _adds_up(self, column: Column) -> bool:
+        """Whether values are shares of a whole: a minimum or maximum is no part of another."""
+        metrics = self.experiment.metrics
+        return column.name not in metrics.quantities or metrics.first(column.name).aggregation == Aggregation.SUM
 
     def _evaluated(self, shown: Shown, values: Mapping[int, Floats], n: int) -> Floats:
         found = np.broadcast_to(evaluate(shown.formula, values), n).copy()
@@ -85,6 +93,12 @@ class ShownColumns:
             touched: Array = np.logical_or.reduce([values[k] != 0 for k in used]) if used else np.zeros(n, np.bool_)
             found[np.isnan(found) & touched] = 0.0
         return found
+
+
+def _are_shares(cells: Floats, total: float) -> bool:
+    """Whether all cells are parts of the total; differences are not, as some of them lie below zero."""
+    known = cells[~np.isnan(cells)]
+    return bool(np.all(known >= -NEAR * abs(total)) and np.all(known <= (1 + NEAR) * total))
 
 
 def shown_columns(experiment: Experiment, profiles: Ints | None = None) -> ShownColumns:

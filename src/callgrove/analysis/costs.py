@@ -1,9 +1,15 @@
-"""One metric over the tree: what views show."""
+"""One metric over the tree: what views show.
+
+Costs may lie below zero: an experiment of differences has those that became less. Views put the largest change first,
+whichever way it goes, and percentages are of all changes together, each counted by its size: they keep the sign, and
+their sizes add up to 100 at most.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,16 +17,19 @@ from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Bools, Floats, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Metric, Scope
+from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.orders import combine_upwards
 from callgrove.model.table import Column
 
 __all__ = ["Costs", "costs", "select"]
+
+ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no difference of two runs
 
 
 @dataclass(frozen=True)
 class Costs:
     """Exclusive and inclusive cost of every context of the tree (elided ones are contained in them), over the
-    chosen profiles. `total` is the cost of the roots: what percentages are of."""
+    chosen profiles. `total` is the cost of the roots."""
 
     experiment: Experiment
     metric: Metric
@@ -32,12 +41,44 @@ class Costs:
     def tree(self) -> ContextTree:
         return self.experiment.contexts
 
+    @cached_property
+    def gain_and_loss(self) -> tuple[float, float]:
+        """What all exclusive costs above zero add up to, and all below it."""
+        if self.metric.aggregation != Aggregation.SUM:
+            return 0.0, 0.0
+        own: Floats = self.exclusive.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # a damaged input may hold any number
+            return float(own[own > 0].sum()), float(own[own < 0].sum())
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether costs below zero matter, as they do in an experiment of differences; rounding alone does not."""
+        gain, loss = self.gain_and_loss
+        return -loss > ROUNDING * (gain - loss)
+
+    @property
+    def whole(self) -> float:
+        """What percentages are of: the total; of signed costs, the sizes of all of them together."""
+        gain, loss = self.gain_and_loss
+        return gain - loss if self.is_signed else self.total
+
     def percent(self, values: Array) -> Array:
-        """Shares of the total, in percent; nothing is a share of zero."""
-        if not self.total:
+        """Shares of the whole, in percent; nothing is a share of zero."""
+        if not self.whole:
             return np.zeros(len(values))
         with np.errstate(over="ignore", invalid="ignore"):  # a damaged input may hold any number
-            return values * (100.0 / self.total) + 0.0  # -0.0 becomes 0.0
+            return values * (100.0 / self.whole) + 0.0  # -0.0 becomes 0.0
+
+    @cached_property
+    def weights(self) -> Floats:
+        """What chooses among contexts: inclusive costs; of signed ones, the sizes of all changes at and below them,
+        which do not cancel out."""
+        if not self.is_signed:
+            return self.rank(self.inclusive)
+        tree, n = self.tree, self.tree.n_listed
+        sizes = np.zeros(len(tree), np.float64)
+        sizes[:n] = np.abs(self.exclusive.astype(np.float64))
+        return combine_upwards(sizes, tree.parent, tree.levels, np.add)[:n]
 
     def has(self, values: Array) -> Bools:
         """Which of some costs are there: not zero, or for a minimum or maximum, not absent."""
@@ -45,9 +86,9 @@ class Costs:
         return found
 
     def rank(self, values: Array) -> Floats:
-        """Costs to sort by; those that are absent are the lowest."""
+        """Costs to sort by: their sizes. Of a minimum or maximum, what it is; those that are absent are the lowest."""
         ranks: Floats = values.astype(np.float64)
-        return np.where(self.has(values), ranks, -np.inf) if self.metric.aggregation.neutral else ranks
+        return np.where(self.has(values), ranks, -np.inf) if self.metric.aggregation.neutral else np.abs(ranks)
 
     def columns(self, exclusive: Array, inclusive: Array, share: Array) -> tuple[Column, Column, Column]:
         """What every view shows of some rows; percent is of `share`. An absent minimum or maximum is an empty cell, and
@@ -63,11 +104,17 @@ class Costs:
         return *pair, Column("percent", [None] * len(share))
 
 
-def select(experiment: Experiment, ranks: Container[int] | None, threads: Container[int] | None) -> Ints | None:
-    """Profiles with these ranks and threads; None when nothing was selected. An empty choice is an error."""
-    if ranks is None and threads is None:
+def select(
+    experiment: Experiment,
+    ranks: Container[int] | None,
+    threads: Container[int] | None,
+    runs: str | Container[int] | None = None,
+) -> Ints | None:
+    """Profiles with these ranks and threads, of these runs; None when nothing was selected. An empty choice is an
+    error."""
+    if ranks is None and threads is None and runs is None:
         return None
-    chosen = experiment.select(ranks, threads)
+    chosen = experiment.select(ranks, threads, runs)
     if not len(chosen):
         parts = []
         for column, wanted in (("rank", ranks), ("thread", threads)):
@@ -75,7 +122,8 @@ def select(experiment: Experiment, ranks: Container[int] | None, threads: Contai
                 known = sorted({n for n in experiment.profiles.identity_list(column) if n is not None})
                 span = f"{known[0]} to {known[-1]}" if known else "none"
                 parts.append(f"{column} {wanted} (there are {span})")
-        raise UsageError(f"{experiment.path}: no profile has {' and '.join(parts)}")
+        of = f" of run {runs}" if runs is not None else ""
+        raise UsageError(f"{experiment.path}: no profile{of} has {' and '.join(parts) or 'any value'}")
     return chosen
 
 
@@ -84,10 +132,12 @@ def costs(
     metric: str | None = None,
     ranks: Container[int] | None = None,
     threads: Container[int] | None = None,
+    runs: str | Container[int] | None = None,
 ) -> Costs:
-    """The cost of every context: of the metric named, or of the default one."""
+    """The cost of every context: of the metric named, or of the default one. What several runs cost is added up, unless
+    `runs` names some of them."""
     quantity = experiment.metrics.resolve(metric) if metric else experiment.default_metric
-    profiles = select(experiment, ranks, threads)
+    profiles = select(experiment, ranks, threads, runs)
     n = experiment.contexts.n_listed
     row = experiment.metrics.first(quantity)
     if row.composite is not None:

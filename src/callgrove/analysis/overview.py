@@ -21,7 +21,8 @@ __all__ = ["Hottest", "Overview", "overview"]
 
 @dataclass(frozen=True)
 class Hottest:
-    """The function with the highest exclusive cost. A minimum or a maximum is no share of anything: no percent."""
+    """The function with the highest exclusive cost. A minimum or a maximum is no share of anything: no percent. Where
+    costs are signed, `gain` and `loss` are what those above and below zero add up to, and percent is of both sizes."""
 
     metric: str
     unit: str
@@ -29,6 +30,8 @@ class Hottest:
     exclusive: float
     percent: float | None
     total: float
+    gain: float = 0.0
+    loss: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,5 +112,6 @@ def _hottest(experiment: Experiment) -> Hottest | None:
         table.column("name").plain(), table.column("exclusive").plain(), table.column("percent").plain(), strict=True
     ):
         if exclusive is not None:
-            return Hottest(found.metric.name, found.metric.unit, name, exclusive, percent, found.total)
+            signs = found.gain_and_loss if found.is_signed else (0.0, 0.0)
+            return Hottest(found.metric.name, found.metric.unit, name, exclusive, percent, found.total, *signs)
     return None

@@ -11,7 +11,7 @@ from callgrove.analysis.costs import Costs
 from callgrove.analysis.groups import nearest
 from callgrove.analysis.rows import described
 from callgrove.analysis.statistics import Rows
-from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.table import Column, Table
 
@@ -59,15 +59,18 @@ def exclusive_of(costs: Costs, owner: Ids) -> Array:
 def top_down(
     costs: Costs, source: bool = False, limit: int | None = None, columns: ShownColumns | None = None
 ) -> Table:
-    """The call tree in preorder, the costliest child first; percent is of inclusive cost.
+    """The call tree in preorder, the costliest child first (by size, where costs are signed); percent is of inclusive
+    cost.
 
-    Contexts without any cost are left out. A limit keeps the contexts with the highest inclusive cost and all that
-    lies above them. `columns` are shown of the same rows.
+    Contexts without any cost at or below them are left out. A limit keeps the contexts with the highest inclusive cost
+    and all that lies above them. `columns` are shown of the same rows.
     """
     folded = fold_lines(costs, source)
-    costly = np.flatnonzero(folded.shown & (costs.has(folded.exclusive) | costs.has(folded.inclusive)))
-    chosen = costly if limit is None or len(costly) <= limit else _heaviest(folded, costly, limit)
-    order = _walk(folded, chosen)
+    reached = costs.weights > 0 if costs.is_signed else costs.has(folded.exclusive) | costs.has(folded.inclusive)
+    costly = np.flatnonzero(folded.shown & reached)
+    ranks = costs.rank(folded.inclusive)
+    chosen = costly if limit is None or len(costly) <= limit else _heaviest(folded, costly, ranks, limit)
+    order = _walk(folded, chosen, ranks)
     return Table(
         (
             Column("context", order),
@@ -81,10 +84,10 @@ def top_down(
     )
 
 
-def _heaviest(folded: Folded, costly: Ints, limit: int) -> Ints:
+def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
     """The `limit` contexts with the highest inclusive cost, each with everything above it."""
     kept: set[int] = set()
-    for context in costly[np.lexsort((costly, -np.abs(folded.inclusive[costly].astype(np.float64))))].tolist():
+    for context in costly[np.lexsort((costly, -ranks[costly]))].tolist():
         chain = []
         while context >= 0 and context not in kept:
             chain.append(context)
@@ -95,7 +98,7 @@ def _heaviest(folded: Folded, costly: Ints, limit: int) -> Ints:
     return np.array(sorted(kept), np.int64)
 
 
-def _walk(folded: Folded, chosen: Ints) -> Ints:
+def _walk(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:
     """Preorder with the costliest sibling first."""
     below: dict[int, list[int]] = {}
     inside = set(chosen.tolist())
@@ -105,7 +108,7 @@ def _walk(folded: Folded, chosen: Ints) -> Ints:
             above = int(folded.parent[above])
         below.setdefault(above, []).append(context)
     for children in below.values():
-        children.sort(key=lambda c: (folded.inclusive[c], -c))  # popped from the end: the costliest first
+        children.sort(key=lambda c: (ranks[c], -c))  # popped from the end: the costliest first
     order: list[int] = []
     stack = list(below.get(-1, []))
     while stack:

@@ -56,9 +56,12 @@ def _sides(inputs: list[Experiment], args: argparse.Namespace) -> list[Experimen
     from dataclasses import replace
 
     from callgrove.algebra.selecting import part
+    from callgrove.cli.opening import say_added_up
     from callgrove.errors import UsageError
 
     if len(inputs) > 1:
+        for experiment in inputs:
+            say_added_up(experiment)
         return inputs
     runs = inputs[0].runs
     if len(runs) < 2:
@@ -103,20 +106,23 @@ def _shown(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
     """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
     from callgrove.model.table import Column, Table
     from callgrove.render.amounts import amount
+    from callgrove.render.cells import Signed, Whole, align_right
 
     if args.format != "table":
         return table
     write = amount(found.metric.unit)
-    columns = []
+    columns: list[Column] = []
     for column in table.columns:
         cells = column.plain()
         if column.name in ("left", "right", "difference"):
-            cells = _right(["" if v is None else write(v) for v in cells])
+            kind = Signed if column.name == "difference" else Whole
+            columns.append(kind(column.name, align_right(["" if v is None else write(v) for v in cells])))
         elif column.name == "ratio":
-            cells = _right(["" if v is None else f"{v:.3g}" for v in cells])
+            columns.append(Whole(column.name, align_right(["" if v is None else f"{v:.3g}" for v in cells])))
         elif column.name == "path":
-            cells = [_short(path) for path in cells]
-        columns.append(Column(column.name, cells))
+            columns.append(Column(column.name, [_short(path) for path in cells]))
+        else:
+            columns.append(Whole(column.name, cells) if column.name == "present" else column)
     return Table((*columns[1:], columns[0]), table.left)
 
 
@@ -128,8 +134,3 @@ def _short(path: str) -> str:
         if name.removeprefix(what).startswith("/"):
             names[k] = what + name.rpartition("/")[2]
     return "->".join(names)
-
-
-def _right(cells: list[str]) -> list[str]:
-    width = max(map(len, cells), default=0)
-    return [cell.rjust(width) for cell in cells]

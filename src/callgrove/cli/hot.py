@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from callgrove.cli.options import add_all_metrics, add_input, add_selection, add_table_output, emit
 
 if TYPE_CHECKING:
+    from callgrove.analysis.costs import Costs
     from callgrove.model.table import Table
 
 
@@ -48,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
     headline(found, args)
     emit(shown(table, found, args), args)
     if args.format == "table" and not args.output:
-        _say_why_it_ends(table, hot_path(found, share=0.0), args.share)
+        _say_why_it_ends(table, hot_path(found, share=0.0), found, args.share)
     return said_everything(experiment, args, printed=bool(len(table)))
 
 
-def _say_why_it_ends(path: Table, to_the_leaf: Table, share: float) -> None:
+def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float) -> None:
     """A path that ends above a leaf is short because of --share; say how to go on."""
     from math import floor
 
@@ -61,9 +62,9 @@ def _say_why_it_ends(path: Table, to_the_leaf: Table, share: float) -> None:
     n = len(path)
     if not 0 < n < len(to_the_leaf):
         return
-    cost, names = (to_the_leaf.column(name).plain() for name in ("inclusive", "name"))
-    part = cost[n] / cost[n - 1]
+    contexts, names = (to_the_leaf.column(name).plain() for name in ("context", "name"))
+    part = float(found.weights[contexts[n]] / found.weights[contexts[n - 1]])
     if 0.005 <= part < share:
         further = floor(100 * part) / 100
-        ends = f"no call of {names[n - 1]} has {share:.0%} of its cost"
+        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if found.is_signed else 'cost'}"
         note(f"{ends}; {names[n]} has {part:.0%}: --share {further:g} goes on")

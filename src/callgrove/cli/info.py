@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import TABLE_FORMATS, add_study_input
+from callgrove.cli.options import TABLE_FORMATS, add_run, add_study_input
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
@@ -19,6 +19,7 @@ WORD = 10  # columns
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_input(parser, many=True)
+    add_run(parser)
     parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
     parser.add_argument("--format", choices=TABLE_FORMATS, default="table", help="default: table")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             facts = study_facts(opened) if isinstance(opened, Study) else _facts_of(opened)
             tables.append(Table.from_rows(("fact", "value"), facts))
         else:
-            text += ["\n" if number else "", *_shown(opened, path)]
+            text += ["\n" if number else "", *_shown(opened, path, _reading(args))]
             if not args.output:  # one after the other: what is wrong with the next one must not hide this one
                 emit_text(text, None)
                 text = []
@@ -59,7 +60,13 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _shown(opened: Experiment | Study, path: str | None) -> Iterator[str]:
+def _reading(args: argparse.Namespace) -> list[str]:
+    """The options without which the input would not be the same."""
+    given = (("--folder-pattern", args.folder_pattern), ("--points", args.points_file), ("--run", args.run))
+    return [word for option, value in given if value for word in (option, value)]
+
+
+def _shown(opened: Experiment | Study, path: str | None, options: Sequence[str]) -> Iterator[str]:
     """What a person reads: facts, then what to do next."""
     from callgrove.analysis.overview import overview
     from callgrove.model.study import Study
@@ -72,7 +79,7 @@ def _shown(opened: Experiment | Study, path: str | None) -> Iterator[str]:
         facts, commands = study_facts(opened), list(study_next(opened, path))
     else:
         seen = overview(opened)
-        facts, commands = facts_of(seen), list(next_commands(seen, path)) if path is not None else []
+        facts, commands = facts_of(seen), list(next_commands(seen, path, options)) if path is not None else []
     lines = list(facts)
     width = max(WORD, *(len(word) for word, _ in lines))
     for word, value in lines:

@@ -64,7 +64,7 @@ def _tables(models: Models, args: argparse.Namespace) -> Table | Iterable[Table]
     from callgrove.modeling.tables import model_tables, subtree_table
 
     if args.runner_ups:
-        return runner_ups(models, _only(models, "--runner-ups"), _at(models, args))
+        return _uncut(runner_ups(models, _only(models, "--runner-ups"), _at(models, args)))
     if args.subtrees:
         return _shown(subtree_table(subtree_sums(models), _styles(args)), args)
     return (_shown(table, args) for table in model_tables(models, _styles(args)))
@@ -77,8 +77,8 @@ def _styles(args: argparse.Namespace) -> list[str]:
 
 def _shown(table: Table, args: argparse.Namespace) -> Table:
     """For people: fewer columns, and functions with four digits. Data is given as it is."""
-    from callgrove.cli.output import fitting
     from callgrove.model.table import Column, Table
+    from callgrove.render.cells import Whole
 
     if args.format not in ("table", "markdown"):
         return table
@@ -87,10 +87,21 @@ def _shown(table: Table, args: argparse.Namespace) -> Table:
         Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
     ]
     if not args.expression:
-        columns.append(Column("function", table.column("short").values))
-    columns += [table.column(style) for style in dict.fromkeys(args.expression)]
-    columns += [table.column(name) for name in ("order", "smape", "ar2", "models") if name in table.names]
-    return fitting(Table(tuple(columns), table.left), args, ("ar2", "order", "smape"))
+        columns.append(Whole("function", table.column("short").values))
+    columns += [Whole(style, table.column(style).values) for style in dict.fromkeys(args.expression)]
+    columns.append(Whole("order", table.column("order").values))
+    columns += [table.column(name) for name in ("smape", "ar2", "models") if name in table.names]
+    return Table(tuple(columns), table.left)
+
+
+def _uncut(table: Table) -> Table:
+    """Functions and their orders are never cut, however narrow a terminal."""
+    from dataclasses import replace
+
+    from callgrove.render.cells import Whole
+
+    columns = (Whole(c.name, c.values) if c.name in ("function", "order") else c for c in table.columns)
+    return replace(table, columns=tuple(columns))
 
 
 def _only(models: Models, option: str) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "open_study",
     "said_damage",
     "said_everything",
+    "say_added_up",
 ]
 
 WORK = ("callgrove.formats.gpu.formats", "callgrove.model.span_profile")  # what processes run
@@ -39,7 +40,7 @@ MOST_NOTES = 5  # damage of one kind tends to come in thousands
 def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | Study:
     """The experiment or study at PATH, or the runs of --point. `notes`: say what there is to know about it; not for a
     verb that prints all of that."""
-    opened = _opened(args)
+    opened = _chosen_runs(_opened(args), args)
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
     _say([w.text for w in damage])
     if args.strict and damage:
@@ -47,6 +48,35 @@ def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | St
     if notes:
         _say_all(opened.warnings if isinstance(opened, Study) else _notes(opened.warnings))
     return opened
+
+
+def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experiment | Study:
+    """What of an input --run chooses. One run of a folder is opened by itself, so that it is what naming it gives, with
+    its traces and its own columns."""
+    from callgrove.algebra.selecting import part
+    from callgrove.model.runs import choose_runs
+
+    wanted = getattr(args, "run", None)
+    if wanted is None:
+        return opened
+    if isinstance(opened, Study):
+        raise UsageError(f"{named(args)}: holds series over parameters, not runs, so there is none to choose")
+    try:
+        numbers = choose_runs(opened.runs, wanted)
+    except UsageError as error:
+        raise UsageError(f"{named(args)}: {error}") from None
+    sources = {opened.runs[number].source for number in numbers}
+    if len(numbers) == 1 and opened.format == "runs" and (source := sources.pop()):
+        alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
+        return _opened(argparse.Namespace(**{**vars(args), **alone}))
+    return opened if len(numbers) == len(opened.runs) else part(opened, runs=numbers)
+
+
+def say_added_up(experiment: Experiment) -> None:
+    """Say where costs of several runs are added up, which is rarely what somebody wants to see."""
+    n_runs = experiment.profiles.n_runs
+    if n_runs > 1:
+        note(f"note: {n_runs} runs are added up; --run chooses one, `callgrove diff` compares them")
 
 
 def _notes(warnings: Iterable[InputWarning]) -> list[InputWarning]:
@@ -155,7 +185,9 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
         raise InputError(f"{named(args)}: no series was measured at all of the {study.n_points} points")
     whole = f"{opened.path}: "  # what is missing in single runs is not said
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
-    _say_all([warning for warning in study.warnings if warning not in known])
+    for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
+        if warning not in known:
+            note(f"{warning.severity.value}: {warning.text}")
     return study
 
 

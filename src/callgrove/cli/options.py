@@ -2,7 +2,7 @@
 
 add_input           PATH, --from, --strict, --salvage        args.path (or .paths), .from_format, .strict, .salvage
 add_study_input     the same, --point, --scaling, ...        also .points, .scaling, .study_scope, .folder_pattern, ...
-add_selection       -m, --rank, --thread                     args.metric, .rank, .thread
+add_selection       -m, --rank, --thread, --run              args.metric, .rank, .thread, .run
 add_all_metrics     --all-metrics                            args.all_metrics
 add_table_output    --format, -o, --limit                    args.format, .output, .limit; printed by `emit`
 add_jobs            -j                                       args.jobs; heeded by whoever opens
@@ -34,6 +34,7 @@ __all__ = [
     "add_execution",
     "add_from",
     "add_input",
+    "add_run",
     "add_salvage",
     "add_selection",
     "add_study_input",
@@ -127,6 +128,16 @@ def add_input(
         default="",
         help="clocks of several machines: none (default), start (every process begins at 0), or a file of host,ns",
     )
+    names = group.add_mutually_exclusive_group()
+    names.add_argument(
+        "--folder-pattern",
+        metavar="TEXT",
+        default="",
+        help="how folders of runs are named, like 'run_{n}_{ranks}ranks'; {r} is the repetition",
+    )
+    names.add_argument(
+        "--points", dest="points_file", metavar="FILE", default="", help="CSV: folder, one column per parameter"
+    )
     care = group.add_mutually_exclusive_group()
     care.add_argument("--strict", action="store_true", help="refuse what is damaged or incomplete instead of warning")
     add_salvage(care)
@@ -165,16 +176,6 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
         action="store_true",
         help="of a folder of Nsight exports, make the series that Extra-P makes, with its defects",
     )
-    names = group.add_mutually_exclusive_group()
-    names.add_argument(
-        "--folder-pattern",
-        metavar="TEXT",
-        default="",
-        help="how folders of runs are named, like 'run_{n}_{ranks}ranks'",
-    )
-    names.add_argument(
-        "--points", dest="points_file", metavar="FILE", default="", help="CSV: folder, one column per parameter"
-    )
 
 
 def add_from(parser: argparse._ActionsContainer) -> None:
@@ -195,6 +196,16 @@ def add_selection(
     group.add_argument("-m", "--metric", metavar="NAME", help=metric)
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
     group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
+    add_run(group)
+
+
+def add_run(group: argparse._ActionsContainer) -> None:
+    """Which of several runs; whoever opens the input heeds it."""
+    group.add_argument(
+        "--run",
+        metavar="RUN",
+        help="of several runs, only these: by number (3, 0-3,7), parameters (p=4,n=100; r=1: the repetition) or name",
+    )
 
 
 def add_all_metrics(parser: argparse.ArgumentParser) -> None:

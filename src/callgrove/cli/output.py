@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +15,9 @@ from pathlib import Path
 from callgrove.cli.messages import note
 from callgrove.model.table import UNCOUNTED, Table
 from callgrove.render import PLAIN, Look, render
-from callgrove.render.text_table import width_of
 
-__all__ = ["emit", "emit_each", "emit_text", "fitting", "limited", "replacing", "say_narrowed", "stdout_look"]
+__all__ = ["emit", "emit_each", "emit_text", "limited", "replacing", "stdout_look"]
 
-NAME_WIDTH = 36  # of a terminal, for the first column; what it needs more than that is cut
 _SHOWS_WHAT_IS_LEFT = ("table", "markdown")
 
 
@@ -89,32 +87,6 @@ def stdout_look() -> Look:
         return Look(unicode=unicode)
     colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Look(shutil.get_terminal_size().columns, colour, unicode)
-
-
-def fitting(
-    table: Table, args: argparse.Namespace, least_wanted: Sequence[str], narrowed: dict[str, None] | None = None
-) -> Table:
-    """Without the columns that matter least, as long as names, the first column, have too little room on a terminal.
-    What is left out is said, or put into `narrowed` by those who show several tables."""
-    look = stdout_look()
-    if args.format != "table" or args.output or look.width is None:
-        return table
-    columns, out = list(table.columns), {} if narrowed is None else narrowed
-    for name in least_wanted:
-        first, *others = map(width_of, columns)
-        if min(first, NAME_WIDTH) + sum(others) <= look.width:
-            break
-        if any(column.name == name for column in columns):
-            columns = [column for column in columns if column.name != name]
-            out[name] = None
-    if narrowed is None:
-        say_narrowed(out)
-    return replace(table, columns=tuple(columns))
-
-
-def say_narrowed(names: Iterable[str]) -> None:
-    if text := ", ".join(names):
-        note(f"left out for want of room: {text}; a wider terminal or --format csv shows all")
 
 
 def _write_file(pieces: Iterable[str], target: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from callgrove.cli.options import IntSet
+from callgrove.cli.options import IntSet, add_run
 from callgrove.cli.results import add_inputs, add_target, open_all, split_target, write_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH OUT", "the input, then the file or folder to write")
     group = parser.add_argument_group("selection")
-    for word, plural in (("rank", "ranks"), ("thread", "threads"), ("run", "runs")):
+    for word, plural in (("rank", "ranks"), ("thread", "threads")):
         group.add_argument(f"--{word}", metavar="LIST", type=IntSet.parse, help=f"only these {plural}, like 0-3,7,13-")
+    add_run(group)
     group.add_argument("--invert", action="store_true", help="all others instead")
     add_target(parser)
 
@@ -20,10 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.algebra.selecting import part
     from callgrove.errors import UsageError
+    from callgrove.model.runs import choose_runs
 
     paths, target = split_target(args, 1, most=1)
     if args.rank is None and args.thread is None and args.run is None:
         raise UsageError("nothing is selected; choose with --rank, --thread or --run")
+    runs, args.run = args.run, None  # a part of all, or all others: what is opened is the whole
     inputs = open_all(args, paths)
-    made = part(inputs[0], ranks=args.rank, threads=args.thread, runs=args.run, invert=args.invert)
+    numbers = None if runs is None else choose_runs(inputs[0].runs, runs)
+    made = part(inputs[0], ranks=args.rank, threads=args.thread, runs=numbers, invert=args.invert)
     return write_result(made, inputs, target, args)

@@ -39,15 +39,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _shown(table: Table, args: argparse.Namespace) -> Table:
     """For people: without the columns that repeat."""
-    from callgrove.cli.output import fitting
     from callgrove.model.table import Column, Table
+    from callgrove.render.cells import Whole
 
     if args.format not in ("table", "markdown"):
         return table
-    names = ("prediction", "share", "growth", "speedup", "efficiency", "order")
+    names = ("prediction", "share", "growth", "speedup", "efficiency")
     columns = [
         Column("callpath", table.column("callpath").values),
         Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
         *(table.column(name) for name in names if name in table.names),
+        Whole("order", table.column("order").values),
     ]
-    return fitting(Table(tuple(columns), table.left), args, ("speedup", "growth", "efficiency"))
+    return Table(tuple(columns), table.left)

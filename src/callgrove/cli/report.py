@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import inputs, said_everything
+    from callgrove.cli.opening import inputs, said_everything, say_added_up
     from callgrove.cli.progress import progress
     from callgrove.cli.targets import really
     from callgrove.errors import UsageError
@@ -61,6 +61,9 @@ def run(args: argparse.Namespace) -> int:
     pending = PendingFile(target, args.force)
     with pending.or_nothing():
         opened = list(_opened(args))
+        for one in opened:
+            if isinstance(one.opened, Experiment):
+                say_added_up(one.opened)
         choice = Choice(args.metric, args.rank, args.thread, args.scaling or "weak", Scope(args.study_scope))
         with progress() as report_progress:
             text = report(opened, choice, args.title, args.max_size, report_progress, note)

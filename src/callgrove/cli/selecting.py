@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import IntSet
+from callgrove.cli.options import IntSet, add_run
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
     group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
+    add_run(group)
     traces = group.add_mutually_exclusive_group()
     traces.add_argument("--no-traces", action="store_true", help="leave traces out")
     traces.add_argument(

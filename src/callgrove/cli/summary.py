@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_table_output, engine_for
-from callgrove.cli.output import emit, emit_each, fitting, say_narrowed
+from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_run, add_table_output, engine_for
+from callgrove.cli.output import emit, emit_each
 
 if TYPE_CHECKING:
     from callgrove.analysis.summary import Summary
@@ -23,7 +23,6 @@ MODES = ("inside", "touch", "clip")
 WORK = ("callgrove.analysis.summary_parts", "callgrove.formats.gpu.formats")  # what workers run, as a rule
 FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
 MUCH_DAMAGE = 0.01  # share of spans that are flagged
-LEAST_WANTED = ("std", "min", "p95", "median", "most_at_once", "max", "mean")  # where a terminal is too narrow
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
     group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
     group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
+    add_run(group)
     group.add_argument(
         "--ignore-digits",
         action="store_true",
@@ -90,10 +90,7 @@ def run(args: argparse.Namespace) -> int:
     limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
     args.limit = None  # it counts in every section
     if for_people:
-        narrowed: dict[str, None] = {}
-        shown = (_for_people(made) for made in tables(found, sections, limit))
-        emit_each((fitting(made, args, LEAST_WANTED, narrowed) for made in shown), args)
-        say_narrowed(narrowed)
+        emit_each((_for_people(made) for made in tables(found, sections, limit)), args)
     else:
         emit(table(found, sections, limit), args)
     said_damage(experiment, found.damage)
@@ -130,7 +127,7 @@ def _for_people(made: Table) -> Table:
     """Times, sizes and shares with units."""
     from dataclasses import replace
 
-    from callgrove.render.cells import Amounts
+    from callgrove.render.cells import Amounts, Identifier
     from callgrove.render.units import percent, si
 
     def written(name: str, value: float) -> str:
@@ -147,6 +144,8 @@ def _for_people(made: Table) -> Table:
         if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
             cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
             columns.append(Amounts(column.name.removesuffix("_ns"), cells))
+        elif column.name in DIVISIONS:
+            columns.append(Identifier(column.name, column.values, column.absent))
         else:
             columns.append(column)
     return replace(made, columns=tuple(columns))
@@ -154,9 +153,12 @@ def _for_people(made: Table) -> Table:
 
 def _quality(found: Summary, experiment: Experiment) -> list[str]:
     """What a reader of the table should know about the data."""
+    from callgrove.model.runs import describe_runs
+
     if not found.n_read and not experiment.traces.n_spans:
         if experiment.runs[0].parameters:
-            return [f"{experiment.path}: holds runs over parameters, and a summary is of the events of one; name one"]
+            which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
+            return [f"{experiment.path}: holds runs over parameters, and a summary is of the events of one; {which}"]
         nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
         return [f"{experiment.path}: {nothing}"]
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"

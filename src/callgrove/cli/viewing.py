@@ -11,13 +11,16 @@ import os
 from callgrove.analysis.columns import CostColumn, ShownColumns, shown_columns
 from callgrove.analysis.costs import Costs, costs, select
 from callgrove.cli.messages import note
+from callgrove.cli.opening import say_added_up
 from callgrove.cli.output import stdout_look
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.table import Column, Table
 from callgrove.render.amounts import amount
-from callgrove.render.bars import bar
+from callgrove.render.bars import bar, signed_bar
+from callgrove.render.cells import Amounts, Signed, Whole, align_right
 from callgrove.render.units import percent, printf
+from callgrove.render.visible import INDENT
 
 __all__ = ["all_columns", "costs_of", "headline", "shown"]
 
@@ -28,7 +31,9 @@ DEEPEST_INDENT = 40  # levels; deeper rows say their depth instead
 
 
 def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
-    """The costs to show. Where nobody chose anything and nothing has a cost, a missing part may be why."""
+    """The costs to show; those of several runs are added up, which is said. Where nobody chose anything and nothing has
+    a cost, a missing part may be why."""
+    say_added_up(experiment)
     try:
         return costs(experiment, args.metric, args.rank, args.thread)
     except UsageError as error:
@@ -41,10 +46,11 @@ def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
 def headline(costs: Costs, args: argparse.Namespace) -> None:
     """Which metric and whose cost, on stderr: stdout is data."""
     if args.format == "table" and not args.output:
-        chosen = "".join(
-            f", {word} {wanted}" for word, wanted in (("rank", args.rank), ("thread", args.thread)) if wanted
-        )
-        note(f"{costs.metric.name}: {amount(costs.metric.unit)(costs.total)} in all{chosen}")
+        choices = (("run", args.run), ("rank", args.rank), ("thread", args.thread))
+        chosen = "".join(f", {word} {wanted}" for word, wanted in choices if wanted)
+        write, (gain, loss) = amount(costs.metric.unit), costs.gain_and_loss
+        changes = f": {write(gain)} more and {write(-loss)} less" if costs.is_signed else ""
+        note(f"{costs.metric.name}: {write(costs.total)} in all{chosen}{changes}")
 
 
 def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumns | None:
@@ -68,19 +74,20 @@ def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
     write = amount(costs.metric.unit)
     look = stdout_look()
     narrow = look.width is not None and look.width < WIDE_ENOUGH and not args.output
+    kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [
         Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
-        Column("exclusive", _right(["" if v is None else write(v) for v in cells["exclusive"]])),
-        Column("inclusive", _right(["" if v is None else write(v) for v in cells["inclusive"]])),
-        Column("percent", _right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
+        kind("exclusive", align_right(["" if v is None else write(v) for v in cells["exclusive"]])),
+        kind("inclusive", align_right(["" if v is None else write(v) for v in cells["inclusive"]])),
+        kind("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
     ]
     if not narrow:
-        columns.append(Column("share", [bar((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
+        columns.append(kind("share", [draw((p or 0.0) / 100, unicode=look.unicode) for p in cells["percent"]]))
     if not (narrow and "source" in cells):
         places = zip(cells["file"], cells["line"], cells["module"], strict=True)
         columns.append(Column("where", [_where(*place) for place in places]))
-    if "source" in cells:
+    if any(cells.get("source", ())):
         columns.append(Column("source", cells["source"]))
     return Table(tuple(columns), table.left)
 
@@ -92,7 +99,7 @@ def _with_all_metrics(table: Table) -> Table:
     columns = [Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
     costs = [column for column in table.columns if isinstance(column, CostColumn)]
     used = [column for column in costs if any(column.plain())]
-    columns += [Column(column.name, _right(_texts(column), len(column.name))) for column in used]
+    columns += [Amounts(column.name, _texts(column)) for column in used]
     if len(used) < len(costs):
         note(f"{len(costs) - len(used)} columns without any value in these rows were left out")
     places = zip(cells["file"], cells["line"], cells["module"], strict=True)
@@ -118,14 +125,8 @@ def _named(name: str, kind: str, depth: int) -> str:
         what = LOOP_AT if name.startswith(LOOP_AT) else ""
         short = what + name.removeprefix(what).rpartition("/")[2]
     if depth > DEEPEST_INDENT:
-        return f"{'  ' * DEEPEST_INDENT}({depth}) {short}"
-    return "  " * depth + short
-
-
-def _right(cells: list[str], least: int = 0) -> list[str]:
-    width = max(map(len, cells), default=0)
-    width = max(width, least)
-    return [cell.rjust(width) for cell in cells]
+        return f"{' ' * INDENT * DEEPEST_INDENT}({depth}) {short}"
+    return " " * INDENT * depth + short
 
 
 def _where(file: str | None, line: int | None, module: str | None) -> str:

@@ -6,13 +6,15 @@ results/                    hpctoolkit-app-database/ beside notes and scripts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, NotRecognised
 from callgrove.formats.detection import Claim
 from callgrove.formats.interface import Grade
+from callgrove.model.run_names import suggest_pattern
 
 __all__ = ["only_input", "without_ingredients"]
 
@@ -34,8 +36,16 @@ def only_input(folder: Source, detect: Detect, becomes: Mapping[str, Collection[
     if len(found) > 1:
         names = ", ".join(str(path.relative_to(folder.path)) for path in found[:MOST_NAMED])
         more = ", ..." if len(found) > MOST_NAMED else ""
-        raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; name one of them")
+        raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; {_how_to_open(folder, found)}")
     return Source(found[0]) if found else None
+
+
+def _how_to_open(folder: Source, found: Sequence[Path]) -> str:
+    """Name one; or, where each lies in an entry of its own and these differ in numbers, say how runs are named."""
+    entries = [path.relative_to(folder.path).parts[0] for path in found]
+    pattern = suggest_pattern(entries) if len(set(entries)) == len(entries) else ""
+    runs = f", or open all as runs whose names have parameters: --folder-pattern {quote(pattern)}" if pattern else ""
+    return f"name one of them{runs}"
 
 
 def without_ingredients(found: Mapping[Path, str], becomes: Mapping[str, Collection[str]]) -> list[Path]:

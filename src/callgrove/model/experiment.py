@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -17,7 +17,7 @@ from callgrove.model.contexts import ContextTree
 from callgrove.model.matrices import matrices
 from callgrove.model.metrics import Metrics, Scope
 from callgrove.model.profiles import Profiles
-from callgrove.model.runs import Run
+from callgrove.model.runs import Run, choose_runs
 from callgrove.model.scopes import recipe
 from callgrove.model.system import System
 from callgrove.model.traces import Traces
@@ -163,9 +163,12 @@ class Experiment:
 
         return fold(self, metrics, scope, combination or Combination.SUM, progress)
 
-    def select(self, ranks: object = None, threads: object = None) -> Ints:
-        """Measured profiles whose rank and thread are in the given containers; None means all."""
+    def select(self, ranks: object = None, threads: object = None, runs: str | Container[int] | None = None) -> Ints:
+        """Measured profiles whose rank and thread are in the given containers, of the runs given; None means all. Runs
+        are numbers in a container, or a text such as "3", "p=4,n=100" or a name (see `choose_runs`)."""
         chosen = self.profiles.measured
+        if runs is not None:
+            chosen = chosen[np.isin(self.profiles.run[chosen], choose_runs(self.runs, runs))]
         for column, wanted in (("rank", ranks), ("thread", threads)):
             if wanted is not None:
                 have = self.profiles.identity_list(column)

@@ -38,6 +38,7 @@ class Combination(StrEnum):
     EACH_USED = "each used"  # the same without zeros, unless there is nothing else (weak_threaded)
 
 
+MOST_NAMED = 12  # metrics in a note
 MOST_CELLS = 1 << 23  # of a matrix of profiles and contexts
 SCALING = {Combination.SUM: "strong", Combination.EACH: "weak", Combination.EACH_USED: "weak_threaded"}
 
@@ -84,6 +85,7 @@ def fold(
     points = [builder.point([run.parameters[name] for name in builder.parameters]) for run in experiment.runs]
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)
+    left_out: dict[str, list[str]] = {}  # metrics by reason
     for number, name in enumerate(quantities):
         if progress is not None:
             progress("folding metrics", number, len(quantities))
@@ -93,16 +95,25 @@ def fold(
         except UsageError as error:
             if metrics is not None:
                 raise
-            builder.warn(Severity.NOTE, f"left out of the study: {error}")
+            left_out.setdefault(str(error).replace(name, "{}"), []).append(name)
             continue
         if way.metric.unit:
             builder.units[name] = way.metric.unit
         ever = np.logical_or.reduce([((part.values != 0).any(axis=1) & part.reached) | part.listed for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part.values, np.flatnonzero(part.reached & ever), paths, combination)
+    for reason, names in left_out.items():
+        builder.warn(Severity.NOTE, f"left out of the study: {_told_of(names, reason)}")
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     return builder.build()
+
+
+def _told_of(names: Sequence[str], reason: str) -> str:
+    """One sentence about several metrics that are left out for one reason."""
+    text = reason.replace("{}", names[0])
+    others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"{text}; the same of {len(names) - 1} more: {others}" if len(names) > 1 else text
 
 
 def _add(

@@ -167,6 +167,11 @@ class Profiles:
         return np.flatnonzero(~self.is_summary)
 
     @property
+    def n_runs(self) -> int:
+        """How many runs have any measured profile."""
+        return len(np.unique(self.run[self.measured]))
+
+    @property
     def summaries(self) -> Ints:
         return np.flatnonzero(self.is_summary)
 

@@ -28,12 +28,17 @@ __all__ = [
     "parse_name",
     "parse_named_file",
     "parse_point",
+    "suggest_pattern",
 ]
 
 EXAMPLE = "app.p4.n100.r1"
 _REPETITION = re.compile(r"[._]r(\d+)$")
 _PAIR = re.compile(r"([^\W\d](?:[^\W\d]|[-+:%#@ ])*?)[=_-]?(\d+(?:[.,]\d+)?)(?=$|[.,_\-]|[^\W\d_])")
 _DELIMITERS = ".,_-"
+_BRACES = re.compile(r"\{([^{}]+)\}")
+_DIGITS = re.compile(r"(\d+(?:\.\d+)?)")
+_LAST_WORD = re.compile(r"([A-Za-z]+)[=_-]?$")
+REPETITION = "r"  # in braces: no parameter, but the repetition of a point
 _NUMBER = r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9-]*$")
 
@@ -101,20 +106,57 @@ def parse_point(text: str) -> dict[str, float]:
 
 
 def by_pattern(names: Iterable[str], pattern: str) -> list[NamedRun]:
-    """The parameters by a pattern like `run_{n}_{ranks}ranks`; repetitions may follow as `.r1`."""
-    parameters = re.findall(r"\{([^{}]+)\}", pattern)
-    if not parameters or len(set(parameters)) < len(parameters):
+    """The parameters by a pattern like `run_{n}_{ranks}ranks`; `{r}` is the repetition, which may follow as `.r1`
+    where the pattern does not have it."""
+    parts = _BRACES.split(pattern)
+    words = parts[1::2]
+    parameters = [word for word in words if word != REPETITION]
+    if not parameters or len(set(words)) < len(words):
         raise UsageError(f"the pattern {pattern!r} needs different names in braces, like 'run_{{n}}_{{ranks}}ranks'")
-    text = "".join(_NUMBER if k % 2 else re.escape(part) for k, part in enumerate(re.split(r"\{([^{}]+)\}", pattern)))
+    text = "".join(_group(part) if k % 2 else re.escape(part) for k, part in enumerate(parts))
+    repeated = "" if REPETITION in words else r"(?:[._]r(?P<repetition>\d+))?"
     runs = []
     for name in names:
-        found = re.fullmatch(text + r"(?:[._]r(\d+))?(?:\.[A-Za-z][\w-]*)?", name)
+        found = re.fullmatch(text + repeated + r"(?:\.[A-Za-z][\w-]*)?", name)
         if found is None:
             raise InputError(f"{name}: does not follow the pattern {pattern!r}")
-        *numbers, repetition = found.groups()
+        numbers = [number for group, number in enumerate(found.groups(), 1) if group != _group_of_repetition(found)]
+        repetition = found["repetition"]
         point = dict(zip(parameters, map(float, numbers), strict=True))
         runs.append(NamedRun(name, point, int(repetition) if repetition else None))
     return runs
+
+
+def _group(word: str) -> str:
+    return r"(?P<repetition>\d+)" if word == REPETITION else _NUMBER
+
+
+def _group_of_repetition(found: re.Match[str]) -> int:
+    return found.re.groupindex["repetition"]
+
+
+def suggest_pattern(names: Sequence[str]) -> str:
+    """Return a pattern that names follow which differ in numbers alone: `t.X{X}.postfix.r{r}` for t.X11.postfix.r1,
+    t.X22.postfix.r1, ... Numbers are called as what stands before them. Empty where there is none."""
+    parts = [_DIGITS.split(name) for name in names]
+    if len(names) < 2 or len({tuple(one[::2]) for one in parts}) != 1:
+        return ""
+    texts, numbers = parts[0][::2], [set(column) for column in list(zip(*parts, strict=True))[1::2]]
+    pattern, used = texts[0], set[str]()
+    for before, values, after in zip(texts, numbers, texts[1:], strict=False):
+        letters = _LAST_WORD.search(before)
+        word = letters[1] if letters else f"x{len(used)}"
+        varies = len(values) > 1 and word not in used
+        used |= {word} if varies else set()
+        pattern += (f"{{{word}}}" if varies else next(iter(values))) + after
+    return pattern if used - {REPETITION} and _follow(names, pattern) else ""
+
+
+def _follow(names: Sequence[str], pattern: str) -> bool:
+    try:
+        return bool(by_pattern(names, pattern))
+    except (InputError, UsageError):
+        return False
 
 
 def by_table(names: Iterable[str], table: Path) -> list[NamedRun]:

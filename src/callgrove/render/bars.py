@@ -2,11 +2,12 @@
 
 bar(0.55, 4)                  ██▏
 bar(0.55, 4, unicode=False)   ##
+signed_bar(-0.55, 4)          -██▏
 """
 
 from __future__ import annotations
 
-__all__ = ["bar"]
+__all__ = ["bar", "signed_bar"]
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _ASCII = " -#"
@@ -22,3 +23,9 @@ def bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
         filled = max(filled, 1)
     whole, part = divmod(filled, steps)
     return (glyphs[-1] * whole + (glyphs[part] if part else "")).ljust(width)
+
+
+def signed_bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
+    """The size of a share as a bar behind its sign; nothing has none."""
+    sign = "+" if share > 0 else "-" if share < 0 else " "
+    return sign + bar(abs(share), width, unicode=unicode)

@@ -14,7 +14,11 @@ from callgrove.model.table import UNCOUNTED, Column, Table
 __all__ = [
     "Amounts",
     "CellWriters",
+    "Identifier",
     "Prose",
+    "Signed",
+    "Whole",
+    "align_right",
     "cell_texts",
     "chunks",
     "is_numeric",
@@ -30,6 +34,18 @@ _NUMBERS = frozenset({int, float})
 
 class Amounts(Column):
     """Numbers that have become text, with their units: aligned to the right and never cut."""
+
+
+class Whole(Column):
+    """Texts that are never cut: functions, judgements, bars."""
+
+
+class Signed(Whole):
+    """Changes that have become text, aligned: those with a minus and those without are shown in two colours."""
+
+
+class Identifier(Column):
+    """Numbers that tell rows apart, such as ranks: part of a row's name."""
 
 
 class Prose(Column):
@@ -60,6 +76,12 @@ def chunks(tables: Iterable[Table]) -> Iterator[Table]:
             raise ValueError(f"chunks of one table differ in their columns: {names} and {table.names}")
         names = table.names
         yield from table.slices(CHUNK_ROWS)
+
+
+def align_right(cells: list[str]) -> list[str]:
+    """The cells padded on the left to the width of the longest."""
+    width = max(map(len, cells), default=0)
+    return [cell.rjust(width) for cell in cells]
 
 
 def is_numeric(column: Column) -> bool:

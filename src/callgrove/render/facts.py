@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from callgrove.analysis.overview import Overview
+from callgrove.analysis.overview import Hottest, Overview
 from callgrove.render.amounts import amount
 from callgrove.render.shell import quoted
 from callgrove.render.units import duration_ns
@@ -44,14 +44,22 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
     if facts.n_sources:
         yield "sources", counted(facts.n_sources, "copied file")
     if facts.hottest is not None:
-        h = facts.hottest
-        write = amount(h.unit)
-        share = f" of {write(h.total)} {h.metric} ({h.percent:.1f} %)" if h.percent is not None else f" {h.metric}"
-        yield "hottest", f"{h.name}: {write(h.exclusive)}{share}"
+        word, told = _hottest(facts.hottest)
+        yield word, told + (f", {facts.n_runs:,} runs added up" if facts.n_runs > 1 else "")
     for warning in facts.warnings[:MOST_WARNINGS]:
         yield warning.severity.value, warning.text
     if len(facts.warnings) > MOST_WARNINGS:
         yield "and", f"{len(facts.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
+
+
+def _hottest(h: Hottest) -> tuple[str, str]:
+    """The costliest function; of differences, the one that changed most."""
+    write = amount(h.unit)
+    if h.loss and h.percent is not None:
+        of = f"{abs(h.percent):.1f} % of all changes of {h.metric}, {write(h.gain)} more and {write(-h.loss)} less"
+        return "changed", f"{h.name}: {write(h.exclusive)} ({of})"
+    share = f" of {write(h.total)} {h.metric} ({h.percent:.1f} %)" if h.percent is not None else f" {h.metric}"
+    return "hottest", f"{h.name}: {write(h.exclusive)}{share}"
 
 
 def _counts(numbers: dict[str, int]) -> list[str]:
@@ -69,9 +77,9 @@ def _plural(word: str, n: int) -> str:
     return f"{word.removesuffix('y')}ies" if word.endswith("y") else f"{word}s"
 
 
-def next_commands(facts: Overview, path: str) -> Iterator[str]:
-    """Commands for this very input."""
-    where = quoted(path)
+def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> Iterator[str]:
+    """Commands for this very input; `options` are how it is read."""
+    where = " ".join(map(quoted, (path, *options)))
     if facts.parameters:
         metric = f" -m {quoted(facts.hottest.metric)}" if facts.hottest is not None else ""
         yield f"callgrove model {where}{metric}"

@@ -1,5 +1,17 @@
 """A table for people: aligned columns, numbers to the right and whole, long names cut in the middle.
 
+Names give way, numbers and judgements never. Where a line is longer than a terminal, columns of text are narrowed, the
+others before the indentation of the first suffers; where that is not enough, the table goes on in further blocks of
+columns below, each with the names of the rows again:
+
+    name   exclusive  inclusive
+    -----  ---------  ---------
+    solve     1.20 s     3.40 s
+
+    name   visits
+    -----  ------
+    solve      12
+
 The layout is the same on a terminal and in a file; a terminal only adds its width and, where wanted, colours. It is
 made here and not by rich.Table, which needs the whole table at once and 0.4 ms for a row of eight cells (here 25 us).
 Column widths come from the first chunk and grow with later ones, so a stream needs the memory of one chunk.
@@ -7,20 +19,34 @@ Column widths come from the first chunk and grow with later ones, so a stream ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from callgrove.model.table import Column, Table
-from callgrove.render.cells import Prose, cell_texts, chunks, is_numeric, left_out, reading_writers
-from callgrove.render.visible import display_width, shorten, visible
+from callgrove.render.cells import (
+    Identifier,
+    Prose,
+    Signed,
+    Whole,
+    cell_texts,
+    chunks,
+    is_numeric,
+    left_out,
+    reading_writers,
+)
+from callgrove.render.visible import LEAST_NAME, display_width, indentation, shorten, visible
 
-__all__ = ["PLAIN", "Look", "text_table", "width_of"]
+__all__ = ["PLAIN", "Look", "text_table"]
 
 GAP = "  "
 WIDEST_CELL = 160  # where no width is given: some C++ names have thousands of characters
-NARROWEST_CELL = 8
+NARROWEST_FIRST = 16  # cells of the first column, before columns go to another block
+NARROWEST_CELL = 10  # the same of other columns of text; and of all within a block
+WIDEST_HEADING = 32  # of a column of numbers; longer ones are cut, the numbers are not
+MOST_INDENTED = 40  # columns that the indentation of the first one is worth to the others
 
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_LESS, _MORE = "\x1b[32m", "\x1b[31m"  # green and red
 _WRITERS = reading_writers(visible)
 
 
@@ -42,81 +68,170 @@ class Look:
     def dim(self, text: str) -> str:
         return f"{_DIM}{text}{_RESET}" if self.colour else text
 
+    def by_sign(self, text: str) -> str:
+        """What became less in green, what became more in red."""
+        if not self.colour or not text.strip():
+            return text
+        return f"{_LESS if text.lstrip().startswith('-') else _MORE}{text}{_RESET}"
+
 
 PLAIN = Look()
 
 
 def text_table(tables: Iterable[Table], look: Look = PLAIN) -> Iterator[str]:
+    """Lay out the chunks of one table."""
     layout: _Layout | None = None
     left = 0
     for table in chunks(tables):
         columns = [list(cell_texts(column, _WRITERS)) for column in table.columns]
-        if layout is None:
-            layout = _Layout.of(table, look)
-            layout.grow(columns)
-            yield layout.header()
-        else:
-            layout.grow(columns)
-        yield layout.lines(columns)
+        begun = layout is not None
+        layout = layout or _Layout.of(table, look)
+        layout.grow(columns)
+        blocks = layout.blocks()
+        for number, block in enumerate(blocks):
+            if (begun and len(blocks) > 1) or number:
+                yield "\n"
+            if not begun or len(blocks) > 1:
+                yield block.header()
+            yield block.lines(columns)
         left = table.left or left
     if left:
         yield look.dim(look.ellipsis + " " + left_out(left)) + "\n"
 
 
-def width_of(column: Column) -> int:
-    """The room that a column wants, with the gap behind it."""
-    widths = map(display_width, cell_texts(column, _WRITERS))
-    return max(display_width(visible(column.name)), max(widths, default=0)) + len(GAP)
+def _may_be_cut(column: Column) -> bool:
+    return not (is_numeric(column) or isinstance(column, (Whole, Prose)))
 
 
 @dataclass
 class _Layout:
-    """Names, widths and alignment of the columns."""
+    """Names, alignment and wanted widths of the columns. `names_rows` are the first columns, which tell rows apart."""
 
     names: list[str]
     to_right: list[bool]
-    widths: list[int]
-    prose: bool  # the last column is sentences
+    cuttable: list[bool]
+    names_rows: list[int]
+    prose: bool  # the last column is sentences, which are as long as they are
+    signed: list[bool]
     look: Look
+    wanted: list[int] = field(default_factory=list)
+    indent: int = 0  # of the first column
 
     @classmethod
     def of(cls, table: Table, look: Look) -> _Layout:
         names = [visible(name) for name in table.names]
         to_right = [is_numeric(column) for column in table.columns]
+        cuttable = [_may_be_cut(column) for column in table.columns]
         prose = bool(table.columns) and isinstance(table.columns[-1], Prose)
-        return cls(names, to_right, [display_width(name) for name in names], prose, look)
+        identify = [cut or isinstance(c, Identifier) for c, cut in zip(table.columns, cuttable, strict=True)]
+        leading = identify.index(False) if False in identify else len(identify)
+        signed = [isinstance(column, Signed) for column in table.columns]
+        layout = cls(names, to_right, cuttable, list(range(max(1, leading))), prose, signed, look)
+        layout.wanted = [
+            min(display_width(name), WIDEST_HEADING if right else WIDEST_CELL)
+            for name, right in zip(names, to_right, strict=True)
+        ]
+        return layout
 
     def grow(self, columns: Sequence[Sequence[str]]) -> None:
-        """Widens columns to their cells, then narrows columns of text until a line fits."""
+        """Widen columns to their cells."""
         for index, cells in enumerate(columns[:-1] if self.prose else columns):
-            self.widths[index] = max(self.widths[index], max(map(display_width, cells), default=0))
-        if self.look.width is None:
-            self.widths = [min(width, WIDEST_CELL) for width in self.widths]
-        else:
-            self._fit(self.look.width)
+            widest = max(map(display_width, cells), default=0)
+            self.wanted[index] = max(self.wanted[index], min(widest, WIDEST_CELL) if self.cuttable[index] else widest)
+        if columns:
+            self.indent = max(self.indent, max(map(indentation, columns[0]), default=0))
 
-    def _fit(self, width: int) -> None:
-        text_columns = [index for index, to_right in enumerate(self.to_right) if not to_right]
-        excess = sum(self.widths) + len(GAP) * (len(self.widths) - 1) - width
-        for _ in range(max(excess, 0)):
-            widest = max(text_columns, key=lambda index: self.widths[index], default=None)
-            if widest is None or self.widths[widest] <= NARROWEST_CELL:
-                return
-            self.widths[widest] -= 1
+    def blocks(self) -> list[_Block]:
+        """All columns in one block, or in as many as a terminal needs."""
+        every = list(range(len(self.names)))
+        if self.look.width is None or self._least(every) <= self.look.width:
+            return [self._block(every)]
+        names_rows = self._shown_again(self.look.width)
+        blocks: list[list[int]] = [[]]
+        for index in every[len(names_rows) :]:
+            if blocks[-1] and self._least([*names_rows, *blocks[-1], index]) > self.look.width:
+                blocks.append([])
+            blocks[-1].append(index)
+        return [self._block([*names_rows, *block]) for block in blocks]
+
+    def _shown_again(self, width: int) -> list[int]:
+        """The columns that name the rows of every block: half of the room at most, but one in any case."""
+        n = len(self.names_rows)
+        while n > 1 and self._least(self.names_rows[:n]) > width // 2:
+            n -= 1
+        return self.names_rows[:n]
+
+    def _floor(self, index: int) -> int:
+        """The width below which a column is not narrowed as long as there is another way."""
+        if self.prose and index == len(self.names) - 1:
+            return 0
+        least = NARROWEST_CELL if index else NARROWEST_FIRST
+        return min(self.wanted[index], least) if self.cuttable[index] else self.wanted[index]
+
+    def _least(self, indices: Sequence[int]) -> int:
+        return sum(map(self._floor, indices)) + len(GAP) * (len(indices) - 1)
+
+    def _block(self, indices: list[int]) -> _Block:
+        widths = {index: self.wanted[index] for index in indices}
+        if self.look.width is not None:
+            self._narrow(widths, self.look.width)
+        return _Block(self, indices, [widths[index] for index in indices])
+
+    def _narrow(self, widths: dict[int, int], width: int) -> None:
+        """Narrow the widest columns of text: first with regard to the indentation of names, then to what floors there
+        are, at last below these."""
+        cuttable = [index for index in widths if self.cuttable[index]]
+        indented = {0: min(self.indent + LEAST_NAME, MOST_INDENTED)} if self.indent else {}
+        floors = {index: self._floor(index) for index in cuttable}
+        excess = sum(widths.values()) + len(GAP) * (len(widths) - 1) - width
+        for least in (floors | indented, floors, dict.fromkeys(cuttable, NARROWEST_CELL)):
+            excess = _take_away(widths, {index: least[index] for index in cuttable}, excess)
+
+
+def _take_away(widths: dict[int, int], least: Mapping[int, int], excess: int) -> int:
+    """Narrow columns by `excess` cells in all, always the widest one; returns what is still too much."""
+    while excess > 0:
+        wide = [index for index in least if widths[index] > least[index]]
+        if not wide:
+            break
+        widths[max(wide, key=widths.__getitem__)] -= 1
+        excess -= 1
+    return excess
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Columns beside each other, with their widths."""
+
+    layout: _Layout
+    indices: list[int]
+    widths: list[int]
 
     def header(self) -> str:
-        rule = self.look.dim(GAP.join("-" * width for width in self.widths))
-        return f"{self.look.bold(self._line(self.names))}\n{rule}\n"
+        look = self.layout.look
+        rule = look.dim(GAP.join("-" * width for width in self.widths))
+        names = self._cells([self.layout.names[index] for index in self.indices])
+        return f"{look.bold(GAP.join(names).rstrip())}\n{rule}\n"
 
     def lines(self, columns: Sequence[Sequence[str]]) -> str:
-        return "".join(self._line(row) + "\n" for row in zip(*columns, strict=True))
+        rows = zip(*(columns[index] for index in self.indices), strict=True)
+        signed = [k for k, index in enumerate(self.indices) if self.layout.signed[index]]
+        return "".join(self._line(row, signed) + "\n" for row in rows)
 
-    def _line(self, cells: Sequence[str]) -> str:
-        if self.prose:
-            return GAP.join([*map(self._cell, cells[:-1], self.widths, self.to_right), cells[-1]]).rstrip()
-        return GAP.join(map(self._cell, cells, self.widths, self.to_right)).rstrip()
+    def _line(self, row: Sequence[str], signed: Sequence[int]) -> str:
+        cells = self._cells(row)
+        for k in signed:
+            cells[k] = self.layout.look.by_sign(cells[k])
+        return GAP.join(cells).rstrip()
+
+    def _cells(self, row: Sequence[str]) -> list[str]:
+        right = [self.layout.to_right[index] for index in self.indices]
+        cells = list(map(self._cell, row, self.widths, right))
+        if self.layout.prose and self.indices[-1] == len(self.layout.names) - 1:
+            cells[-1] = row[-1]
+        return cells
 
     def _cell(self, text: str, width: int, to_right: bool) -> str:
-        text = shorten(text, width, self.look.ellipsis)
+        text = shorten(text, width, self.layout.look.ellipsis)
         padding = " " * (width - display_width(text))
         return padding + text if to_right else text + padding

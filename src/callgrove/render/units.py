@@ -56,9 +56,9 @@ def _three_digits(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1 in percent; what is there but rounds to nothing is `<0.1%`."""
-    if 0 < share < 0.0005:
-        return "<0.1%"
+    """A share of 1 in percent; what is there but rounds to nothing is `<0.1%`, or `-<0.1%` below zero."""
+    if 0 < abs(share) < 0.0005:
+        return "<0.1%" if share > 0 else "-<0.1%"
     return f"{100 * share:.1f}%"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from shlex import quote as quoted
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
@@ -25,6 +26,7 @@ from callgrove.model.run_names import (
     by_pattern,
     by_table,
     parse_named_file,
+    suggest_pattern,
 )
 
 __all__ = ["FORMAT"]
@@ -69,7 +71,7 @@ class RunsFormat:
                 found = [place]
             if not found:
                 notes.append(f"{place}: nothing in it was recognised as a run")
-            runs += [RunAt(path, one.name, dict(one.parameters)) for path in found]
+            runs += [RunAt(path, one.name, dict(one.parameters), one.repetition) for path in found]
         if not runs:
             raise InputError(f"{source.path}: no run was recognised in {source.path}/*/*; see `callgrove formats`")
         return _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
@@ -134,9 +136,11 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
         parsed = [parse_named_file(name) for name in names]
         found = [one for one in parsed if one is not None]
         if not found:
+            pattern = suggest_pattern(names)
+            how = f"--folder-pattern {quoted(pattern)}" if pattern else "--folder-pattern"
             raise InputError(
                 f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, "
-                "or say how with --folder-pattern or --points"
+                f"or say how with {how} or --points"
             )
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")

@@ -24,11 +24,12 @@ LOOKED_AT = 64  # files of inner folders, to see whether there is a run at all
 
 @dataclass(frozen=True)
 class RunAt:
-    """One execution: where it lies and what it was started with."""
+    """One execution: where it lies and what it was started with; `repetition` where its name says it."""
 
     path: Path
     name: str
     parameters: dict[str, float]
+    repetition: int | None = None
 
 
 def runs_in(source: Source, format_name: str = "") -> list[Path]:
@@ -81,10 +82,10 @@ def _format_of(source: Source) -> str:
 def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, options: ReadOptions) -> Experiment:
     """All runs as one experiment, sorted by their points. One that cannot be read is damage; under `strict` it is an
     error."""
-    ordered = sorted(runs, key=lambda run: (tuple(run.parameters.values()), run.name, run.path))
+    ordered = sorted(runs, key=lambda run: (tuple(run.parameters.values()), run.repetition or 0, run.name, run.path))
     parts: list[tuple[Run, Experiment]] = []
     warnings: list[InputWarning] = []
-    repetitions: dict[tuple[float, ...], int] = {}
+    repetitions: dict[tuple[float, ...], set[int]] = {}
     for number, run in enumerate(ordered):
         options.progress("opening runs", number, len(ordered))
         try:
@@ -94,9 +95,10 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
                 raise
             warnings.append(InputWarning(Severity.DAMAGE, f"a run was left out: {error}"))
             continue
-        point = tuple(run.parameters.values())
-        repetitions[point] = repetitions.get(point, 0) + 1
-        parts.append((Run(run.name, dict(run.parameters), repetitions[point], str(run.path)), opened))
+        taken = repetitions.setdefault(tuple(run.parameters.values()), set())
+        told = run.repetition if run.repetition and run.repetition not in taken else max(taken, default=0) + 1
+        taken.add(told)
+        parts.append((Run(run.name, dict(run.parameters), told, str(run.path)), opened))
     if not parts:
         raise InputError(f"{path}: none of its {len(ordered)} runs can be read; {warnings[0].text}")
     return join_runs(parts, NAME, title, path, warnings)
