@@ -132,7 +132,8 @@ def test_the_largest_shares_stay_and_it_says_so() -> None:
     panel = panel_of(Study.from_values(["p"], points, entries), share=0.4)
     assert set(panel.data["callpath"].values) == {f"f{k}" for k in range(12, 20)}
     assert panel.notes == (
-        "Of 20 models the 8 with the largest share at p = 128 are shown; shares are of those shown.",
+        "Of 20 models the 8 with the largest share at p = 128 are shown; "
+        "shares are of all there, and of those shown at other points.",
     )
 
 

@@ -62,7 +62,7 @@ class Detail:
 
     def of(self, n: int, most: int, least: int = 1) -> int:
         """How many of `n` things to show, of which no panel shows more than `most`."""
-        return min(n, max(least, int(min(n, most) * self.share)))
+        return min(n, most, max(least, int(min(n, most) * self.share)))
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,15 @@ def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None 
     if isinstance(opened, Study) or not opened.traces.n_spans:
         return None
     found = summarise(opened, profiles=select(opened, choice.ranks, choice.threads))
-    return GpuMaker(found, limits or Limits()) if found.n_shown else None
+    n_runs = len(np.unique(opened.profiles.run)) if len(opened.profiles) else 0
+    return GpuMaker(found, n_runs, limits or Limits()) if found.n_shown else None
 
 
 class GpuMaker:
     """Sections of a summary, and what each device did."""
 
-    def __init__(self, found: Summary, limits: Limits) -> None:
-        self._found, self._limits = found, limits
+    def __init__(self, found: Summary, n_runs: int, limits: Limits) -> None:
+        self._found, self._n_runs, self._limits = found, n_runs, limits
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         most = detail.of(self._limits.section_rows, self._limits.section_rows, LEAST_ROWS)
@@ -73,6 +74,8 @@ class GpuMaker:
 
     def _notes(self, sections: list[dict[str, Any]], n_devices: int) -> Iterator[str]:
         found = self._found
+        if self._n_runs > 1:
+            yield f"{self._n_runs:,} runs are added up here; --run chooses one of them."
         for section in sections:
             if section["left"]:
                 yield f"{section['name']}: {section['left']:,} more rows with less time are left out."

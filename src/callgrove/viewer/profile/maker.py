@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from callgrove.analysis.costs import select
 from callgrove.analysis.hot_path import hot_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
@@ -35,6 +38,9 @@ class ProfileMaker:
         self._tree = CallTree(found.metrics)
         self._flat = {by: FlatTable(found.metrics, by) for by in GROUPS}
         self._paths = [hot_path(costs) for costs in found.metrics]
+        chosen = select(experiment, choice.ranks, choice.threads)
+        profiles = experiment.profiles.measured if chosen is None else chosen
+        self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
         self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice, limits)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
@@ -47,7 +53,8 @@ class ProfileMaker:
         spread = self._spread.data(labels, detail) if self._spread is not None else None
         shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}
         notes = self._notes(tree)
-        glance = {"imbalance": self._spread.imbalance() if self._spread is not None else {}}
+        imbalance = self._spread.imbalance() if self._spread is not None else {}
+        glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
         yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
         if any(is_additive(costs) for costs in metrics):
             yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
@@ -57,6 +64,14 @@ class ProfileMaker:
 
     def _notes(self, tree: CutTree) -> tuple[str, ...]:
         notes = []
+        if self._n_runs > 1:
+            where = "Spread shows them side by side, " if self._spread is not None else ""
+            notes.append(f"{self._n_runs:,} runs are added up here; {where}--run chooses one of them.")
+        if any(costs.is_signed for costs in self._found.metrics):
+            notes.append(
+                "These costs are differences: some are below zero. What is larger changed more, whichever way; shares "
+                "are of all changes by their sizes, so that more and less do not cancel out."
+            )
         if tree.n_folded:
             notes.append(
                 f"To keep this page small, {tree.n_folded:,} of {tree.n_kept + tree.n_folded:,} contexts are folded "

@@ -16,10 +16,11 @@ from callgrove.analysis.by_profile import exclusive_by_profile
 from callgrove.analysis.costs import Costs, select
 from callgrove.model.arrays import Floats, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.viewer.encoding import Texts
 from callgrove.viewer.panels import Choice, Detail, Limits
 from callgrove.viewer.profile.costs import is_additive
 from callgrove.viewer.profile.labels import Labels
-from callgrove.viewer.profile.places import Grid, Places, spread_statistics
+from callgrove.viewer.profile.places import Grid, Places, RunSums, spread_statistics
 from callgrove.viewer.profile.tables import FlatTable
 
 __all__ = ["Spread", "spread_of"]
@@ -43,6 +44,7 @@ class Spread:
     metrics: tuple[_Spread, ...]
     left_out: int
     limits: Limits
+    runs: RunSums | None
 
     def data(self, labels: Labels, detail: Detail) -> tuple[dict[str, Any], tuple[str, ...]]:
         """What is drawn, and what to say about it."""
@@ -63,16 +65,27 @@ class Spread:
                         "low": grid.combined(values, np.minimum, np.inf),
                         "high": grid.combined(values, np.maximum, -np.inf),
                     }
+                if metric.costs.is_signed:
+                    row["all_imbalance"] = None  # differences have no mean that any could be above
+                if self.runs is not None:
+                    row |= {"all_imbalance": None, **self.runs.statistics(values)}
                 rows.append(row)
-        return {"grid": grid.data, "rows": rows, "n_profiles": len(self.places)}, self._notes(grid)
+        runs = {"runs": Texts(self.runs.names)} if self.runs is not None else {}
+        return {"grid": grid.data, "rows": rows, "n_profiles": len(self.places), **runs}, self._notes(grid)
 
     def imbalance(self) -> dict[str, float]:
-        """By metric, how much more than the mean the largest profile has, where every profile has some."""
-        found = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in self.metrics}
+        """By metric, how much more than the mean the largest profile has, where every profile has some. Profiles of
+        different runs never had to wait for each other, and differences have no mean."""
+        metrics = [] if self.runs is not None else [metric for metric in self.metrics if not metric.costs.is_signed]
+        found = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
         return {name: one["imbalance"] for name, one in found.items() if not one["none"]}
 
     def _notes(self, grid: Grid) -> tuple[str, ...]:
         notes = []
+        if self.runs is not None:
+            notes.append(
+                f"Profiles of {len(self.runs.names):,} runs stand side by side; imbalance is that within a run."
+            )
         if grid.n_joined > 1:
             notes.append(
                 f"{len(self.places):,} profiles are shown as {len(grid.column):,} cells: each stands for up to "
@@ -100,13 +113,14 @@ def spread_of(
         _read(experiment, costs, functions, numbers[costs.metric.name], profiles, limits.functions) for costs in read
     )
     places = Places(experiment, profiles, limits.lanes)
-    return Spread(functions, places, found, len(additive) - len(read), limits) if found else None
+    runs = RunSums.of(experiment, profiles)
+    return Spread(functions, places, found, len(additive) - len(read), limits, runs) if found else None
 
 
 def _read(
     experiment: Experiment, costs: Costs, functions: FlatTable, number: int, profiles: Ints, most: int
 ) -> _Spread:
-    exclusive = functions.exclusive(number).astype(np.float64)
+    exclusive = np.abs(functions.exclusive(number).astype(np.float64))
     largest = np.argsort(-exclusive, kind="stable")[:most]
     largest = largest[exclusive[largest] > 0]
     of = np.full(len(experiment.contexts), -1)

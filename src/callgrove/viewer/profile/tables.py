@@ -55,17 +55,25 @@ class FlatTable:
             "by": self._by,
             "label": self.labels_of(chosen, labels),
             "left": len(self) - len(chosen),
+            "rest": [self._rest(number, chosen) for number in range(len(self._metrics))],
             "exclusive": [exclusive[chosen] for exclusive in self._exclusive],
             "inclusive": [inclusive[chosen] for inclusive in self._inclusive],
         }
 
+    def _rest(self, metric: int, chosen: Ints) -> float | None:
+        """What the groups that are left out cost together; None where costs do not add up."""
+        if not is_additive(self._metrics[metric]):
+            return None
+        with np.errstate(invalid="ignore", over="ignore"):
+            return float(np.delete(self._exclusive[metric], chosen).astype(np.float64).sum())
+
 
 def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
     """By exclusive cost; of groups without any, a little of the inclusive one, so that the largest stay."""
-    if not is_additive(costs) or not costs.total:
+    if not is_additive(costs) or not costs.whole:
         return np.zeros(len(exclusive))
     with np.errstate(invalid="ignore", over="ignore"):
-        shares = np.abs(exclusive / costs.total) + 1e-3 * np.abs(inclusive / costs.total)
+        shares = np.abs(exclusive / costs.whole) + 1e-3 * np.abs(inclusive / costs.whole)
     return np.nan_to_num(shares)
 
 

@@ -93,6 +93,7 @@ class ScalingMaker:
             "parameters": list(study.parameters),
             "points": study.points,
             "target": self._target,
+            "rest": self._rest(rows)[used],
             "far": FAR,
             "measure": models.options.measure,
             "metric_names": [study.metrics[m] for m in used],
@@ -112,6 +113,15 @@ class ScalingMaker:
             **measured,
         }
 
+    def _rest(self, rows: Ints) -> Floats:
+        """What the models that are left out predict together for each metric, at the point to begin with."""
+        left = np.setdiff1d(np.arange(len(self._models)), rows)
+        value = self._models.functions.evaluate(self._target[None])[left, 0]
+        metric = self._models.study.series_metric[self._models.series[left]]
+        positive = np.where(value > 0, value, 0.0)
+        rest: Floats = np.bincount(metric, positive, minlength=len(self._models.study.metrics)).astype(np.float64)
+        return rest
+
     def _notes(self, n_shown: int) -> Iterator[str]:
         if self._stored:
             yield "These models are stored in the input; `callgrove model --refit` makes new ones."
@@ -127,7 +137,7 @@ class ScalingMaker:
             )
             yield (
                 f"Of {len(self._models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
-                "of those shown."
+                "of all there, and of those shown at other points."
             )
 
 

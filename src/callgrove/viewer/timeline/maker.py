@@ -132,6 +132,9 @@ class TimelineMaker:
 
     def _notes(self, layers: list[Layer]) -> Iterator[str]:
         found, whole = self._found, layers[0]
+        n_runs = len(np.unique(self._experiment.profiles.run[found.rows.profile]))
+        if n_runs > 1:
+            yield f"Rows of {n_runs:,} runs stand below each other; the legend counts all of them together."
         if not whole.exact:
             yield self._steps(layers)
         levels = next((layer for layer in layers if layer.shows == Shows.LEVELS), None)
