@@ -599,6 +599,8 @@ def test_what_the_profiler_did_is_on_rows_of_its_own_and_in_no_share(limits: Lim
     assert shares(panel.data["legend"]) == pytest.approx({"a": 0.7, "b": 0.3})
     assert shares(panel.data["kinds"]) == {"api": 1.0}
     assert panel.data["overhead_ns"] == 405
+    assert panel.data["length_ns"] == 100, "the time of the application"
+    assert "The profiler worked for another 320 ns before or after the application: not shown." in panel.notes
     assert panel.data["rows"]["name"].values == ("thread 0 (spans)", "thread 0 (profiler)")
 
 

@@ -102,13 +102,14 @@ class Names:
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is: rows, the time from the first to the last moment, and what cannot be shown."""
+    """What there is: rows, the time from the first to the last moment of the application, and what cannot be shown."""
 
     rows: Rows
     window: Window
     n_samples: int
     n_spans: int
     n_flagged: int  # spans with times that cannot be
+    overhead_ns: int  # that the profiler worked, also before and after the application
 
 
 def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
@@ -118,7 +119,7 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
     first: list[int] = []
     last: list[int] = []
     sampled: list[int] = []
-    n_samples = n_spans = n_flagged = 0
+    n_samples = n_spans = n_flagged = overhead_ns = 0
     for profile, metric, line in experiment.traces.lines():
         if metric < 0 and chosen[profile] and len(line):
             sampled.append(profile)
@@ -126,21 +127,29 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
             first.append(int(line.time_ns[0]))
             last.append(int(line.time_ns[-1]))
     spanned, watched = (np.zeros(len(experiment.profiles), np.bool_) for _ in range(2))
+    alone: list[int] = []  # times of the profiler, where there are no others
     for chunk in experiment.traces.spans(("profile", "category", "start_ns", "end_ns")):
         own = chosen[chunk["profile"]]
         kept = own & usable(chunk["start_ns"], chunk["end_ns"])
         n_flagged += int(own.sum() - kept.sum())
         if kept.any():
             n_spans += int(kept.sum())
-            overhead = _is_overhead(experiment.traces, chunk["category"])
-            spanned[chunk["profile"][kept & ~overhead]] = True
-            watched[chunk["profile"][kept & overhead]] = True
-            first.append(int(chunk["start_ns"][kept].min()))
-            last.append(int(chunk["end_ns"][kept].max()))
+            overhead = kept & _is_overhead(experiment.traces, chunk["category"])
+            kept &= ~overhead
+            for found, of in ((spanned, kept), (watched, overhead)):
+                found[chunk["profile"][of]] = True
+            overhead_ns += int((chunk["end_ns"][overhead] - chunk["start_ns"][overhead]).sum())
+            if kept.any():
+                first.append(int(chunk["start_ns"][kept].min()))
+                last.append(int(chunk["end_ns"][kept].max()))
+            if overhead.any():
+                alone += [int(chunk["start_ns"][overhead].min()), int(chunk["end_ns"][overhead].max())]
+    first, last = first or alone, last or alone
     if not first:
         return None
     rows = rows_of(experiment, np.unique(np.array(sampled, np.int64)), np.flatnonzero(spanned), np.flatnonzero(watched))
-    return Survey(rows, (min(first), max(max(last), min(first) + 1)), n_samples, n_spans, n_flagged)
+    window = min(first), max(max(last), min(first) + 1)
+    return Survey(rows, window, n_samples, n_spans, n_flagged, overhead_ns)
 
 
 def _is_overhead(traces: Traces, category: Ids) -> Bools:
@@ -169,13 +178,16 @@ def sample_events(experiment: Experiment, rows: Rows, origin: int, window: Windo
         yield Events(same, same * 0, line.context.astype(np.int64), time - origin, end - origin).take(kept)
 
 
-def span_events(experiment: Experiment, rows: Rows, origin: int, window: Window, names: Names) -> Iterator[Part]:
-    """Spans that touch the window, in the order of time, on the levels of their nesting."""
+def span_events(experiment: Experiment, found: Survey, window: Window, names: Names) -> Iterator[Part]:
+    """Spans that touch the window, in the order of time, on the levels of their nesting. What the profiler did before
+    and after the application is cut off."""
+    rows, (origin, end) = found.rows, found.window
     order = SpanOrder(np.zeros(len(rows), np.int64))
     for chunk in experiment.traces.spans(COLUMNS, window):
         overhead = _is_overhead(experiment.traces, chunk["category"])
         row = np.where(overhead, rows.of_overhead[chunk["profile"]], rows.of_spans[chunk["profile"]])
-        kept = np.flatnonzero((row >= 0) & usable(chunk["start_ns"], chunk["end_ns"]))
+        inside = (chunk["start_ns"] <= end) & (chunk["end_ns"] >= origin)
+        kept = np.flatnonzero((row >= 0) & inside & usable(chunk["start_ns"], chunk["end_ns"]))
         if not len(kept):
             continue
         kind = np.where(overhead, OVERHEAD, chunk["kind"])[kept].astype(np.int64)
@@ -184,8 +196,8 @@ def span_events(experiment: Experiment, rows: Rows, origin: int, window: Window,
             {
                 "span": chunk["span"][kept].astype(np.int64),
                 "profile": row[kept].astype(np.int64),
-                "start_ns": chunk["start_ns"][kept].astype(np.int64) - origin,
-                "end_ns": chunk["end_ns"][kept].astype(np.int64) - origin,
+                "start_ns": np.maximum(chunk["start_ns"][kept].astype(np.int64), origin) - origin,
+                "end_ns": np.minimum(chunk["end_ns"][kept].astype(np.int64), end) - origin,
                 "name": names.of(text * N_KINDS + kind),
                 "calls": ~np.isin(kind, ALONE),
             }

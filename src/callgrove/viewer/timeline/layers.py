@@ -134,7 +134,7 @@ def gather(
         samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), own))
         if times is not None:
             times.add_samples(events)
-    for part in span_events(experiment, found.rows, origin, outside, names):
+    for part in span_events(experiment, found, outside, names):
         spans.add(part)
         if times is not None:
             times.add_spans(part)

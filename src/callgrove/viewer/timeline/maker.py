@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from callgrove.analysis.costs import select
-from callgrove.model.arrays import Ints
+from callgrove.model.arrays import Bools, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.model.traces import SpanKind
@@ -100,11 +100,22 @@ class TimelineMaker:
         }
 
     @cached_property
+    def _is_overhead(self) -> Bools:
+        """Which names are those of what the profiler did."""
+        return np.array([key >= 0 and key % N_KINDS == OVERHEAD for key in self._names.keys], np.bool_)
+
+    @property
+    def _overhead_ns(self) -> int:
+        """What the profiler did while the application ran."""
+        times = self._times.at()
+        return int(times[self._is_overhead[: len(times)]].sum())
+
+    @cached_property
     def _legends(self) -> dict[str, Any]:
         """Shares of names and of kinds: of innermost calls, and of calls cut at each depth."""
         cut = [self._times.at(depth) for depth in range(self._times.n_levels - 1)]
         times, keys = self._times.at(), self._names.keys
-        overhead = np.array([key >= 0 and key % N_KINDS == OVERHEAD for key in keys], np.bool_)
+        overhead = self._is_overhead
         names, kinds = zip(*map(self._text, keys), strict=True) if keys else ((), ())
 
         def legends(times: Ints, most: int) -> dict[str, Any]:
@@ -114,7 +125,7 @@ class TimelineMaker:
         return {
             **legends(times, self._limits.names),
             "depths": [legends(one, NAMES_PER_DEPTH) for one in cut],
-            "overhead_ns": int(times[overhead].sum()),
+            "overhead_ns": self._found.overhead_ns,
         }
 
     def _text(self, key: int) -> tuple[str, str]:
@@ -151,6 +162,8 @@ class TimelineMaker:
         n_empty = len(found.rows) - len(np.unique(whole.boxes.row))
         if n_empty and whole.stride == 1:
             yield f"{n_empty:,} of {len(found.rows):,} rows were idle all the time and are not shown."
+        if (cut := found.overhead_ns - self._overhead_ns) > 0:
+            yield f"The profiler worked for another {duration_ns(cut)} before or after the application: not shown."
         if found.n_flagged:
             why = "they end before they start, or at times that no clock shows"
             yield f"{found.n_flagged:,} spans are left out: {why}."
