@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -466,7 +467,7 @@ class ReadAsTheyCome:
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[Any]:
         for chunk in self._spans.chunks(columns, window, profiles):
-            self.strings = (*NAMES, PROFILER)
+            self.strings = (*NAMES, PROFILER, "rpd_tracer/function", "PROFILERS")
             yield chunk
 
     def count(self) -> int:
@@ -479,15 +480,16 @@ class ReadAsTheyCome:
         return self._spans.parts()
 
 
-def drawn_spans(spans: Sequence[Drawn], overhead: Sequence[bool] = ()) -> Experiment:
+def drawn_spans(spans: Sequence[Drawn], categories: Sequence[int] = ()) -> Experiment:
+    """Spans as drawn; categories are numbers of strings."""
     builder = ExperimentBuilder("made", title="made")
     for rank in range(3):
         builder.add_profile(ProfileKind.THREAD, [(RANK, rank, rank, 3), (THREAD, 0, 0, 3)])
     profile, name, start, length, kind = np.array(spans, np.int64).T
     columns = {"profile": profile, "name": name, "start_ns": start, "end_ns": start + length, "kind": kind}
     columns |= {column: np.full(len(spans), -1) for column in ("category", "correlation", "context", "depth")}
-    if overhead:
-        columns["category"] = np.where(overhead, len(NAMES), -1)
+    if categories:
+        columns["category"] = np.array(categories)
     builder.set_traces(None, ReadAsTheyCome(columns))
     return builder.build()
 
@@ -595,7 +597,8 @@ def test_what_the_profiler_did_is_on_rows_of_its_own_and_in_no_share(limits: Lim
         (0, 2, 20, 400, SpanKind.REGION),
         (0, 2, 12, 5, SpanKind.REGION),
     ]
-    panel = panel_of(drawn_spans(spans, [False, False, True, True]), limits=limits)
+    other, nsight, rpd = len(NAMES) + 2, len(NAMES), len(NAMES) + 1
+    panel = panel_of(drawn_spans(spans, [other, -1, nsight, rpd]), limits=limits)
     assert shares(panel.data["legend"]) == pytest.approx({"a": 0.7, "b": 0.3})
     assert shares(panel.data["kinds"]) == {"api": 1.0}
     assert panel.data["overhead_ns"] == 405
@@ -613,3 +616,16 @@ def test_a_larger_page_shows_finer_steps() -> None:
     ]
     assert ticks[0] > 2 * ticks[1]
     assert panel_of(experiment, limits=Limits(events=10_000).for_size(30_000_000)).data["layers"][0]["exact"]
+
+
+def test_overhead_of_nsight_systems_is_no_time_of_the_application(shared: Path) -> None:
+    """Its PROFILER_OVERHEAD rows last for 2.1 s, most of them after the last call; the application ran for 0.9 s."""
+    path = shared / "data/public/extrap/nsight/concurrent_example/concurrent.s8/profile8.sqlite"
+    experiment = open_path(path)
+    assert isinstance(experiment, Experiment)
+    data = panel_of(experiment).data
+    assert not any("overhead" in text for text in data["legend"]["text"].values)
+    assert data["length_ns"] < 1e9 < data["overhead_ns"]
+    rows = [name for name in data["rows"]["name"].values if name.endswith("(profiler)")]
+    assert rows
+    assert {where.split(" ", 2)[2] for where, _, name, *_ in boxes_of(data) if "overhead" in name} <= set(rows)

@@ -235,7 +235,7 @@ class Timeline {
         ["others", whole || busy - share < 0.005 ? "" : percent(busy - share)],
         ["idle", whole || busy > 0.995 ? "" : percent(1 - busy)],
         ["steps", layer.exact ? "" : durationNs(layer.tick)],
-        ["depth", this.levels.length > 1 && whole ? String((boxes.level ? boxes.level[i] : track.level) + 1) : ""],
+        ["depth", this.levels.length > 1 && (whole || !this.stacked) ? String((boxes.level ? boxes.level[i] : track.level) + 1) : ""],
       ]),
     };
   }
