@@ -53,8 +53,9 @@ class Tally:
 
 
 class Cells:
-    """Sums of the events of [start, end), in `n_bins` bins at first. Where there are more cells than `most`, the names
-    that `fewer` gives take the place of names, one function after the other until there are few enough."""
+    """Sums of the events of [start, end), in `n_bins` bins at first, or in bins so many times `wider`. Where there are
+    more cells than `most`, the names that `fewer` gives take the place of names, one function after the other until
+    there are few enough."""
 
     def __init__(
         self,
@@ -64,9 +65,10 @@ class Cells:
         most: int = MOST_CELLS,
         fewer: Sequence[Callable[[Ints], Ints]] = (),
         most_pairs: int = MOST_PAIRS,
+        wider: int = 1,
     ) -> None:
         self.start, self.end = start, end
-        self.bin_ns = max(1, -(-(end - start) // n_bins))
+        self.bin_ns = max(1, -(-(end - start) // n_bins)) * wider
         self._radix, self._n_names, self._n_tracks = self.n_bins, 1, 1
         self._most, self._most_pairs = most, most_pairs
         self._fewer, self.n_renamed = list(fewer), 0

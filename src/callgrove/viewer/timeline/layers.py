@@ -30,6 +30,7 @@ __all__ = ["Gathered", "Layer", "Shows", "gather", "used_names"]
 FEW_BINS, FEWEST_BINS = 256, 32
 BINS_PER_BOX = 16  # on average, where little changes
 SHORTER = (31, 23, 15)  # levels of call stacks, where these are too many different ones
+WIDER = 4  # bins of levels, of which there are many, than of innermost calls
 BINS_AT_FIRST = 500  # times as many as `Limits.bins`, over all rows
 
 
@@ -122,7 +123,7 @@ def gather(
     shorter = [partial(stacks.cut, depth=depth) for depth in SHORTER]
     most = limits.sums // 4  # of each: whole and own times, of samples and of spans
     samples, spans = (
-        _Source(Cells(*window, n_bins, most, fewer), Cells(*window, n_bins, most), limits.events)
+        _Source(Cells(*window, n_bins, most, fewer, wider=WIDER), Cells(*window, n_bins, most), limits.events)
         for fewer in (shorter, ())
     )
     too_deep = False
