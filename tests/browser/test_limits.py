@@ -74,8 +74,8 @@ def test_costs_below_zero_are_drawn_below_it(tmp_path: Path, open_page: OpenPage
     path = tmp_path / "less.html"
     path.write_text(report([Input(builder.build(), ["less.d"])]), encoding="utf-8")
     page = open_page(path)
-    assert page.locator(".tile strong").all_inner_texts() == ["-6 s"]
-    assert "nothing has a cost above 0 here" in pictured(page, "Flame graph", tmp_path)
+    assert page.locator(".tile strong").all_inner_texts() == ["-6 s", "0 s", "-6 s", "100.0%"]
+    assert "less, -6 s in all" in pictured(page, "Flame graph", tmp_path)
     bars = [e for e in ET.fromstring(pictured(page, "Spread", tmp_path)).iter() if e.get("fill") == "#56b4e9"]
     (first, second) = [(float(bar.attrib["y"]), float(bar.attrib["height"])) for bar in bars]
     assert first[0] == second[0], "from zero down"

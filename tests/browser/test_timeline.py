@@ -20,8 +20,8 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import ArraySamples, ArraySpans, Samples, SpanKind
 from callgrove.render.units import duration_ns
+from callgrove.viewer.panels import Limits
 from callgrove.viewer.report import Input, report
-from callgrove.viewer.timeline import layers
 from tests.browser.conftest import OpenPage
 from tests.browser.genuine import genuine_page
 from tests.browser.made import EVIL, spans_of
@@ -30,9 +30,9 @@ from tests.browser.reading import downloaded, open_tab, shown_panel, tooltip, wa
 GUTTER, AXIS = 168, 26  # pixels of the picture beside and above the rows
 
 
-def page_of(tmp_path: Path, experiment: Experiment) -> Path:
+def page_of(tmp_path: Path, experiment: Experiment, limits: Limits | None = None) -> Path:
     path = tmp_path / "report.html"
-    path.write_text(report([Input(experiment, ["made"])]), encoding="utf-8")
+    path.write_text(report([Input(experiment, ["made"])], limits=limits), encoding="utf-8")
     return path
 
 
@@ -152,11 +152,8 @@ def test_zooming_and_moving(tmp_path: Path, open_page: OpenPage) -> None:
     assert status(page) == "980 ns from 0 s"
 
 
-def test_what_is_beyond_the_stored_detail_says_so(
-    tmp_path: Path, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layers, "MOST_EXACT", 3_000)
-    page = open_page(page_of(tmp_path, spans_of(2, 20_000)))
+def test_what_is_beyond_the_stored_detail_says_so(tmp_path: Path, open_page: OpenPage) -> None:
+    page = open_page(page_of(tmp_path, spans_of(2, 20_000), Limits(events=3_000)))
     picture = timeline(page)
     assert "in steps of" in status(page)
     assert "40,000 events are shown in steps of" in shown_panel(page).locator(".notes").inner_text()
@@ -165,7 +162,7 @@ def test_what_is_beyond_the_stored_detail_says_so(
         page.keyboard.press("+")
     assert "no more detail is in this page: each step of" in status(page)
     page.keyboard.press("ArrowRight")
-    assert "% of this time, more than any other name" in tooltip(page)["share"]
+    assert "% of this time, the largest part" in tooltip(page)["share"]
     page.keyboard.press("Home")  # the beginning is there event by event
     assert "step" not in status(page)
     page.keyboard.press("ArrowRight")

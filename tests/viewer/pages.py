@@ -13,15 +13,17 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
-from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.maker import profile_maker
 
 __all__ = ["cells", "inclusive_of", "panels", "tree_rows", "two_runs"]
 
 
-def panels(experiment: Experiment, detail: Detail | None = None, choice: Choice | None = None) -> dict[str, Panel]:
+def panels(
+    experiment: Experiment, detail: Detail | None = None, choice: Choice | None = None, limits: Limits | None = None
+) -> dict[str, Panel]:
     """The profile's panels by kind; empty where nothing has a cost."""
-    maker = profile_maker(experiment, choice or Choice())
+    maker = profile_maker(experiment, choice or Choice(), limits)
     return {panel.kind: panel for panel in maker.panels(detail or Detail())} if maker is not None else {}
 
 

@@ -13,7 +13,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import ArraySpans, SpanKind
 from callgrove.viewer.gpu.maker import gpu_maker
-from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 
 
 def panel_of(share: float = 1.0, choice: Choice | None = None) -> Panel:
@@ -80,3 +80,25 @@ def test_what_is_too_much_is_left_out_and_said() -> None:
 def test_nothing_without_spans() -> None:
     assert gpu_maker(example(), Choice()) is None
     assert gpu_maker(study_example(), Choice()) is None
+
+
+def test_sums_are_those_of_all_devices_and_shares_those_of_all_rows_above_every_limit() -> None:
+    below, above = (
+        gpu_maker(gpu_example(), Choice(), limits) for limits in (Limits(), Limits(section_rows=1, devices=1))
+    )
+    assert below is not None
+    assert above is not None
+    (_, whole), (_, cut) = below.panels(Detail()), above.panels(Detail())
+    assert len(cut.data["devices"]["rank"]) == 1 < len(whole.data["devices"]["rank"])
+    for name in ("total_span_ns", "total_busy_ns"):
+        assert cut.data["devices"][name] == whole.data["devices"][name]
+    assert [one["total_ns"] for one in cut.data["devices"]["doing"]] == [
+        one["total_ns"] for one in whole.data["devices"]["doing"]
+    ]
+    for shown, everything in zip(cut.data["sections"], whole.data["sections"], strict=True):
+        assert len(shown["rows"].values) == 1
+        assert shown["left"] == len(everything["rows"].values) - 1
+        for column, complete in zip(shown["columns"], everything["columns"], strict=True):
+            assert plain(column["values"])[0] in plain(complete["values"])
+    assert any("more rows with less time are left out" in note for note in cut.notes)
+    assert any("devices the first 1 are shown" in note for note in cut.notes)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callgrove.analysis.callers import bottom_up
-from callgrove.analysis.costs import costs
+from callgrove.analysis.costs import Costs, costs
 from callgrove.analysis.flat import top
 from callgrove.analysis.hot_path import hot_path
 from callgrove.analysis.trees import top_down
@@ -24,9 +24,11 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.runs import Run
 from callgrove.model.table import Table
-from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.places import Places
+from tests.analysis.trees import costly_trees
 from tests.formats.samples import databases
 from tests.model.strategies import experiments
 from tests.viewer.pages import cells, inclusive_of, panels, tree_rows
@@ -245,7 +247,7 @@ def test_profiles_with_equal_tuples_have_places_of_their_own() -> None:
         builder.add_profile(ProfileKind.THREAD, [(3, 0, 0, 3)])
     builder.add_profile(ProfileKind.THREAD, [(3, 1, 1, 3)])
     experiment = builder.build()
-    grid = Places(experiment, np.arange(4)).grid(100)
+    grid = Places(experiment, np.arange(4), 64).grid(100)
     assert len(grid.column) == 4
     assert set(grid.n_profiles.tolist()) == {1}
     assert grid.lanes == ("thread 0", "thread 1")
@@ -276,3 +278,102 @@ def test_few_profiles_of_many_ranks_and_threads_share_no_cell() -> None:
     assert panel.data["grid"]["n_joined"] == 1
     assert panel.data["grid"]["n_profiles"].tolist() == [1, 1, 1]
     assert panel.notes == ()
+
+
+# -- above and below every limit ---------------------------------------------------------------------------------------
+
+ABOVE = Limits(contexts=2, rows=1, cells=1, functions=1, lanes=1, metrics=1)
+every_limit = pytest.mark.parametrize("limits", [Limits(), ABOVE], ids=["below", "above"])
+
+
+@every_limit
+@given(found=costly_trees(least=-5))
+def test_totals_and_shares_are_those_of_top_and_tree(limits: Limits, found: Costs) -> None:
+    """Of any costs, signed ones too: what is folded or left out is still counted."""
+    shown = panels(found.experiment, limits=limits)
+    if not shown:
+        assert not found.exclusive.any()
+        return
+    data = shown["calltree"].data
+    metric, flat = data["metrics"][0], data["flat"][0]
+    assert (metric["total"], metric["whole"]) == (found.total, found.whole)
+    assert metric["gain"] + metric["loss"] == found.total
+    assert flat["exclusive"][0].sum() + flat["rest"][0] == found.total
+    assert data["tree"]["metrics"][0]["exclusive"].sum() == found.total
+    exact = top(found)
+    names = named(exact)
+    for label, cost in zip(cells(shown["calltree"], flat["label"]), flat["exclusive"][0].tolist(), strict=True):
+        assert cost == exact.column("exclusive").values[names.index(label)]
+        assert 100 * cost / metric["whole"] == pytest.approx(exact.column("percent").values[names.index(label)])
+    assert flat["left"] == len(names) - len(flat["label"])
+    assert_rows(shown["hotspots"], shown["hotspots"].data["paths"][0], hot_path(found))
+
+
+@every_limit
+@given(found=costly_trees(least=-5))
+def test_boxes_of_differences_are_as_wide_as_all_changes_in_them(limits: Limits, found: Costs) -> None:
+    shown = panels(found.experiment, limits=limits)
+    if not shown or not found.is_signed:
+        return
+    tree = shown["flame"].data["tree"]
+    weight, parent, metric = tree["metrics"][0]["weight"], tree["parent"], tree["metrics"][0]
+    whole = panels(found.experiment)["flame"].data["tree"]
+    own = np.abs(whole["metrics"][0]["exclusive"])
+    assert weight[parent < 0].sum() == own.sum()
+    below = np.zeros(len(parent))
+    np.add.at(below, parent[parent >= 0], weight[parent >= 0])
+    kept = np.arange(len(parent)) < len(tree["context"])
+    assert (weight - below)[kept].tolist() == np.abs(metric["exclusive"])[kept].tolist()
+
+
+def test_differences_are_told_from_costs_and_have_no_imbalance() -> None:
+    builder = ExperimentBuilder("made")
+    for name in ("main", "slower", "faster"):
+        builder.add_context(
+            0 if name != "main" else -1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name)
+        )
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    for rank in range(2):
+        builder.add_values(
+            builder.add_profile(ProfileKind.THREAD, [(2, rank, rank, 3)]), np.array([1, 2]), 0, np.array([1.0, -2.5])
+        )
+    shown = panels(builder.build())
+    metric = shown["flame"].data["tree"]["metrics"][0]
+    assert (metric["signed"], metric["total"], metric["whole"], metric["gain"], metric["loss"]) == (True, -3, 7, 2, -5)
+    assert metric["weight"].tolist() == [7, 2, 5]
+    assert shown["hotspots"].data["imbalance"] == {}
+    assert shown["spread"].data["rows"][0]["all_imbalance"] is None
+    assert any("differences" in note for note in shown["flame"].notes)
+
+
+def several_runs() -> Experiment:
+    """Two runs of two ranks each; the second takes ten times as long, both are as uneven as 1 to 3."""
+    builder = ExperimentBuilder("made-up", title="runs")
+    for n in (1.0, 10.0):
+        builder.add_run(Run("", {"n": n}))
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    builder.add_metric(Metric("time", Scope.EXCLUSIVE, unit="sec"))
+    for run, n in enumerate((1.0, 10.0)):
+        for rank in range(2):
+            profile = builder.add_profile(ProfileKind.THREAD, [(2, rank, rank, 3)], run=run)
+            builder.add_values(profile, np.array([0]), 0, np.array([n * (1 + 2 * rank)]))
+    return builder.build()
+
+
+def test_several_runs_are_said_to_be_added_up_and_have_no_common_imbalance() -> None:
+    shown = panels(several_runs())
+    for kind in ("hotspots", "flame", "calltree"):
+        assert any(note.startswith("2 runs are added up here") for note in shown[kind].notes)
+    assert shown["hotspots"].data["imbalance"] == {}
+    assert shown["hotspots"].data["n_runs"] == 2
+    row = shown["spread"].data["rows"][0]
+    assert row["all_imbalance"] is None
+    assert shown["spread"].data["runs"].values == ("n=1", "n=10")
+    assert row["run_sum"].tolist() == [4, 40]
+    assert row["run_imbalance"].tolist() == [0.5, 0.5]
+
+
+def test_one_run_has_an_imbalance() -> None:
+    shown = panels(wide(3, 2))
+    assert shown["hotspots"].data["imbalance"]["time"] == pytest.approx(1003 / 1002.5 - 1)
+    assert "runs" not in shown["spread"].data

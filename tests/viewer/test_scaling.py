@@ -21,7 +21,7 @@ from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.prediction import Target, predict
 from callgrove.modeling.stored import with_models
 from callgrove.modeling.tables import model_tables
-from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.report import Input, report
 from callgrove.viewer.scaling.maker import far_target, scaling_maker
 from tests.viewer.pages import two_runs
@@ -132,7 +132,8 @@ def test_the_largest_shares_stay_and_it_says_so() -> None:
     panel = panel_of(Study.from_values(["p"], points, entries), share=0.4)
     assert set(panel.data["callpath"].values) == {f"f{k}" for k in range(12, 20)}
     assert panel.notes == (
-        "Of 20 models the 8 with the largest share at p = 128 are shown; shares are of those shown.",
+        "Of 20 models the 8 with the largest share at p = 128 are shown; "
+        "shares are of all there, and of those shown at other points.",
     )
 
 
@@ -173,3 +174,20 @@ def test_runs_that_cannot_be_folded_say_why_and_leave_the_other_views_alone() ->
     assert "do not make a study" in reason
     assert "run b has the parameters none, the first run has p" in reason
     assert heard == [f"runs: there is no scaling view: {reason}"]
+
+
+def test_shares_are_those_of_predict_above_the_limit_too() -> None:
+    study = study_example()
+    target = far_target(study)
+    total = {}
+    for limits in (Limits(), Limits(models=3)):
+        maker = scaling_maker(study, Choice(), limits)
+        assert maker is not None
+        _, panel = maker.panels(Detail())
+        data = panel.data
+        values = np.array([value_at(data["functions"], m, target.tolist()) for m in range(len(data["metric"]))])
+        positive = np.where(values > 0, values, 0.0)
+        sums = np.bincount(data["metric"], positive, minlength=len(data["rest"])) + data["rest"]
+        total[limits.models] = dict(zip(data["metric_names"], sums.tolist(), strict=True))
+    complete, cut = total.values()
+    assert cut == pytest.approx({name: complete[name] for name in cut})

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.formats.registry import open_path
+from callgrove.model.arrays import Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import LABEL, ArraySamples, ArraySpans, Samples, SpanKind
+from callgrove.model.traces import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
 from callgrove.viewer.encoding import encode
-from callgrove.viewer.panels import Choice, Detail, Panel
-from callgrove.viewer.timeline import layers
-from callgrove.viewer.timeline.boxes import WHOLE, dominant
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.timeline.boxes import INNERMOST, LINES, WHOLE, dominant
 from callgrove.viewer.timeline.cells import Cells, Tally
 from callgrove.viewer.timeline.events import Events
 from callgrove.viewer.timeline.maker import timeline_maker
@@ -45,18 +46,29 @@ def traced(spans: Sequence[Span], n_profiles: int = 2, kind: SpanKind = SpanKind
     return builder.build()
 
 
-def panel_of(experiment: Experiment, share: float = 1.0, choice: Choice | None = None) -> Panel:
-    maker = timeline_maker(experiment, choice or Choice())
+def panel_of(
+    experiment: Experiment, share: float = 1.0, choice: Choice | None = None, limits: Limits | None = None
+) -> Panel:
+    maker = timeline_maker(experiment, choice or Choice(), limits)
     assert maker is not None
     (panel,) = maker.panels(Detail(share))
     return panel
 
 
-def boxes_of(data: dict[str, Any] | Any, layer: int = 0) -> list[tuple[str, int, str, int, int, int]]:
-    """(row, level, name, start, end, share), as the page works them out again from gaps and lengths."""
+def layer_of(data: dict[str, Any] | Any, shows: str) -> int:
+    """The number of the first layer that shows something."""
+    return [layer["shows"] for layer in data["layers"]].index(shows)
+
+
+def boxes_of(
+    data: dict[str, Any] | Any, layer: int = 0, lines: bool = False
+) -> list[tuple[str, int, str, int, int, int]]:
+    """(row, level, name, start, end, share), as the page works them out again from gaps and lengths; those of levels,
+    or of lines."""
     one, names, rows = data["layers"][layer], data["names"]["text"].values, data["rows"]
     found, at = [], 0
-    for row, level, count in zip(one["row"].tolist(), one["level"].tolist(), one["count"].tolist(), strict=True):
+    tracks = zip(*(one[name].tolist() for name in ("row", "level", "line", "count")), strict=True)
+    for row, level, line, count in tracks:
         where = f"{rows['group'].values[row]} {rows['name'].values[row]}".strip()
         time = 0
         for i in range(at, at + count):
@@ -65,6 +77,7 @@ def boxes_of(data: dict[str, Any] | Any, layer: int = 0) -> list[tuple[str, int,
             ends = (one["base_ns"] + t * one["tick_ns"] for t in (start, time))
             found.append((where, level, names[one["name"][i]], *ends, int(one["share"][i])))
         at += count
+        found = found if line == lines else found[: len(found) - count]
     return found
 
 
@@ -85,7 +98,7 @@ def events_of(rows: Sequence[tuple[int, int, int, int, int]]) -> Events:
 def test_no_time_is_lost_in_any_number_of_chunks_bins_and_cells(
     rows: list[tuple[int, int, int, int, int]], chunk: int, n_bins: int, most: int
 ) -> None:
-    cells = Cells(500, 3_777, n_bins * 16, 6, most)
+    cells = Cells(500, 3_777, n_bins * 16, most)
     for first in range(0, len(rows), chunk):
         cells.add(events_of(rows[first : first + chunk]))
     expected: Counter[tuple[int, int, int]] = Counter()
@@ -102,21 +115,22 @@ def test_no_time_is_lost_in_any_number_of_chunks_bins_and_cells(
     assert (tally.bin < cells.n_bins).all()
 
 
-@given(EVENTS, st.integers(1, 60))
-def test_names_that_are_put_together_keep_their_time(rows: list[tuple[int, int, int, int, int]], chunk: int) -> None:
-    cells = Cells(0, 4_900, 64, 6, most=20, kept=2)
-    for first in range(0, len(rows), chunk):
-        cells.add(events_of(rows[first : first + chunk]))
+def test_names_may_come_in_any_order_and_number() -> None:
+    """How many there are is known to nobody before the last one was read: strings are read as spans are."""
+    cells = Cells(0, 1_000, 16)
+    rows = [(row, level, name, 10 * row, 5) for row, level, name in ((0, 0, 0), (3, 2, 9), (1, 1, 70_000), (2, 0, 4))]
+    for row in rows:
+        cells.add(events_of([row]))
     tally = cells.tally()
-    assert int(tally.ns.sum()) == sum(length for *_, length in rows)
-    assert len(tally) <= 20 or cells.n_bins <= 16
+    found = sorted(zip(tally.row.tolist(), tally.level.tolist(), tally.name.tolist(), tally.ns.tolist(), strict=True))
+    assert found == sorted((row, level, name, length) for row, level, name, _, length in rows)
 
 
 @given(EVENTS, st.integers(1, 60))
 def test_fewer_names_keep_the_time_of_those_they_stand_for(
     rows: list[tuple[int, int, int, int, int]], chunk: int
 ) -> None:
-    cells = Cells(0, 4_900, 64, 6, most=30, fewer=[lambda name: name // 2, lambda name: name * 0])
+    cells = Cells(0, 4_900, 64, most=30, fewer=[lambda name: name // 2, lambda name: name * 0])
     for first in range(0, len(rows), chunk):
         cells.add(events_of(rows[first : first + chunk]))
     tally = cells.tally()
@@ -129,19 +143,16 @@ def test_fewer_names_keep_the_time_of_those_they_stand_for(
 
 
 def test_a_cell_says_what_of_an_event_lies_in_its_bin() -> None:
-    cells = Cells(0, 100, 4, 2)
+    cells = Cells(0, 100, 4)
     cells.add(events_of([(0, 0, 1, 10, 50)]))  # from 10 to 60, bins of 25
     tally = cells.tally()
     assert list(zip(tally.bin.tolist(), tally.ns.tolist(), strict=True)) == [(0, 15), (1, 25), (2, 10)]
 
 
-def test_events_that_cover_everything_make_bins_wider_instead_of_taking_forever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("callgrove.viewer.timeline.cells.MOST_PAIRS", 10_000)
-    monkeypatch.setattr("callgrove.viewer.timeline.cells.PAIRS_AT_ONCE", 2_000)
-    cells = Cells(0, 10_000, 1000, 500)
-    cells.add(events_of([(0, 0, name, 0, 10_000) for name in range(500)]))
+def test_events_that_cover_everything_make_bins_wider_instead_of_taking_forever() -> None:
+    cells = Cells(0, 10_000, 1000, most_pairs=10_000)
+    for first in range(0, 500, 10):
+        cells.add(events_of([(0, 0, name, 0, 10_000) for name in range(first, first + 10)]))
     assert cells.n_bins <= 32
     assert int(cells.tally().ns.sum()) == 500 * 10_000
 
@@ -153,7 +164,7 @@ def test_events_that_cover_everything_make_bins_wider_instead_of_taking_forever(
 def test_a_bin_shows_the_name_with_the_most_time(cells: list[tuple[int, int, int, int]]) -> None:
     """Compared with counting by hand."""
     row, name, bins, ns = np.array(cells, np.int64).reshape(-1, 4).T
-    boxes = dominant(Tally(row, row * 0, name, bins, ns), 10, 195, 2)
+    boxes = dominant(Tally(row, row * 0, name, bins, ns), INNERMOST, 10, 195, 2)
     by_hand: dict[tuple[int, int], Counter[int]] = {}
     for r, n, b, time in cells:
         by_hand.setdefault((r, b // 2), Counter())[n] += time
@@ -162,12 +173,13 @@ def test_a_bin_shows_the_name_with_the_most_time(cells: list[tuple[int, int, int
         found |= {(int(r), b): int(n) for b in range(int(start), int(end))}
     assert found == {at: min(c, key=lambda n: (-c[n], n)) for at, c in by_hand.items()}
     assert (boxes.share >= 1).all()
-    assert (boxes.share <= WHOLE).all()
+    assert (boxes.share <= boxes.busy).all()
+    assert (boxes.busy <= WHOLE).all()
 
 
 def test_the_share_is_of_the_part_of_a_bin_that_there_is() -> None:
     one = np.array([0])
-    boxes = dominant(Tally(one, one, one, np.array([9]), np.array([5])), 10, 95)  # the last bin has 5 ns
+    boxes = dominant(Tally(one, one, one, np.array([9]), np.array([5])), INNERMOST, 10, 95)  # the last bin has 5 ns
     assert boxes.share.tolist() == [WHOLE]
 
 
@@ -201,8 +213,8 @@ def test_spans_that_overlap_are_put_on_levels_of_their_own() -> None:
         ("rank 0 thread 0", 0, "d", 120, 130),
         ("rank 0 thread 0", 1, "b", 20, 40),
         ("rank 0 thread 0", 2, "c", 30, 300),
-        ("rank 1 thread 0", 1, "a", 0, 100),
-        ("rank 1 thread 0", 1, "b", 100, 110),
+        ("rank 1 thread 0", 0, "a", 0, 100),  # what called them is not in the trace
+        ("rank 1 thread 0", 0, "b", 100, 110),
     ]
 
 
@@ -291,12 +303,11 @@ def test_stacks_that_are_too_deep_end_early_and_it_says_so() -> None:
     assert panel.notes == ("Of call stacks the outermost 64 functions are shown; what these call is part of them.",)
 
 
-def test_stacks_get_shorter_before_steps_get_wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "MOST_EXACT", 10)
-    monkeypatch.setattr(layers, "MOST_CELLS", 3_000)
-    panel = panel_of(deep_stack(40, 2_000))
+def test_stacks_get_shorter_before_steps_get_wide() -> None:
+    panel = panel_of(deep_stack(40, 2_000), limits=Limits(events=10, sums=6_000))
     assert any(note.startswith("Of call stacks the outermost 16 functions") for note in panel.notes)
-    first = [box for box in boxes_of(panel.data) if box[1] == 0]
+    assert panel.data["legend"]["text"].values == ["f20", "f39"]  # innermost functions keep their names
+    first = [box for box in boxes_of(panel.data, layer_of(panel.data, "levels")) if box[1] == 0]
     assert sum((end - start) * share / WHOLE for *_, start, end, share in first) == pytest.approx(19_990, rel=0.01)
 
 
@@ -328,10 +339,13 @@ def test_spans_without_a_possible_time_are_left_out_and_counted() -> None:
     assert panel.notes == ("2 spans are left out: they end before they start, or at times that no clock shows.",)
 
 
-def test_what_is_nested_too_deeply_is_left_out_and_counted() -> None:
-    panel = panel_of(traced([(0, 0, 0, 10, 0), (0, 1, 1, 2, 64)]))
-    assert [box[2] for box in boxes_of(panel.data)] == ["a"]
-    assert panel.notes == ("1 spans nested more than 64 deep are left out.",)
+def test_calls_nested_more_deeply_than_is_shown_are_on_the_last_level() -> None:
+    panel = panel_of(traced([(0, k % 10, k, 200 - k, -1) for k in range(70)]))
+    levels = [level for _, level, *_ in boxes_of(panel.data)]
+    assert len(levels) == 70
+    assert max(levels) == 63
+    own = {"a": 0.0, **dict(zip(panel.data["legend"]["text"].values, panel.data["legend"]["share"], strict=True))}
+    assert own["a"] == pytest.approx(14 / 200)  # one ns before and one after what each calls
 
 
 def test_nothing_over_time_is_no_panel() -> None:
@@ -369,25 +383,25 @@ def many(n_rows: int, n_events: int) -> Experiment:
     return traced(spans.T.tolist(), n_rows)
 
 
-def test_many_events_become_steps_that_say_what_took_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "MOST_EXACT", 1_000)
-    panel = panel_of(many(4, 3_000))
-    (whole, *closer) = panel.data["layers"]
+def test_many_events_become_steps_that_say_what_took_most() -> None:
+    panel = panel_of(many(4, 3_000), limits=Limits(events=1_000, bins=512))
+    (whole, levels, *closer) = panel.data["layers"]
+    assert [whole["shows"], levels["shows"]] == ["line", "levels"]
     assert not whole["exact"]
     assert whole["tick_ns"] > 1
     assert closer
     assert all(one["tick_ns"] < whole["tick_ns"] for one in closer)
     assert closer[-1]["exact"]
     assert closer[-1]["start_ns"] == 0
-    coarse = [box for box in boxes_of(panel.data) if box[4] - box[3] >= 400]
+    coarse = [box for box in boxes_of(panel.data, lines=True) if box[4] - box[3] >= 400]
+    assert coarse
     assert {name for _, _, name, *_ in coarse} <= {"b"}
     assert "12,000 events are shown in steps of" in panel.notes[0]
     assert "event by event" in panel.notes[0]
 
 
-def test_a_window_holds_the_events_that_touch_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "MOST_EXACT", 1_000)
-    data = panel_of(many(4, 3_000)).data
+def test_a_window_holds_the_events_that_touch_it() -> None:
+    data = panel_of(many(4, 3_000), limits=Limits(events=1_000)).data
     one = data["layers"][-1]
     expected = [k * 100 for k in range(3_000) if k * 100 < one["end_ns"]]
     found = [start for where, _, _, start, _, _ in boxes_of(data, -1) if where == "rank 2 thread 0"]
@@ -395,36 +409,220 @@ def test_a_window_holds_the_events_that_touch_it(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1, 0.001, 1e-6])
-def test_boxes_keep_to_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    monkeypatch.setattr(layers, "MOST_EXACT", 100)
-    monkeypatch.setattr("callgrove.viewer.timeline.maker.MOST_BOXES", 20_000)
-    monkeypatch.setattr("callgrove.viewer.timeline.maker.LEAST_BOXES", 50)
-    panel = panel_of(many(200, 60), share)
+def test_boxes_keep_to_what_was_asked_for(share: float) -> None:
+    panel = panel_of(many(200, 60), share, limits=Limits(events=100, boxes=20_000))
     n_boxes = sum(len(layer["gap"]) for layer in panel.data["layers"])
-    assert 0 < n_boxes <= max(20_000 * share, 50) * 1.1
-    if share < 0.001:
+    assert 0 < n_boxes <= max(20_000 * share, 200) * 1.1
+    if share <= 0.001:
         assert any("rows one in" in note for note in panel.notes)
 
 
-def test_a_thousand_rows_fit_into_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "MOST_EXACT", 1_000)
-    panel = panel_of(many(1_024, 60))
+def test_a_thousand_rows_fit_into_little() -> None:
+    panel = panel_of(many(1_024, 60), limits=Limits(events=1_000))
     assert len(np.unique(panel.data["layers"][0]["row"])) == 1_024
     assert len(encode(panel.data)) < 1_500_000
 
 
-def test_levels_that_say_least_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "MOST_EXACT", 10)
+def test_levels_that_say_least_go_first() -> None:
     spans: list[Span] = []
     for row in range(8):
         spans.append((row, 9, 0, 60_000, 0))
         spans += [(row, (k + row) % 7, k * 100, k * 100 + 99, 1) for k in range(600)]
-    gathered = timeline_maker(traced(spans, 8), Choice())
+    gathered = timeline_maker(traced(spans, 8), Choice(), Limits(events=10))
     assert gathered is not None
-    layer = gathered._whole.layer(10_000)
-    assert set(layer.boxes.level.tolist()) == {0, 1}
+    layer = gathered._whole.levels_layer(20_000)
+    assert set(layer.boxes.track.tolist()) == {0, 1, LINES, LINES + 1}
     assert layer.left_levels == 0
-    layer = gathered._whole.layer(700)
-    assert set(layer.boxes.level.tolist()) == {1}
+    layer = gathered._whole.levels_layer(1_400)
+    assert set(layer.boxes.track.tolist()) == {1, LINES + 1}
     assert layer.left_levels == 1
-    assert len(layer.boxes) <= 700
+    assert len(layer.boxes) <= 1_400
+
+
+# -- shares ------------------------------------------------------------------------------------------------------------
+
+FEW, MANY = Limits(), Limits(events=0, bins=16, boxes=2_000)  # below and above all thresholds
+NAMES = "abcdef"
+CALLS, OPERATIONS = (SpanKind.API, SpanKind.MARKER, SpanKind.SYNC), (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+Drawn = tuple[int, int, int, int, SpanKind]  # profile, name, start, length, kind
+DRAWN = st.lists(
+    st.builds(
+        lambda profile, name, start, length: (profile, name, start, length, (*CALLS, *OPERATIONS)[name]),
+        st.integers(0, 2),
+        st.integers(0, len(NAMES) - 1),
+        st.integers(0, 150),
+        st.integers(0, 60),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+class ReadAsTheyCome:
+    """Spans whose strings are known only once they were read, as those of databases are."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._spans = ArraySpans(columns, chunk_rows=7)
+        self.strings: tuple[str, ...] = ()
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[Any]:
+        for chunk in self._spans.chunks(columns, window, profiles):
+            self.strings = tuple(NAMES)
+            yield chunk
+
+    def count(self) -> int:
+        return self._spans.count()
+
+    def side(self, name: str, part: int | None = None) -> None:
+        return None
+
+    def parts(self) -> Sequence[Ints]:
+        return self._spans.parts()
+
+
+def drawn_spans(spans: Sequence[Drawn]) -> Experiment:
+    """Spans as drawn."""
+    builder = ExperimentBuilder("made", title="made")
+    for rank in range(3):
+        builder.add_profile(ProfileKind.THREAD, [(RANK, rank, rank, 3), (THREAD, 0, 0, 3)])
+    profile, name, start, length, kind = np.array(spans, np.int64).T
+    columns = {"profile": profile, "name": name, "start_ns": start, "end_ns": start + length, "kind": kind}
+    columns |= {column: np.full(len(spans), -1) for column in ("category", "correlation", "context", "depth")}
+    builder.set_traces(None, ReadAsTheyCome(columns))
+    return builder.build()
+
+
+def own_time(spans: Sequence[Drawn], at: tuple[int, int], profile: int | None = None) -> Counter[str]:
+    """Nanosecond by nanosecond: the call of each profile that started last, and every operation."""
+    out: Counter[str] = Counter()
+    for _, name, start, length, kind in spans if profile is None else [s for s in spans if s[0] == profile]:
+        if kind in OPERATIONS:
+            out[NAMES[name]] += max(min(start + length, at[1]) - max(start, at[0]), 0)
+    for row in {span[0] for span in spans} if profile is None else {profile}:
+        calls = [(s[2], -s[3], k, s) for k, s in enumerate(spans) if s[0] == row and s[4] in CALLS]
+        for ns in range(*at):
+            if open_ := [call for call in calls if call[3][2] <= ns < call[3][2] + call[3][3]]:
+                out[NAMES[max(open_)[3][1]]] += 1
+    return +out
+
+
+def shares(legend: Any) -> dict[str, float]:
+    return dict(zip(legend["text"].values, legend["share"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("limits", [FEW, MANY], ids=["few", "many"])
+@given(spans=DRAWN)
+def test_the_legend_of_any_spans_is_exact(limits: Limits, spans: list[Drawn]) -> None:
+    data = panel_of(drawn_spans(spans), limits=limits).data
+    own = own_time(spans, (0, 210))
+    assert shares(data["legend"]) == pytest.approx({name: ns / own.total() for name, ns in own.items()})
+    assert sum(shares(data["kinds"]).values()) == pytest.approx(1 if own else 0)
+
+
+@settings(max_examples=40)
+@given(spans=DRAWN)
+def test_a_step_shows_the_name_with_the_most_own_time_and_how_much_that_is(spans: list[Drawn]) -> None:
+    data = panel_of(drawn_spans(spans), limits=MANY).data
+    origin, length = int(data["origin"]), data["length_ns"]
+    tick, shown = data["layers"][0]["tick_ns"], 0
+    for where, _, name, start, end, share in boxes_of(data, lines=True):
+        profile = int(where.split()[1])
+        end = min(end, length)
+        own = own_time(spans, (origin + start, origin + end), profile)
+        assert share / WHOLE == pytest.approx(min(own[name] / (end - start), 1), abs=0.003) or own[name] > end - start
+        for at in range(start, end, tick):
+            step = own_time(spans, (origin + at, origin + min(at + tick, end)), profile)
+            assert step[name] == max(step.values())
+            shown += 1
+    busy = sum(
+        bool(own_time(spans, (origin + at, origin + min(at + tick, length)), profile))
+        for profile in range(3)
+        for at in range(0, length, tick)
+    )
+    assert shown == busy, "nothing looks idle that is not"
+
+
+@pytest.mark.parametrize("limits", [FEW, MANY], ids=["few", "many"])
+@given(contexts=st.lists(st.lists(st.integers(-1, 7), min_size=2, max_size=25), min_size=1, max_size=3))
+def test_the_legend_of_any_samples_is_exact_at_every_depth(limits: Limits, contexts: list[list[int]]) -> None:
+    """A binary tree of eight functions, of which two have one name."""
+    names = ["main", "a", "b", "a", "c", "d", "e", "f"]
+    above = [-1, 0, 1, 2, 1, 0, 5, 5]
+    builder = ExperimentBuilder("made", title="made")
+    for name, parent in zip(names, above, strict=True):
+        builder.add_context(parent, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name), Relation.CALL)
+    for rank in range(len(contexts)):
+        builder.add_profile(ProfileKind.THREAD, [(RANK, rank, rank, 3)])
+    lines = tuple(Samples(np.cumsum(np.arange(len(one)) % 7), np.array(one, np.int32)) for one in contexts)
+    each = np.arange(len(lines), dtype=np.int32)
+    builder.set_traces(ArraySamples(each, np.full(len(lines), -1, np.int32), lines))
+    data = panel_of(builder.build(), limits=limits).data
+
+    def stack(context: int) -> list[str]:
+        return [*(stack(above[context]) if above[context] >= 0 else ()), names[context]]
+
+    for depth, legend in [(64, data["legend"]), *enumerate(one["legend"] for one in data["depths"])]:
+        own: Counter[str] = Counter()
+        for one, line in zip(contexts, lines, strict=True):
+            for context, ns in zip(one, np.diff(line.time_ns).tolist(), strict=False):
+                if context >= 0 and ns:
+                    own[stack(context)[: depth + 1][-1]] += ns
+        assert shares(legend) == pytest.approx({name: ns / own.total() for name, ns in own.items()})
+
+
+def test_a_name_that_is_nowhere_the_largest_still_has_its_share() -> None:
+    """Three functions by turns: one paints every step, the legend tells all."""
+    context = np.tile(np.array([0, 1, 0, 2, 0, 1, 0, 1, 0, 2]), 2_000).astype(np.int32)
+    builder = ExperimentBuilder("made", title="made")
+    for name in ("leaf", "fib", "work"):
+        builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, name))
+    builder.add_profile(ProfileKind.THREAD, [(RANK, 0, 0, 3)])
+    lines = (Samples(np.arange(len(context) + 1) * 10, np.append(context, np.int32(-1))),)
+    builder.set_traces(ArraySamples(np.zeros(1, np.int32), np.full(1, -1, np.int32), lines))
+    data = panel_of(builder.build(), limits=Limits(events=1_000, bins=256)).data
+    assert {name for _, _, name, *_ in boxes_of(data, lines=True)} == {"leaf"}
+    assert shares(data["legend"]) == pytest.approx({"leaf": 0.5, "fib": 0.3, "work": 0.2})
+    assert all(share / WHOLE == pytest.approx(0.5, abs=0.01) for *_, share in boxes_of(data, lines=True))
+    assert data["layers"][0]["busy"].tolist() == [WHOLE] * len(data["layers"][0]["busy"])
+
+
+@pytest.mark.parametrize("limits", [FEW, MANY], ids=["few", "many"])
+def test_what_the_profiler_did_is_on_rows_of_its_own_and_in_no_share(limits: Limits) -> None:
+    """The profiler flushed for longer than everything else took, across calls and inside one."""
+    spans: list[Drawn] = [
+        (0, 0, 0, 100, SpanKind.API),
+        (0, 1, 10, 30, SpanKind.API),
+        (0, 2, 20, 400, SpanKind.OVERHEAD),
+        (0, 2, 12, 5, SpanKind.OVERHEAD),
+    ]
+    panel = panel_of(drawn_spans(spans), limits=limits)
+    assert shares(panel.data["legend"]) == pytest.approx({"a": 0.7, "b": 0.3})
+    assert shares(panel.data["kinds"]) == {"api": 1.0}
+    assert panel.data["overhead_ns"] == 405
+    assert panel.data["length_ns"] == 100, "the time of the application"
+    assert "The profiler worked for another 320 ns before or after the application: not shown." in panel.notes
+    assert panel.data["rows"]["name"].values == ("thread 0 (spans)", "thread 0 (profiler)")
+
+
+def test_a_larger_page_shows_finer_steps() -> None:
+    """64 ranks that change what they do all the time."""
+    experiment = many(64, 600)
+    ticks = [
+        panel_of(experiment, limits=Limits(events=10, boxes=4_000).for_size(size)).data["layers"][0]["tick_ns"]
+        for size in (5_000_000, 30_000_000)
+    ]
+    assert ticks[0] > 2 * ticks[1]
+    assert panel_of(experiment, limits=Limits(events=10_000).for_size(30_000_000)).data["layers"][0]["exact"]
+
+
+def test_overhead_of_nsight_systems_is_no_time_of_the_application(shared: Path) -> None:
+    """Its PROFILER_OVERHEAD rows last for 2.1 s, most of them after the last call; the application ran for 0.9 s."""
+    path = shared / "data/public/extrap/nsight/concurrent_example/concurrent.s8/profile8.sqlite"
+    experiment = open_path(path)
+    assert isinstance(experiment, Experiment)
+    data = panel_of(experiment).data
+    assert not any("overhead" in text for text in data["legend"]["text"].values)
+    assert data["length_ns"] < 1e9 < data["overhead_ns"]
+    rows = [name for name in data["rows"]["name"].values if name.endswith("(profiler)")]
+    assert rows
+    assert {where.split(" ", 2)[2] for where, _, name, *_ in boxes_of(data) if "overhead" in name} <= set(rows)

@@ -27,11 +27,13 @@ from callgrove.model.orders import depths
 __all__ = [
     "Intervals",
     "Nesting",
+    "Segments",
     "concurrency",
     "enclosing",
     "exclusive_length",
     "fair_share",
     "gaps",
+    "innermost",
     "lanes",
     "merge",
     "nesting",
@@ -82,6 +84,15 @@ class Nesting:
     depth: Ids
     crossings: int = 0
     excluded: int = 0
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Pieces of time by track and start, none of length 0; `index` is the interval that each one belongs to."""
+
+    start: Ints
+    end: Ints
+    index: Ints
 
 
 def merge(start: ArrayLike, end: ArrayLike) -> Intervals:
@@ -182,6 +193,15 @@ def exclusive_length(
     begins, ends = _arrays(start, end)
     if nest is not None and not nest.crossings:
         return _less_children(begins, ends, nest)
+    found = innermost(begins, ends, track)
+    out = np.zeros(len(begins), np.int64)
+    np.add.at(out, found.index, found.end - found.start)
+    return out
+
+
+def innermost(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) -> Segments:
+    """Divide the union of every track: each piece belongs to the interval, of those open then, that started last."""
+    begins, ends = _arrays(start, end)
     order, first = _by_start(begins, ends, track)
     n = len(order)
     starts, stops = begins[order], ends[order]
@@ -194,10 +214,9 @@ def exclusive_length(
     top = np.where(is_end, ABSENT, last_started)
     at_end = np.flatnonzero(is_end)
     top[at_end] = _climb(link, stops, last_started[at_end], time[at_end], np.ones(n, np.bool_))
-    out = np.zeros(len(begins), np.int64)
-    busy = np.flatnonzero(top[:-1] >= 0)  # a track's last event ends it: nothing reaches into the next track
-    np.add.at(out, order[top[busy]], time[busy + 1] - time[busy])
-    return out
+    # a track's last event ends it: nothing reaches into the next track
+    busy = np.flatnonzero((top[:-1] >= 0) & (time[1:] > time[:-1]))
+    return Segments(time[busy], time[busy + 1], order[top[busy]])
 
 
 def _less_children(start: Ints, end: Ints, nest: Nesting) -> Ints:

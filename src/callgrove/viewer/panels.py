@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 from callgrove.model.metrics import Scope
 
-__all__ = ["Choice", "Detail", "Panel", "PanelMaker", "Unavailable"]
+__all__ = ["Choice", "Detail", "Limits", "Panel", "PanelMaker", "Unavailable"]
+
+DEFAULT_SIZE = 5_000_000  # bytes of a page
+LARGEST = 20  # times as much: memory is bounded, however large a page may get
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,34 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How much of anything a page shows one by one. Beyond, it is folded, put into bins or left out, and the page says
+    so; totals and shares stay those of everything."""
+
+    contexts: int = 250_000  # of the call tree
+    rows: int = 2_000  # of a flat or bottom-up table
+    metrics: int = 12
+    values: int = 40_000_000  # read profile by profile; beyond that, of the first metric only
+    functions: int = 10  # whose cost is shown profile by profile
+    cells: int = 4_096  # of a heat map
+    lanes: int = 64  # rows of a heat map
+    section_rows: int = 5_000  # of a section of the summary
+    devices: int = 1_024
+    models: int = 2_000
+    events: int = 150_000  # samples and spans that are kept one by one
+    boxes: int = 500_000  # of the timeline
+    bins: int = 4_096  # into which its time is divided
+    sums: int = 6_000_000  # times by row, level, name and bin that memory holds
+    names: int = 1_000  # of which the legend knows the share
+
+    def for_size(self, n_bytes: int) -> Limits:
+        """Return the limits of a page of so many bytes: those of larger pages than usual grow with the page."""
+        times = min(max(n_bytes / DEFAULT_SIZE, 1.0), LARGEST)
+        grown = {one.name: int(getattr(self, one.name) * times) for one in fields(self)}
+        return Limits(**{**grown, "metrics": self.metrics, "values": self.values, "lanes": self.lanes})
+
+
+@dataclass(frozen=True)
 class Detail:
     """How much of what there is a panel shows. A page that gets too large is made again with a smaller share."""
 
@@ -31,7 +62,7 @@ class Detail:
 
     def of(self, n: int, most: int, least: int = 1) -> int:
         """How many of `n` things to show, of which no panel shows more than `most`."""
-        return min(n, max(least, int(min(n, most) * self.share)))
+        return min(n, most, max(least, int(min(n, most) * self.share)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from callgrove.model.study import Study
 from callgrove.viewer.encoding import encode
 from callgrove.viewer.gpu.maker import gpu_maker
 from callgrove.viewer.page import page
-from callgrove.viewer.panels import Choice, Detail, PanelMaker, Unavailable
+from callgrove.viewer.panels import DEFAULT_SIZE, Choice, Detail, Limits, PanelMaker, Unavailable
 from callgrove.viewer.profile.maker import profile_maker
 from callgrove.viewer.scaling.maker import scaling_maker
 from callgrove.viewer.section import Summary, summary_of
@@ -25,7 +25,6 @@ from callgrove.viewer.timeline.maker import timeline_maker
 
 __all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "report"]
 
-DEFAULT_SIZE = 5_000_000
 LEAST_SHARE = 1e-6
 TRIES = 12
 
@@ -33,7 +32,7 @@ Opened = Experiment | Study
 Progress = Callable[[str, int, int | None], None]
 
 # What makes panels of an input: each gives None where it has nothing to say. They appear in this order.
-MAKERS: tuple[Callable[[Opened, Choice], PanelMaker | None], ...] = (
+MAKERS: tuple[Callable[[Opened, Choice, Limits], PanelMaker | None], ...] = (
     profile_maker,
     timeline_maker,
     gpu_maker,
@@ -74,13 +73,15 @@ def report(
     max_size: int = DEFAULT_SIZE,
     progress: Progress = _silent,
     tell: Callable[[str], None] = _silent,
+    limits: Limits | None = None,
 ) -> str:
     """The page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which views
-    are not there, and why."""
+    are not there, and why. `limits` are those that fit the size, unless given."""
     sections = []
+    limits = limits or Limits().for_size(max_size)
     for number, one in enumerate(inputs):
         progress("reading what is shown", number, None)
-        makers = [maker for make in MAKERS if (maker := make(one.opened, choice or Choice())) is not None]
+        makers = [maker for make in MAKERS if (maker := make(one.opened, choice or Choice(), limits)) is not None]
         sections.append(_Section(summary_of(one.opened, one.paths), tuple(makers)))
         for maker in makers:
             if isinstance(maker, Unavailable):

@@ -14,36 +14,35 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.model.table import Column, Table
 from callgrove.viewer.encoding import Texts
-from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 
 __all__ = ["GpuMaker", "gpu_maker"]
 
-MOST_ROWS = 5_000  # of each section
 LEAST_ROWS = 10
-MOST_DEVICES = 1_024
 LEAST_DEVICES = 4
 MOST_DAMAGE = 5
 EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
 
 
-def gpu_maker(opened: Experiment | Study, choice: Choice) -> GpuMaker | None:
+def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> GpuMaker | None:
     """Panels of an experiment with spans."""
     if isinstance(opened, Study) or not opened.traces.n_spans:
         return None
     found = summarise(opened, profiles=select(opened, choice.ranks, choice.threads))
-    return GpuMaker(found) if found.n_shown else None
+    n_runs = len(np.unique(opened.profiles.run)) if len(opened.profiles) else 0
+    return GpuMaker(found, n_runs, limits or Limits()) if found.n_shown else None
 
 
 class GpuMaker:
     """Sections of a summary, and what each device did."""
 
-    def __init__(self, found: Summary) -> None:
-        self._found = found
+    def __init__(self, found: Summary, n_runs: int, limits: Limits) -> None:
+        self._found, self._n_runs, self._limits = found, n_runs, limits
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
-        most = detail.of(MOST_ROWS, MOST_ROWS, LEAST_ROWS)
+        most = detail.of(self._limits.section_rows, self._limits.section_rows, LEAST_ROWS)
         sections = [_section(table) for table in tables(self._found, limit=most)]
-        n_devices = detail.of(len(self._found.devices), MOST_DEVICES, LEAST_DEVICES)
+        n_devices = detail.of(len(self._found.devices), self._limits.devices, LEAST_DEVICES)
         data = {"sections": sections, "devices": self._devices(n_devices), "n_devices": len(self._found.devices)}
         if self._found.devices:
             yield Panel("devices", "Overview", data)
@@ -75,6 +74,8 @@ class GpuMaker:
 
     def _notes(self, sections: list[dict[str, Any]], n_devices: int) -> Iterator[str]:
         found = self._found
+        if self._n_runs > 1:
+            yield f"{self._n_runs:,} runs are added up here; --run chooses one of them."
         for section in sections:
             if section["left"]:
                 yield f"{section['name']}: {section['left']:,} more rows with less time are left out."

@@ -8,11 +8,9 @@ from callgrove.analysis.costs import Costs, costs
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation
-from callgrove.viewer.panels import Choice
+from callgrove.viewer.panels import Choice, Limits
 
 __all__ = ["ShownCosts", "is_additive", "shown_costs"]
-
-MOST_METRICS = 12
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ def is_additive(found: Costs) -> bool:
     return found.metric.aggregation == Aggregation.SUM
 
 
-def shown_costs(experiment: Experiment, choice: Choice) -> ShownCosts | None:
+def shown_costs(experiment: Experiment, choice: Choice, limits: Limits) -> ShownCosts | None:
     """The metric chosen, or the default one, then those that the file wants shown; None where nothing has a cost."""
     try:
         first = experiment.metrics.resolve(choice.metric) if choice.metric else experiment.default_metric
@@ -40,7 +38,7 @@ def shown_costs(experiment: Experiment, choice: Choice) -> ShownCosts | None:
     found: list[Costs] = []
     left_out = 0
     for name in names:
-        if len(found) >= MOST_METRICS:
+        if len(found) >= limits.metrics:
             left_out += 1
         elif (one := _costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
             found.append(one)

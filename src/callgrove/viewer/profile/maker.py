@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from callgrove.analysis.costs import select
 from callgrove.analysis.hot_path import hot_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
-from callgrove.viewer.panels import Choice, Detail, Panel
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.costs import ShownCosts, is_additive, shown_costs
 from callgrove.viewer.profile.labels import Labels
 from callgrove.viewer.profile.spread import spread_of
@@ -17,38 +20,41 @@ from callgrove.viewer.profile.tree import CallTree, CutTree, described_metric
 
 __all__ = ["ProfileMaker", "profile_maker"]
 
-MOST_CONTEXTS = 250_000
 
-
-def profile_maker(opened: Experiment | Study, choice: Choice) -> ProfileMaker | None:
+def profile_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> ProfileMaker | None:
     """Panels of an experiment in which any context has any cost."""
     if isinstance(opened, Study):
         return None
-    found = shown_costs(opened, choice)
-    return ProfileMaker(opened, found, choice) if found is not None else None
+    limits = limits or Limits()
+    found = shown_costs(opened, choice, limits)
+    return ProfileMaker(opened, found, choice, limits) if found is not None else None
 
 
 class ProfileMaker:
     """The hot path, the flame graph, the call tree, and the spread over profiles."""
 
-    def __init__(self, experiment: Experiment, found: ShownCosts, choice: Choice) -> None:
-        self._experiment, self._found = experiment, found
+    def __init__(self, experiment: Experiment, found: ShownCosts, choice: Choice, limits: Limits) -> None:
+        self._experiment, self._found, self._limits = experiment, found, limits
         self._tree = CallTree(found.metrics)
         self._flat = {by: FlatTable(found.metrics, by) for by in GROUPS}
         self._paths = [hot_path(costs) for costs in found.metrics]
-        self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice)
+        chosen = select(experiment, choice.ranks, choice.threads)
+        profiles = experiment.profiles.measured if chosen is None else chosen
+        self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
+        self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice, limits)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         labels = Labels(self._experiment.contexts)
         metrics = self._found.metrics
-        tree = self._tree.cut(detail.of(len(self._tree), MOST_CONTEXTS), labels)
-        flat = [self._flat[by].data(labels, detail) for by in GROUPS]
+        tree = self._tree.cut(detail.of(len(self._tree), self._limits.contexts), labels)
+        flat = [self._flat[by].data(labels, detail, self._limits.rows) for by in GROUPS]
         paths = [rows_of(path, labels) for path in self._paths]
-        bottom_up = [callers(costs, labels, detail) for costs in metrics]
+        bottom_up = [callers(costs, labels, detail, self._limits.rows) for costs in metrics]
         spread = self._spread.data(labels, detail) if self._spread is not None else None
         shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}
         notes = self._notes(tree)
-        glance = {"imbalance": self._spread.imbalance() if self._spread is not None else {}}
+        imbalance = self._spread.imbalance() if self._spread is not None else {}
+        glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
         yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
         if any(is_additive(costs) for costs in metrics):
             yield Panel("flame", "Flame graph", {**shared, "tree": tree.data}, notes)
@@ -58,6 +64,14 @@ class ProfileMaker:
 
     def _notes(self, tree: CutTree) -> tuple[str, ...]:
         notes = []
+        if self._n_runs > 1:
+            where = "Spread shows them side by side, " if self._spread is not None else ""
+            notes.append(f"{self._n_runs:,} runs are added up here; {where}--run chooses one of them.")
+        if any(costs.is_signed for costs in self._found.metrics):
+            notes.append(
+                "These costs are differences: some are below zero. What is larger changed more, whichever way; shares "
+                "are of all changes by their sizes, so that more and less do not cancel out."
+            )
         if tree.n_folded:
             notes.append(
                 f"To keep this page small, {tree.n_folded:,} of {tree.n_kept + tree.n_folded:,} contexts are folded "

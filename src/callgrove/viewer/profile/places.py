@@ -18,10 +18,9 @@ from callgrove.model.runs import Run
 from callgrove.viewer.encoding import Texts
 from callgrove.viewer.processes import process_numbers
 
-__all__ = ["Grid", "Places"]
+__all__ = ["Grid", "Places", "RunSums"]
 
 LANE_ORDER = ("gpu_device", "gpu_context", "gpu_stream", "thread")
-MOST_LANES = 64
 SPARSEST = 4  # cells of the grid per profile; emptier grids become one row
 
 
@@ -55,10 +54,35 @@ class Grid:
         return out
 
 
+@dataclass(frozen=True)
+class RunSums:
+    """Runs that are shown together: what each is called, and which of them every profile belongs to."""
+
+    names: tuple[str, ...]
+    run: Ints
+
+    @classmethod
+    def of(cls, experiment: Experiment, profiles: Ints) -> RunSums | None:
+        """The runs of some profiles; None where there is only one."""
+        runs, run = np.unique(experiment.profiles.run[profiles], return_inverse=True)
+        names = tuple(_run(number, experiment.runs[number]) for number in runs.tolist())
+        return cls(names, run.reshape(-1)) if len(runs) > 1 else None
+
+    def statistics(self, values: Floats) -> dict[str, Floats]:
+        """Of each run the sum, and the mean, the largest and the imbalance of its profiles."""
+        n = np.bincount(self.run, minlength=len(self.names))
+        total = np.bincount(self.run, values, minlength=len(self.names))
+        most = np.full(len(self.names), -np.inf)
+        np.maximum.at(most, self.run, values)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = total / n
+            return {"run_sum": total, "run_mean": mean, "run_max": most, "run_imbalance": most / mean - 1}
+
+
 class Places:
     """The column and the lane of some profiles."""
 
-    def __init__(self, experiment: Experiment, profiles: Ints) -> None:
+    def __init__(self, experiment: Experiment, profiles: Ints, most_lanes: int) -> None:
         ranks = experiment.profiles.identity_list("rank")
         numbers = process_numbers(experiment)
         several_runs = len(experiment.runs) > 1
@@ -77,7 +101,7 @@ class Places:
         self._column = np.array([number[key] for key in keys], np.int64)
         self._lane = np.array(lane, np.int64)
         self._columns, self._lanes = [columns[key] for key in order], list(lanes)
-        if len(lanes) > MOST_LANES or len(order) * len(lanes) > SPARSEST * len(profiles) + MOST_LANES:
+        if len(lanes) > most_lanes or len(order) * len(lanes) > SPARSEST * len(profiles) + most_lanes:
             self._column, self._lane = np.arange(len(profiles)), np.zeros(len(profiles), np.int64)
             self._columns = [experiment.profiles.label(p) for p in profiles.tolist()]
             self._lanes = ["profiles"]
@@ -129,7 +153,8 @@ def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
 def _run(number: int, run: Run) -> str:
     """A run by its parameters, or by its number."""
     point = " ".join(f"{name}={value:g}" for name, value in run.parameters.items())
-    return point or f"run {number}"
+    again = f" #{run.repetition}" if run.repetition > 1 else ""
+    return point + again if point else run.name or f"run {number}"
 
 
 def _column(run: str, rank: int | None, number: int) -> str:

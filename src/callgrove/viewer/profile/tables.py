@@ -19,7 +19,6 @@ from callgrove.viewer.profile.labels import Labels
 __all__ = ["GROUPS", "FlatTable", "callers", "rows_of"]
 
 GROUPS = ("function", "line", "loop", "file", "module")
-MOST_ROWS = 2_000
 
 
 class FlatTable:
@@ -49,32 +48,40 @@ class FlatTable:
         """What some groups are called."""
         return labels.of_rows(Table(described_groups(self._metrics[0], self._by, self.groups.first[groups].tolist())))
 
-    def data(self, labels: Labels, detail: Detail) -> dict[str, Any]:
+    def data(self, labels: Labels, detail: Detail, most: int) -> dict[str, Any]:
         """The groups with the largest share in any metric."""
-        chosen = self._order[: detail.of(len(self), MOST_ROWS, 10)]
+        chosen = self._order[: detail.of(len(self), most, 10)]
         return {
             "by": self._by,
             "label": self.labels_of(chosen, labels),
             "left": len(self) - len(chosen),
+            "rest": [self._rest(number, chosen) for number in range(len(self._metrics))],
             "exclusive": [exclusive[chosen] for exclusive in self._exclusive],
             "inclusive": [inclusive[chosen] for inclusive in self._inclusive],
         }
 
+    def _rest(self, metric: int, chosen: Ints) -> float | None:
+        """What the groups that are left out cost together; None where costs do not add up."""
+        if not is_additive(self._metrics[metric]):
+            return None
+        with np.errstate(invalid="ignore", over="ignore"):
+            return float(np.delete(self._exclusive[metric], chosen).astype(np.float64).sum())
+
 
 def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
     """By exclusive cost; of groups without any, a little of the inclusive one, so that the largest stay."""
-    if not is_additive(costs) or not costs.total:
+    if not is_additive(costs) or not costs.whole:
         return np.zeros(len(exclusive))
     with np.errstate(invalid="ignore", over="ignore"):
-        shares = np.abs(exclusive / costs.total) + 1e-3 * np.abs(inclusive / costs.total)
+        shares = np.abs(exclusive / costs.whole) + 1e-3 * np.abs(inclusive / costs.whole)
     return np.nan_to_num(shares)
 
 
-def callers(costs: Costs, labels: Labels, detail: Detail) -> dict[str, Any] | None:
+def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str, Any] | None:
     """Functions with their callers below them; None of a metric whose costs cannot be divided among callers."""
     if not is_additive(costs):
         return None
-    table = bottom_up(costs, detail.of(MOST_ROWS, MOST_ROWS, 20))
+    table = bottom_up(costs, detail.of(most, most, 20))
     return {**rows_of(table, labels), "left": table.left}
 
 

@@ -5,7 +5,8 @@ into one row for each parent.
     parent    -1  0  1  1  0 ...                1  4 ...           of folded rows, whose subtrees they stand for
     more                                       12  3 ...           how many contexts each of them stands for
 
-`inclusive` is in the data only where it is not the sum over the subtree of `exclusive`. A context is as large as its
+`inclusive` is in the data only where it is not the sum over the subtree of `exclusive`. Signed costs (differences of
+experiments) have a `weight` too: the sizes of all changes at and below a context. A context is as large as its
 largest share in any of the metrics, or that of a context below it. So the largest ones are always connected to a root.
 """
 
@@ -78,14 +79,22 @@ class CallTree:
         """The largest share of a context or of what is below it, in any metric."""
         size = np.full(len(self._contexts), TINY)
         with np.errstate(invalid="ignore", over="ignore"):
-            for costs in self.metrics:
-                inclusive = np.abs(costs.inclusive[self._contexts].astype(np.float64))
-                if is_additive(costs) and costs.total:
-                    np.fmax(size, inclusive / abs(costs.total), out=size)
+            for number, costs in enumerate(self.metrics):
+                if is_additive(costs) and costs.whole:
+                    np.fmax(size, np.abs(self._weight(number)) / abs(costs.whole), out=size)
         return combine_upwards(size, self._parent, levels(depths(self._parent)), np.maximum)
 
     def __len__(self) -> int:
         return len(self._contexts)
+
+    def _weight(self, number: int) -> Floats:
+        """What contexts are as large as: inclusive cost; of signed costs, the sizes of all changes at and below them,
+        which do not cancel out."""
+        costs = self.metrics[number]
+        if not costs.is_signed:
+            return costs.inclusive[self._contexts].astype(np.float64)
+        own = np.abs(self._exclusive[number][self._contexts].astype(np.float64))
+        return combine_upwards(own, self._parent, levels(depths(self._parent)), np.add)
 
     def cut(self, n_contexts: int, labels: Labels) -> CutTree:
         """The largest contexts, and rows for what lies below them."""
@@ -133,6 +142,10 @@ class CallTree:
         rule.combine_at(more, row, inclusive[tops])
         shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
         data = {**described_metric(costs), "exclusive": shown[0]}
+        if costs.is_signed:
+            weight, below = self._weight(number), np.zeros(len(more))
+            np.add.at(below, row, weight[tops])
+            data["weight"] = np.concatenate([weight[kept], below])
         return data if is_additive(costs) and _adds_up(parent, *shown) else {**data, "inclusive": shown[1]}
 
 
@@ -154,4 +167,8 @@ def described_metric(costs: Costs) -> dict[str, Any]:
         "description": metric.description,
         "additive": is_additive(costs),
         "total": float(costs.total),
+        "whole": float(costs.whole),  # what shares are of
+        "signed": costs.is_signed,
+        "gain": costs.gain_and_loss[0],
+        "loss": costs.gain_and_loss[1],
     }

@@ -27,18 +27,17 @@ from callgrove.modeling.prediction import FAR
 from callgrove.modeling.scaling import falling_parameters, process_parameter
 from callgrove.modeling.stored import stored_models
 from callgrove.viewer.encoding import Texts
-from callgrove.viewer.panels import Choice, Detail, Panel, PanelMaker, Unavailable
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel, PanelMaker, Unavailable
 
 __all__ = ["ScalingMaker", "far_target", "scaling_maker"]
 
-MOST_MODELS = 2_000
 LEAST_MODELS = 5
 TITLE = "Scaling"
 NO_UNIT = "unknown"  # what some studies call the unit of a metric that has none
 FEWEST_POINTS = 2
 
 
-def scaling_maker(opened: Experiment | Study, choice: Choice) -> PanelMaker | None:
+def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> PanelMaker | None:
     """Panels of a study, and of an experiment whose runs have parameters."""
     if isinstance(opened, Experiment):
         if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
@@ -50,7 +49,8 @@ def scaling_maker(opened: Experiment | Study, choice: Choice) -> PanelMaker | No
     if reason := _why_not(opened):
         return Unavailable(TITLE, reason)
     stored = bool(opened.models)
-    return ScalingMaker(stored_models(opened) if stored else model_study(opened), stored, choice.metric)
+    models = stored_models(opened) if stored else model_study(opened)
+    return ScalingMaker(models, stored, choice.metric, limits or Limits())
 
 
 def _why_not(study: Study) -> str:
@@ -68,14 +68,14 @@ def _why_not(study: Study) -> str:
 class ScalingMaker:
     """A table of models, and plots of them."""
 
-    def __init__(self, models: Models, stored: bool, metric: str | None) -> None:
-        self._models, self._stored = models, stored
+    def __init__(self, models: Models, stored: bool, metric: str | None, limits: Limits) -> None:
+        self._models, self._stored, self._most = models, stored, limits.models
         self._metric = _first_metric(models.study, metric)
         self._target = far_target(models.study)
         self._ranked = _ranked(models, self._target)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
-        rows = np.sort(self._ranked[: detail.of(len(self._models), MOST_MODELS, LEAST_MODELS)])
+        rows = np.sort(self._ranked[: detail.of(len(self._models), self._most, LEAST_MODELS)])
         data = self._data(rows)
         yield Panel("growth", "Overview", data)
         yield Panel("scaling", TITLE, data, tuple(self._notes(len(rows))))
@@ -93,6 +93,7 @@ class ScalingMaker:
             "parameters": list(study.parameters),
             "points": study.points,
             "target": self._target,
+            "rest": self._rest(rows)[used],
             "far": FAR,
             "measure": models.options.measure,
             "metric_names": [study.metrics[m] for m in used],
@@ -112,6 +113,15 @@ class ScalingMaker:
             **measured,
         }
 
+    def _rest(self, rows: Ints) -> Floats:
+        """What the models that are left out predict together for each metric, at the point to begin with."""
+        left = np.setdiff1d(np.arange(len(self._models)), rows)
+        value = self._models.functions.evaluate(self._target[None])[left, 0]
+        metric = self._models.study.series_metric[self._models.series[left]]
+        positive = np.where(value > 0, value, 0.0)
+        rest: Floats = np.bincount(metric, positive, minlength=len(self._models.study.metrics)).astype(np.float64)
+        return rest
+
     def _notes(self, n_shown: int) -> Iterator[str]:
         if self._stored:
             yield "These models are stored in the input; `callgrove model --refit` makes new ones."
@@ -127,7 +137,7 @@ class ScalingMaker:
             )
             yield (
                 f"Of {len(self._models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
-                "of those shown."
+                "of all there, and of those shown at other points."
             )
 
 

@@ -14,6 +14,7 @@ const SIZE = { size: 12 };
  * @property {string} name
  * @property {number} value
  * @property {string} text  at the right
+ * @property {string} [colour]
  * @property {import("./tooltip.js").Details} details
  * @property {function(): void} [pick]
  * @property {number} [depth]
@@ -57,7 +58,7 @@ export function createBars(name, label, dataOf, picking) {
       return;
     }
     const length = Math.max(((room - deepest) * Math.max(one.value, 0)) / most, 2);
-    const fill = mixed(CATEGORIES[0], theme.ground, 0.62 - 0.5 * Math.min(one.value / most, 1));
+    const fill = mixed(one.colour ?? CATEGORIES[0], theme.ground, 0.62 - 0.5 * Math.min(one.value / most, 1));
     surface.rect(indent, y, length, ROW - 4, fill);
     const left = room - indent - length; // beside the bar
     const inside = fitting(surface, one.name, length - 10, SIZE);

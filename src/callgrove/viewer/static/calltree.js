@@ -37,8 +37,8 @@ export function drawCallTree(place, data, view) {
     groups.root.hidden = way !== "flat";
     opening.hidden = way === "flat";
     rows = way === "top-down" ? treeRows(treeOf(data.tree, labels), metric)
-      : way === "bottom-up" ? callerRows(data.callers[metric], labels)
-        : flatRows(data.flat.find((one) => one.by === by), labels, metric, metrics[metric].additive);
+      : way === "bottom-up" ? callerRows(data.callers[metric], labels, metrics[metric].signed)
+        : flatRows(data.flat.find((one) => one.by === by), labels, metric, metrics[metric]);
     const shared = way === "top-down" ? "inclusive" : "exclusive";
     table = createTable({
       label: `${way} ${metrics[metric].name}`,
@@ -59,20 +59,22 @@ export function drawCallTree(place, data, view) {
   function update(stay = true) {
     const shown = rows.visible();
     table.setRows(shown, stay);
-    const left = rows.left ? `; ${count(rows.left)} more with less cost are not in this page` : "";
+    const { unit, whole } = metrics[metric];
+    const rest = Number.isFinite(rows.rest) ? ` (${amountOf(unit)(rows.rest)}${whole ? `, ${percent(rows.rest / whole)}` : ""} together)` : "";
+    const left = rows.left ? `; ${count(rows.left)} more with less cost${rest} are not in this page` : "";
     const search = view.get("search").trim();
     said.textContent = `${count(shown.length)} rows${search ? ` for “${search}”` : ""}${left}`;
   }
 
   function saveCsv() {
-    const { total, additive } = metrics[metric];
+    const { whole, additive } = metrics[metric];
     const shared = way === "top-down" ? "inclusive" : "exclusive";
     const header = [...(way === "flat" ? [] : ["context", "depth"]), "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent"];
     const all = rows.all();
     save(`${way}.csv`, new Blob([csv(header, Array.from(all, (i) => [
       ...(way === "flat" ? [] : [rows.context(i), rows.depth(i)]),
       rows.name(i), rows.kind(i), rows.file(i), rows.line(i) >= 0 ? rows.line(i) : null, rows.module(i),
-      finite(rows.exclusive(i)), finite(rows.inclusive(i)), additive && total ? (100 * rows[shared](i)) / total : null,
+      finite(rows.exclusive(i)), finite(rows.inclusive(i)), additive && whole ? (100 * rows[shared](i)) / whole : null,
     ]))], { type: "text/csv" }));
   }
 
@@ -93,12 +95,13 @@ export function drawCallTree(place, data, view) {
  * @param {"inclusive" | "exclusive"} shared  the cost that percent is of
  * @returns {import("./table.js").Column[]}
  */
-function columnsOf(rows, { unit, total, additive }, shared) {
+function columnsOf(rows, { unit, whole, additive, signed }, shared) {
   const amount = amountOf(unit);
   const cost = (key) => ({
     key, title: key, width: "150px", numeric: true,
     text: (i) => (Number.isFinite(rows[key](i)) ? amount(rows[key](i)) : ""),
-    share: additive && total ? (i) => rows[key](i) / total : undefined,
+    share: additive && whole ? (i) => Math.abs(rows[key](i)) / whole : undefined,
+    barClass: signed ? (i) => (rows[key](i) < 0 ? "" : "bar-above") : undefined,
     hint: (i) => `${rows[key](i)} ${unit}`.trim(),
   });
   const place = (i) => [rows.file(i) && `${rows.file(i)}:${rows.line(i)}`, rows.module(i)].filter(Boolean).join("\n");
@@ -106,7 +109,7 @@ function columnsOf(rows, { unit, total, additive }, shared) {
     { key: "name", title: "name", width: "minmax(260px, 1fr)", text: (i) => shortName(rows.name(i), rows.kind(i)), hint: (i) => rows.name(i) },
     cost("inclusive"),
     cost("exclusive"),
-    { key: "percent", title: "percent", width: "74px", numeric: true, text: (i) => (additive ? percent(rows[shared](i) / (total || NaN)) : ""), hint: () => `of ${shared} cost` },
+    { key: "percent", title: "percent", width: "74px", numeric: true, text: (i) => (additive ? percent(rows[shared](i) / (whole || NaN)) : ""), hint: () => (signed ? "of all changes by their sizes" : `of ${shared} cost`) },
     { key: "where", title: "where", width: "minmax(90px, 0.35fr)", text: (i) => whereabouts(rows.file(i), rows.line(i), rows.module(i)), hint: place },
     { key: "kind", title: "kind", width: "96px", text: (i) => rows.kind(i) },
   ];

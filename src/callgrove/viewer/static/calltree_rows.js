@@ -6,11 +6,12 @@
 import { matcher } from "./store.js";
 import { childrenOf, sortedChildren } from "./tree.js";
 
-/** How rows compare by a column; what has no number comes last. */
+/** How rows compare by a column; what has no number comes last. Differences compare by their sizes. */
 function comparison(rows, key, down) {
   const sign = down ? -1 : 1;
   if (key === "inclusive" || key === "exclusive") {
-    const value = (i) => (Number.isFinite(rows[key](i)) ? rows[key](i) : down ? -Infinity : Infinity);
+    const size = rows.signed ? Math.abs : (value) => value;
+    const value = (i) => (Number.isFinite(rows[key](i)) ? size(rows[key](i)) : down ? -Infinity : Infinity);
     return (a, b) => sign * (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
   }
   const text = { name: rows.name, kind: rows.kind, where: (i) => `${rows.file(i)}\u0000${String(rows.line(i)).padStart(9, "0")}` }[key];
@@ -40,8 +41,9 @@ function openRows(tree, rows, childrenBy) {
     openAll: (value) => open.fill(value ? 1 : 0),
     openHot() {
       for (let at = tree.root; tree.hasChildren(at);) {
-        const next = list[tree.start[at]];
-        if (at !== tree.root && !(rows.inclusive(next) >= 0.5 * rows.inclusive(at))) break;
+        const children = Array.from(list.subarray(tree.start[at], tree.start[at + 1]));
+        const next = children.reduce((best, one) => (rows.weight(one) > rows.weight(best) ? one : best));
+        if (at !== tree.root && !(rows.weight(next) >= 0.5 * rows.weight(at))) break;
         open[next] = 1;
         at = next;
       }
@@ -74,7 +76,7 @@ function openRows(tree, rows, childrenBy) {
  * @returns {any}
  */
 export function treeRows(tree, metric) {
-  const { inclusive, exclusive, additive } = tree.metrics[metric];
+  const { inclusive, exclusive, additive, weight, signed } = tree.metrics[metric];
   const costly = new Uint8Array(tree.n); // the tree also has what costs something in other metrics only
   for (let i = tree.n - 1; i >= 0; i--) {
     if (!costly[i] && !isThere(inclusive[i], additive) && !isThere(exclusive[i], additive)) continue;
@@ -85,7 +87,7 @@ export function treeRows(tree, metric) {
     left: 0,
     name: tree.name, kind: tree.kind, file: tree.file, line: tree.line, module: tree.module, context: tree.context,
     isMore: tree.isMore, depth: (i) => tree.depth[i], inclusive: (i) => inclusive[i], exclusive: (i) => exclusive[i],
-    has: (i) => costly[i],
+    has: (i) => costly[i], weight: (i) => weight[i], signed,
   };
   return openRows(tree, rows, (key, down) => tree.childrenBy(`${key} ${down} ${metric}`, comparison(rows, key, down)));
 }
@@ -94,9 +96,10 @@ export function treeRows(tree, metric) {
  * Functions with their callers below them: rows in preorder with their depths.
  * @param {any} data
  * @param {import("./tree.js").Labels} labels
+ * @param {boolean} signed
  * @returns {any}
  */
-export function callerRows(data, labels) {
+export function callerRows(data, labels, signed) {
   const table = data ?? { label: [], depth: [], inclusive: [], exclusive: [], left: 0 };
   const n = table.label.length;
   const parent = new Int32Array(n);
@@ -110,7 +113,7 @@ export function callerRows(data, labels) {
   const rows = {
     ...labelled(labels, table.label),
     left: table.left, context: () => null, isMore: () => false, has: () => true, depth: (i) => table.depth[i],
-    inclusive: (i) => table.inclusive[i], exclusive: (i) => table.exclusive[i],
+    inclusive: (i) => table.inclusive[i], exclusive: (i) => table.exclusive[i], weight: (i) => Math.abs(table.exclusive[i]), signed,
   };
   const made = openRows(tree, rows, (key, down) => sortedChildren(start, children, comparison(rows, key, down)));
   made.openAll(false);
@@ -121,17 +124,17 @@ export function callerRows(data, labels) {
  * @param {any} data
  * @param {import("./tree.js").Labels} labels
  * @param {number} metric
- * @param {boolean} additive
+ * @param {import("./tree.js").Metric} shown
  * @returns {any}
  */
-export function flatRows(data, labels, metric, additive) {
+export function flatRows(data, labels, metric, { additive, signed }) {
   const [inclusive, exclusive] = [data.inclusive[metric], data.exclusive[metric]];
   let hits = /** @type {(function(string): boolean) | null} */ (null);
   let order = Array.from(data.label, (_, i) => i).filter((i) => isThere(inclusive[i], additive) || isThere(exclusive[i], additive));
   const rows = {
     ...labelled(labels, data.label),
-    left: data.left, inclusive: (i) => inclusive[i], exclusive: (i) => exclusive[i],
-    sort: (key, down) => { const compare = comparison(rows, key, down); order.sort((a, b) => compare(a, b) || inclusive[b] - inclusive[a] || a - b); },
+    left: data.left, rest: data.rest[metric], inclusive: (i) => inclusive[i], exclusive: (i) => exclusive[i], signed,
+    sort: (key, down) => { const compare = comparison(rows, key, down); order.sort((a, b) => compare(a, b) || Math.abs(inclusive[b]) - Math.abs(inclusive[a]) || a - b); },
     search: (text) => { hits = matcher(text ?? ""); },
     found: () => false,
     visible: () => (hits ? order.filter((i) => hits?.(rows.name(i))) : order),

@@ -4,6 +4,8 @@
  */
 
 export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
+export const MORE = "#d55e00"; // of differences: what lies above zero
+export const LESS = "#0072b2"; // and below it
 const DARK_INK = "#16191d";
 const EVEN = 0.205; // luminance at which dark ink and white have about the same contrast
 export const OTHER = "#9aa3ad";

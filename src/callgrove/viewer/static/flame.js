@@ -46,7 +46,8 @@ class FlameGraph {
     this.data = data;
     this.view = view;
     this.tree = treeOf(data.tree, data.labels);
-    this.colouring = "name";
+    this.signed = data.metrics.some((one) => one.signed);
+    this.colouring = this.signed ? "change" : "name";
     this.upside = false; // roots at the bottom
     this.row = LOWEST;
     this.cursor = -1; // the call that the keyboard is at
@@ -89,7 +90,7 @@ class FlameGraph {
     this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
     this.scroller = element("div", { class: "flame-scroller" }, [this.spacer]);
     const direction = switches("Direction", [["down", "Roots at top"], ["up", "Roots at bottom"]], "down", (value) => this.turn(value === "up"));
-    const colouring = choice("Colour by", COLOURINGS, this.colouring, (value) => this.colour(value));
+    const colouring = choice("Colour by", this.signed ? [["change", "change"], ...COLOURINGS] : COLOURINGS, this.colouring, (value) => this.colour(value));
     place.append(
       element("div", { class: "toolbar" }, [
         direction.root, colouring.root, button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
@@ -144,7 +145,8 @@ class FlameGraph {
     if (!this.found) return wanted === name ? "" : `${wanted} has no parts that add up: this is ${name}`;
     const { n, cost, share } = this.found;
     const calls = `${count(n)} ${n === 1 ? "call" : "calls"}`;
-    return `“${this.view.get("search").trim()}”: ${percent(share)} of ${name} (${amountOf(unit)(cost)}) in ${calls}`;
+    const of = this.data.metrics[this.metric].signed ? `all changes of ${name}` : name;
+    return `“${this.view.get("search").trim()}”: ${percent(share)} of ${of} (${amountOf(unit)(cost)}) in ${calls}`;
   }
 
   caption() {
@@ -201,7 +203,7 @@ class FlameGraph {
       if (right > x) surface.rect(x, y, Math.max(right - x, 2), this.row - 1, "", theme.ink);
     }
     this.drawMap(surface, width, theme);
-    if (!n) surface.text(width / 2, TOP + 40, "nothing has a cost above 0 here", { fill: theme.muted, size: 13, anchor: "middle" });
+    if (!n) surface.text(width / 2, TOP + 40, this.data.metrics[this.metric].signed ? "nothing has changed here" : "nothing has a cost above 0 here", { fill: theme.muted, size: 13, anchor: "middle" });
   }
 
   drawBox(surface, i, x, width, y, theme) {
@@ -341,8 +343,8 @@ class FlameGraph {
   /** To the next of the calls that the search found, from the costliest down (1) or up (-1). */
   step(by) {
     if (!this.found?.n || !this.picture.root.clientWidth) return; // nothing found, or another view is open
-    const { inclusive } = this.tree.metrics[this.metric];
-    const calls = Array.from(this.found.is.keys()).filter((i) => this.found.is[i] && this.layout.to[i] > this.layout.from[i]).sort((a, b) => inclusive[b] - inclusive[a] || a - b);
+    const { weight } = this.tree.metrics[this.metric];
+    const calls = Array.from(this.found.is.keys()).filter((i) => this.found.is[i] && this.layout.to[i] > this.layout.from[i]).sort((a, b) => weight[b] - weight[a] || a - b);
     const at = calls.indexOf(this.cursor);
     if (calls.length) this.move(calls[(at < 0 ? (by > 0 ? 0 : calls.length - 1) : at + by + calls.length) % calls.length]);
   }

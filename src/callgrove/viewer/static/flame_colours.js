@@ -1,6 +1,6 @@
 /** The colours of a flame graph: by name, module or kind, or by cost. */
 
-import { CATEGORIES, colourOf, OTHER, palette, scale } from "./colours.js";
+import { CATEGORIES, colourOf, LESS, mixed, MORE, OTHER, palette, scale } from "./colours.js";
 import { element } from "./dom.js";
 import { amountOf, basename, percent } from "./format.js";
 
@@ -11,8 +11,13 @@ import { amountOf, basename, percent } from "./format.js";
  * @param {string} by
  */
 export function colourer(tree, metric, by) {
-  const { inclusive, exclusive, total } = tree.metrics[metric];
+  const { inclusive, exclusive, total, signed, weight, gain, loss, unit } = tree.metrics[metric];
   const folded = (i, colour) => (tree.isMore(i) ? OTHER : colour);
+  if (by === "change" && signed) { // pale where more and less about cancel out
+    const amount = amountOf(unit);
+    const of = (i) => mixed(inclusive[i] < 0 ? LESS : MORE, "#c9cdd2", 0.15 + 0.7 * (1 - Math.min(Math.abs(inclusive[i]) / (weight[i] || 1), 1)));
+    return { of, scale: null, names: [[`more, ${amount(gain)} in all`, MORE], [`less, ${amount(loss)} in all`, LESS], ["paler where both are inside", "#c9cdd2"]] };
+  }
   if (by === "exclusive" || by === "inclusive") {
     const costs = by === "exclusive" ? exclusive : inclusive;
     let most = 0;
@@ -20,7 +25,7 @@ export function colourer(tree, metric, by) {
     const amount = amountOf(tree.metrics[metric].unit);
     return { of: (i) => folded(i, scale(most ? Math.sqrt(Math.max(costs[i], 0) / most) : 0)), scale: ["0", `${amount(most)}${total ? ` (${percent(most / total)})` : ""}`], names: null };
   }
-  if (by === "name") {
+  if (by === "name" || by === "change") {
     const known = new Map();
     const of = (i) => {
       const label = tree.label(i);

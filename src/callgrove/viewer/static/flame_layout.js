@@ -11,17 +11,17 @@ import { matcher } from "./store.js";
 
 /**
  * Where every call begins and ends, as a part of the total. Calls that together exceed what called them (damaged input)
- * are made narrower; negative costs have no width.
+ * are made narrower; negative costs have no width, but where costs are differences: these are as wide as all changes.
  * @param {any} tree
  * @param {number} metric
  * @returns {Layout}
  */
 export function layOut(tree, metric) {
-  const { inclusive } = tree.metrics[metric];
+  const { weight } = tree.metrics[metric];
   const list = tree.byCost(metric);
   const from = new Float64Array(tree.n + 1);
   const to = new Float64Array(tree.n + 1);
-  const cost = (i) => (inclusive[i] > 0 ? inclusive[i] : 0);
+  const cost = (i) => (weight[i] > 0 ? weight[i] : 0);
   let all = 0;
   let deepest = 0;
   for (let k = tree.start[tree.root]; k < tree.start[tree.root + 1]; k++) all += cost(list[k]);
@@ -102,11 +102,11 @@ export function callAt(tree, metric, layout, x, level) {
 export function searched(tree, metric, text) {
   const fits = matcher(text ?? "");
   if (!fits) return null;
-  const { inclusive, total } = tree.metrics[metric];
+  const { weight, inclusive, whole } = tree.metrics[metric];
   const is = new Uint8Array(tree.n);
   const inside = new Uint8Array(tree.n);
   const known = new Map();
-  let [cost, n] = [0, 0];
+  let [cost, size, n] = [0, 0, 0];
   for (let i = 0; i < tree.n; i++) {
     const label = tree.label(i);
     if (!known.has(label)) known.set(label, label >= 0 && fits(tree.name(i)));
@@ -116,7 +116,7 @@ export function searched(tree, metric, text) {
     if (!known.get(label) || tree.isMore(i)) continue;
     is[i] = 1;
     n++;
-    if (!within) cost += inclusive[i];
+    if (!within) [cost, size] = [cost + inclusive[i], size + weight[i]];
   }
-  return { is, cost, n, share: total ? cost / total : 0 };
+  return { is, cost, n, share: whole ? size / whole : 0 };
 }

@@ -61,13 +61,13 @@ export function amountOf(unit) {
 }
 
 /**
- * A share of 1 in percent; what is there but rounds to nothing is `<0.1%`.
+ * A share of 1 in percent; what is there but rounds to nothing is `<0.1%`, or `-<0.1%` below zero.
  * @param {number} share
  * @returns {string}
  */
 export function percent(share) {
   if (!Number.isFinite(share)) return "";
-  if (share > 0 && share < 0.0005) return "<0.1%";
+  if (share && Math.abs(share) < 0.0005) return share > 0 ? "<0.1%" : "-<0.1%";
   return `${fixed(100 * share, 1)}%`;
 }
 

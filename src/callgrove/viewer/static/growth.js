@@ -26,7 +26,7 @@ export function drawGrowth(place, data, view) {
   function models() {
     const own = Array.from(data.callpath, (_, m) => m).filter((m) => data.metric[m] === metric);
     const found = own.map((m) => ({ m, now: valueAt(functions, m, largest), then: valueAt(functions, m, target) })).filter((one) => one.then > 0);
-    const total = found.reduce((sum, one) => sum + one.then, 0);
+    const total = found.reduce((sum, one) => sum + one.then, data.rest[metric]);
     return found.map((one) => ({ ...one, share: one.then / total, growth: one.now > 0 ? one.then / one.now : NaN }));
   }
 

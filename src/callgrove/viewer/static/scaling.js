@@ -142,7 +142,8 @@ class Scaling {
   predict() {
     const { functions, metric, metric_names: names } = this.data;
     this.values = this.every.map((m) => valueAt(functions, m, this.target));
-    const total = names.map(() => 0);
+    const first = this.target.every((value, p) => value === this.data.target[p]);
+    const total = names.map((_, m) => (first ? this.data.rest[m] : 0)); // of models that are not in this page
     this.values.forEach((value, m) => { if (value > 0) total[metric[m]] += value; });
     this.shares = this.values.map((value, m) => value / (total[metric[m]] || NaN));
   }

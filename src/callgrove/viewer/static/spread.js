@@ -1,7 +1,8 @@
 /** The spread over profiles: a heat map by rank and thread, and the same costs in descending order. */
 
+import { createBars } from "./bars.js";
 import { createPicture, fitting, themeColours } from "./canvas.js";
-import { CATEGORIES, scale } from "./colours.js";
+import { CATEGORIES, LESS, MORE, scale } from "./colours.js";
 import { button, choice, element } from "./dom.js";
 import { amountOf, count, percent } from "./format.js";
 import { csv, save } from "./saving.js";
@@ -11,6 +12,7 @@ import { tooltip } from "./tooltip.js";
 const LEFT = 70; // pixels beside the sorted bars
 const ABOVE = 22; // over the highest
 const BROADEST = 90; // the widest bar
+const MOST_RUNS = 100;
 const HINTS = { std: "standard deviation over profiles", imbalance: "how much more than the mean the largest is", "none in": "profiles without any of this cost" };
 
 /**
@@ -33,18 +35,21 @@ export function drawSpread(place, data, view) {
     height: (width) => mapHeight(width, layout), draw: drawMap, caption,
   });
   const sorted = createPicture({ name: "spread-sorted", label: "Cost of each profile in descending order. Left and right go from bar to bar.", height: () => 190, draw: drawSorted, caption });
+  const rowsOf = () => data.rows.filter((one) => one.metric === metric);
+  const current = () => rowsOf()[row];
+  const unit = () => metrics.find((one) => one.name === metric)?.unit ?? "";
+  const nameOf = (one) => (one.label < 0 ? "everything" : labels.name[one.label]);
+  const isSigned = () => Boolean(metrics.find((one) => one.name === metric)?.signed);
+  const runs = data.runs ? createBars("runs", "Cost of each run. Up and down go from bar to bar.", runBars, "") : null;
   place.append(
     element("div", { class: "toolbar" }, [chooser, statistics, element("span", { class: "gap" }), element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", saveCsv)])]),
     element("div", { class: "scrolling" }, [
+      runs ? element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "Run by run" }), element("span", { class: "hint", text: "all profiles of each together; imbalance is how much more than their mean the largest has" }), runs.buttons]), runs.root]) : null,
       element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "By rank and thread" }), element("span", { class: "hint", text: layout.hint }), map.buttons]), map.root]),
       element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "In descending order" }), sorted.buttons]), sorted.root]),
     ]),
   );
 
-  const rowsOf = () => data.rows.filter((one) => one.metric === metric);
-  const current = () => rowsOf()[row];
-  const unit = () => metrics.find((one) => one.name === metric)?.unit ?? "";
-  const nameOf = (one) => (one.label < 0 ? "everything" : labels.name[one.label]);
 
   function caption() {
     const parts = grid.n_joined > 1 ? `, the mean of up to ${grid.n_joined} in a row` : "";
@@ -60,6 +65,20 @@ export function drawSpread(place, data, view) {
     statistics.replaceChildren(...facts.filter(([, text]) => text).map(([word, text]) => element("span", { class: "fact", attributes: { title: HINTS[word] ?? word } }, [element("b", { text: word }), element("span", { text })])));
     map.redraw();
     sorted.redraw();
+    runs?.refresh();
+  }
+
+  /** Runs side by side: what each costs, and how unevenly its own profiles share it. */
+  function runBars() {
+    const one = current();
+    const amount = amountOf(unit());
+    const uneven = (i) => (Number.isFinite(one.run_imbalance[i]) && one.run_mean[i] > 0 && one.run_imbalance[i] > 0 ? `  +${percent(one.run_imbalance[i])} imbalance` : "");
+    const rows = data.runs.map((name, i) => ({
+      name, value: Math.abs(one.run_sum[i]), colour: isSigned() ? (one.run_sum[i] < 0 ? LESS : MORE) : undefined,
+      text: `${amount(one.run_sum[i])}${isSigned() ? "" : uneven(i)}`,
+      details: { title: name, rows: /** @type {[string, string][]} */ ([["sum", amount(one.run_sum[i])], ["mean of profiles", amount(one.run_mean[i])], ["largest", amount(one.run_max[i])], ["of", nameOf(one)], ["metric", metric]]) },
+    }));
+    return { rows: rows.slice(0, MOST_RUNS), more: rows.length - MOST_RUNS, caption: `${metric} of ${nameOf(one)}, run by run` };
   }
 
   function boxes(width) {

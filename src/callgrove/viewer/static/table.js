@@ -9,6 +9,7 @@
  * @property {boolean} [numeric]
  * @property {function(number): string} text
  * @property {function(number): number} [share]  of 1: a bar beside the text
+ * @property {function(number): string} [barClass]  of the bar
  * @property {function(number): string} [hint]
  *
  * @typedef {Object} TableOptions
@@ -110,7 +111,7 @@ export function createTable(options) {
     }
     const share = column.share?.(row);
     if (share !== undefined) {
-      const bar = element("span", { class: "bar", attributes: { "aria-hidden": "true" } }, [element("span", {})]);
+      const bar = element("span", { class: `bar ${column.barClass?.(row) ?? ""}`.trim(), attributes: { "aria-hidden": "true" } }, [element("span", {})]);
       const inner = /** @type {HTMLElement} */ (bar.firstChild);
       inner.style.width = `${Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1) * 100}%`;
       cell.append(bar);

@@ -7,9 +7,9 @@ import { createPicture } from "./canvas.js";
 import { button, choice, element, switches } from "./dom.js";
 import { count, durationNs, percent, shortName } from "./format.js";
 import { matcher } from "./store.js";
-import { captionOf, coloursOf, drawLegend } from "./timeline_colours.js";
-import { AXIS, drawScene, GUTTER, LEVEL, placeOf, timeAt } from "./timeline_drawing.js";
-import { boxAt, createLayer, shareOf, within } from "./timeline_layers.js";
+import { captionOf, coloursOf, drawLegend, legendOf } from "./timeline_colours.js";
+import { AXIS, cellAt, drawScene, GUTTER, LEVEL, placeOf, timeAt, xOf } from "./timeline_drawing.js";
+import { boxAt, busyOf, createLayer, INNERMOST, lineOf, shareOf, within } from "./timeline_layers.js";
 import { tooltip } from "./tooltip.js";
 
 const THINNEST = 3; // height of a row on one line, beyond which rows scroll
@@ -39,20 +39,20 @@ class Timeline {
     this.view = view;
     this.names = data.names.text;
     this.shortNames = data.names.text.map((name, i) => shortName(name, data.names.kind[i]));
-    this.layers = data.layers.map((layer) => createLayer(layer, data.rows.name.length));
-    this.overview = this.layers[0];
-    this.rows = this.overview.ofRow.flatMap((tracks, row) => (tracks.length ? [row] : []));
-    this.nLevels = 1 + this.overview.tracks.reduce((most, track) => Math.max(most, track.level), 0);
+    this.layers = data.layers.map((layer) => createLayer(layer, data.rows.name.length, data.names.kind));
+    const calls = this.layers.find((layer) => layer.shows !== "line") ?? this.layers[0];
+    this.levels = calls.levels;
     this.from = 0;
     this.to = data.length_ns;
-    this.deepest = this.nLevels - 1;
-    this.stacked = this.overview.tracks.length * LEVEL > HIGH;
+    this.deepest = INNERMOST;
+    this.rows = /** @type {number[]} */ ([]);
+    this.stacked = calls.ofRow.reduce((n, tracks) => n + tracks.length, 0) * LEVEL > HIGH;
     this.colouring = /** @type {"name" | "kind"} */ ("name");
     this.cursor = /** @type {import("./timeline_drawing.js").Place | null} */ (null);
     this.following = false; // the cursor of the keyboard scrolls, not the reader
     this.drag = /** @type {{x: number, y: number, from: number, scroll: number, moved: boolean} | null} */ (null);
     this.found = matcher(view.get("search") ?? "");
-    this.colours = coloursOf(this.overview, data.names, this.deepest, this.colouring);
+    this.colours = coloursOf(data, this.deepest, this.colouring);
     this.build(place);
     this.listen();
     this.lookAt(view.get("window"));
@@ -85,10 +85,10 @@ class Timeline {
 
   /** Where there is more than one level, how they are shown. */
   levelControls() {
-    if (this.nLevels < 2) return [];
+    if (this.levels.length < 2) return [];
     const ways = switches("Calls", [["levels", "Calls below each other"], ["line", "One line per row"]], this.stacked ? "line" : "levels", (value) => this.change({ stacked: value === "line" }));
-    const fewer = Array.from({ length: this.nLevels - 1 }, (_, k) => /** @type {[string, string]} */ ([String(this.nLevels - 2 - k), String(this.nLevels - 1 - k)]));
-    const depths = choice("Depth", [["all", "innermost"], ...fewer], "all", (value) => this.change({ deepest: value === "all" ? this.nLevels - 1 : Number(value) }));
+    const fewer = this.levels.slice(0, -1).reverse().map((level) => /** @type {[string, string]} */ ([String(level), String(level + 1)]));
+    const depths = choice("Depth", [[String(INNERMOST), "innermost"], ...fewer], String(INNERMOST), (value) => this.change({ deepest: Number(value) }));
     return [ways.root, depths.root];
   }
 
@@ -113,7 +113,7 @@ class Timeline {
     Object.assign(this, how);
     this.cursor = null;
     tooltip.hide();
-    this.colours = coloursOf(this.overview, this.data.names, this.deepest, this.colouring);
+    this.colours = coloursOf(this.data, this.deepest, this.colouring);
     this.refresh();
   }
 
@@ -135,6 +135,8 @@ class Timeline {
   /** Where rows begin, and how high they are. */
   layOut() {
     const room = Math.max(this.room() - AXIS - 4, 80);
+    const whole = this.fittingLayers()[0]; // may have fewer rows than others: what is not in it is not idle
+    this.rows = whole.ofRow.flatMap((tracks, row) => (tracks.length || whole.lines[row].length ? [row] : []));
     const line = Math.min(Math.max(Math.floor(room / Math.max(this.rows.length, 1)), THINNEST), THICKEST);
     this.tops = new Map();
     let y = 0;
@@ -147,18 +149,40 @@ class Timeline {
   }
 
   levelsOf(row) {
-    return 1 + Math.min(this.deepest, Math.max(0, ...this.layers.map((layer) => layer.ofRow[row].at(-1)?.level ?? 0)));
+    return 1 + Math.max(0, ...this.layers.flatMap((layer) => this.inSight(layer.ofRow[row]).map((track) => track.level)));
+  }
+
+  /** Levels that are not too deep. Operations that ran at once are on several levels, but no deeper for that. */
+  inSight(tracks) {
+    return tracks.filter((track) => track.level <= this.deepest || track.alone);
+  }
+
+  /** Layers that hold what is to be shown, the one of the whole time first. */
+  fittingLayers() {
+    if (this.stacked && this.deepest === INNERMOST) return this.layers.filter((one) => one.shows !== "levels");
+    const isThere = (one) => this.deepest === INNERMOST || one.levels.includes(this.deepest);
+    return this.layers.filter((one) => one.shows === "all" || (one.shows === "levels" && isThere(one)));
   }
 
   /** The finest layer that holds all that is in sight. */
   layer() {
-    return this.layers.reduce((best, one) => (one.from <= this.from && this.to <= one.to && one.tick < best.tick ? one : best), this.overview);
+    const fitting = this.fittingLayers();
+    return fitting.reduce((best, one) => (one.from <= this.from && this.to <= one.to && one.tick < best.tick ? one : best), fitting[0]);
+  }
+
+  /** What is drawn of a row: its levels, or its line. */
+  tracksOf(layer, row) {
+    if (!this.stacked) return this.inSight(layer.ofRow[row]);
+    const line = lineOf(layer, row, this.deepest, this.data.names.kind);
+    return line ? [line] : [];
   }
 
   /** @returns {import("./timeline_drawing.js").Scene} */
   scene() {
-    const { rows, tops, from, to, stacked, deepest, cursor, names, shortNames, colours, found } = this;
-    return { layer: this.layer(), rows, tops, scroll: this.scroller.scrollTop, from, to, length: this.data.length_ns, stacked, deepest, cursor, names, shortNames, labels: this.data.rows, colours, found };
+    const { rows, tops, from, to, stacked, cursor, names, shortNames, colours, found } = this;
+    const layer = this.layer();
+    const tracksOf = (row) => this.tracksOf(layer, row);
+    return { layer, tracksOf, rows, tops, scroll: this.scroller.scrollTop, from, to, length: this.data.length_ns, stacked, cursor, names, shortNames, labels: this.data.rows, colours, found };
   }
 
   statusText() {
@@ -175,31 +199,43 @@ class Timeline {
     return parts.join(" · ");
   }
 
+  /** What the search found: of events those in sight, else the share of all time, which no step could tell. */
   foundText(layer) {
+    const what = `“${this.view.get("search").trim()}”`;
+    if (!layer.exact) {
+      const { text, share, rest } = legendOf(this.data, INNERMOST, "name");
+      const sum = text.reduce((all, name, i) => all + (this.found?.(name) ? share[i] : 0), 0);
+      return `${what}: ${rest ? "at least " : ""}${percent(sum)} of all time, without what it calls`;
+    }
     let [n, time] = [0, 0];
-    for (const track of layer.tracks) {
-      if (track.level > this.deepest) continue;
-      const [first, last] = within(layer, track, this.from, this.to);
+    for (const track of this.inSight(layer.ofRow.flat())) {
+      const { boxes } = track;
+      const [first, last] = within(track, this.from, this.to);
       for (let i = first; i < last; i++) {
-        if (!this.found?.(this.names[layer.name[i]])) continue;
+        if (!this.found?.(this.names[boxes.name[i]])) continue;
         n++;
-        time += Math.max(0, Math.min(layer.end[i], this.to) - Math.max(layer.start[i], this.from)) * shareOf(layer, i);
+        time += Math.max(0, Math.min(boxes.end[i], this.to) - Math.max(boxes.start[i], this.from));
       }
     }
-    return `“${this.view.get("search").trim()}”: ${count(n)} ${n === 1 ? "box" : "boxes"}, ${durationNs(time)}`;
+    return `${what}: ${count(n)} ${n === 1 ? "box" : "boxes"}, ${durationNs(time)}`;
   }
 
   /** @param {import("./timeline_drawing.js").Place} one */
-  details({ row, level, i, layer }) {
+  details({ track, i, layer, cell }) {
     const { rows, names } = this.data;
-    const length = layer.end[i] - layer.start[i];
+    const { boxes } = track;
+    const { start, end, share, busy } = cell ?? { start: boxes.start[i], end: boxes.end[i], share: shareOf(boxes, i), busy: busyOf(boxes, i) };
+    const whole = layer.exact && !cell;
     return {
-      title: this.names[layer.name[i]],
+      title: this.names[boxes.name[i]],
       rows: /** @type {[string, string][]} */ ([
-        ["kind", names.kind[layer.name[i]]], ["where", `${rows.group[row]} ${rows.name[row]}`.trim()], ["start", durationNs(layer.start[i])],
-        layer.exact ? ["duration", durationNs(length)] : ["until", durationNs(layer.end[i])],
-        ["share", layer.exact ? "" : `${percent(shareOf(layer, i))} of this time, more than any other name; in steps of ${durationNs(layer.tick)}`],
-        ["depth", this.nLevels > 1 ? String(level + 1) : ""],
+        ["kind", names.kind[boxes.name[i]]], ["where", `${rows.group[track.row]} ${rows.name[track.row]}`.trim()], ["start", durationNs(start)],
+        whole ? ["duration", durationNs(end - start)] : ["until", durationNs(end)],
+        ["share", whole ? "" : `${percent(share)} of this time, the largest part`],
+        ["others", whole || busy - share < 0.005 ? "" : percent(busy - share)],
+        ["idle", whole || busy > 0.995 ? "" : percent(1 - busy)],
+        ["steps", layer.exact ? "" : durationNs(layer.tick)],
+        ["depth", this.levels.length > 1 && (whole || !this.stacked) ? String((boxes.level ? boxes.level[i] : track.level) + 1) : ""],
       ]),
     };
   }
@@ -223,7 +259,7 @@ class Timeline {
 
   zoomTo(one) {
     if (!one) return;
-    const [start, end] = [one.layer.start[one.i], one.layer.end[one.i]];
+    const { start, end } = one.cell ?? { start: one.track.boxes.start[one.i], end: one.track.boxes.end[one.i] };
     const margin = Math.max((end - start) * 0.15, SHORTEST_NS / 2);
     this.show(start - margin, end + margin);
   }
@@ -265,20 +301,21 @@ class Timeline {
   /** To the next box of a track, or to one of the next track at about the same time. */
   move(right, down) {
     const layer = this.layer();
-    const tracks = this.rows.flatMap((row) => layer.ofRow[row].filter((track) => track.level <= this.deepest));
+    const tracks = this.rows.flatMap((row) => this.tracksOf(layer, row));
     if (!tracks.length) return;
     const { cursor } = this;
-    const at = cursor && cursor.layer === layer ? tracks.findIndex((track) => track.row === cursor.row && track.level === cursor.level) : -1;
+    const at = cursor && cursor.layer === layer ? tracks.indexOf(cursor.track) : -1;
     const track = tracks[Math.min(Math.max(at + down, 0), tracks.length - 1)];
     let i;
-    if (!cursor || at < 0) [i] = within(layer, track, this.from, this.to);
+    if (!cursor || at < 0) [i] = within(track, this.from, this.to);
     else if (!down) i = cursor.i + right;
     else {
-      const time = (Math.max(layer.start[cursor.i], this.from) + Math.min(layer.end[cursor.i], this.to)) / 2;
-      const [first, last] = within(layer, track, time, time + 1);
+      const { start, end } = cursor.track.boxes;
+      const time = (Math.max(start[cursor.i], this.from) + Math.min(end[cursor.i], this.to)) / 2;
+      const [first, last] = within(track, time, time + 1);
       i = first < last ? last - 1 : first;
     }
-    this.cursor = { row: track.row, level: track.level, i: Math.min(Math.max(i, track.first), track.last - 1), layer };
+    this.cursor = { track, i: Math.min(Math.max(i, track.first), track.last - 1), layer };
     this.reveal();
   }
 
@@ -286,14 +323,14 @@ class Timeline {
   reveal() {
     const one = this.cursor;
     if (!one) return;
-    const [start, end] = [one.layer.start[one.i], one.layer.end[one.i]];
+    const [start, end] = [one.track.boxes.start[one.i], one.track.boxes.end[one.i]];
     if (end < this.from || start > this.to) {
       const half = (this.to - this.from) / 2;
       this.show((start + end) / 2 - half, (start + end) / 2 + half);
     }
     this.cursor = one;
-    const row = this.tops.get(one.row);
-    const [y, height] = this.stacked ? [row.y, row.height] : [row.y + one.level * LEVEL, LEVEL];
+    const row = this.tops.get(one.track.row);
+    const [y, height] = this.stacked ? [row.y, row.height] : [row.y + one.track.level * LEVEL, LEVEL];
     const before = this.scroller.scrollTop;
     if (y < before) this.scroller.scrollTop = y;
     if (y + height + AXIS > before + this.room()) this.scroller.scrollTop = y + height + AXIS - this.room();
@@ -316,12 +353,21 @@ class Timeline {
     const layer = this.layer();
     const level = Math.floor((inside - this.tops.get(row).y) / LEVEL);
     const near = (1.5 * (this.to - this.from)) / (width - GUTTER);
-    const tracks = layer.ofRow[row].filter((track) => track.level <= this.deepest && (this.stacked || track.level === level));
-    for (const track of tracks.reverse()) {
-      const i = boxAt(layer, track, timeAt(this.scene(), x, width), near);
-      if (i >= 0) return { row, level: track.level, i, layer };
+    const scene = this.scene();
+    for (const track of this.tracksOf(layer, row).filter((one) => this.stacked || one.level === level)) {
+      const i = boxAt(track, timeAt(scene, x, width), near);
+      if (i < 0) continue;
+      const narrow = xOf(scene, track.boxes.end[i], width) - xOf(scene, track.boxes.start[i], width) < 1;
+      const cell = narrow ? cellAt(scene, track, Math.floor(xOf(scene, track.boxes.start[i], width)), width) : undefined;
+      return { track, i: cell ? cell.i : i, layer, cell: cell && this.crowded(track, cell) ? cell : undefined };
     }
     return null;
+  }
+
+  /** Does a stretch of time hold more than one box? Else that box is what there is to tell. */
+  crowded(track, cell) {
+    const [first, last] = within(track, cell.start, cell.end);
+    return last - first > 1;
   }
 
   grabbed(event) {

@@ -1,9 +1,11 @@
-/** Which colours the names of a timeline have: strong ones for those that take most time, greys for the rest. */
+/**
+ * Which colours the names of a timeline have: strong ones for those that take most time, greys for the rest. Shares are
+ * stored (viewer/timeline/legend.py): those of all events, however few of them the page holds.
+ */
 
 import { CATEGORIES, hashed, mixed } from "./colours.js";
 import { element } from "./dom.js";
-import { count, percent, shortName } from "./format.js";
-import { ownTimes } from "./timeline_layers.js";
+import { count, durationNs, percent, shortName } from "./format.js";
 
 const GREYS = 3; // shades of what takes little time
 const LONGEST = 36; // letters of a name in the legend
@@ -15,28 +17,40 @@ const LONGEST = 36; // letters of a name in the legend
  * @property {{key: string, short: string, colour: string, share: number}[]} strong  what the strong colours mean; shares
  *     are of all time
  * @property {number} n  names, or kinds, that take any time
+ * @property {number} overhead  ns of the profiler
  */
 
 /**
- * @param {import("./timeline_layers.js").Layer} layer
- * @param {{text: string[], kind: string[]}} names
- * @param {number} deepest  levels beyond are not in sight
+ * Shares where calls are cut at a depth, or where they are not.
+ * @param {any} data  of the timeline
+ * @param {number} deepest
+ * @param {"name" | "kind"} by
+ * @returns {{text: string[], share: ArrayLike<number>, n: number, rest: number}}
+ */
+export function legendOf(data, deepest, by) {
+  const legends = data.depths[deepest] ?? data;
+  return by === "kind" ? legends.kinds : legends.legend;
+}
+
+/**
+ * @param {any} data  of the timeline
+ * @param {number} deepest  what is deeper belongs to what is there
  * @param {"name" | "kind"} by
  * @returns {Colours}
  */
-export function coloursOf(layer, names, deepest, by) {
+export function coloursOf(data, deepest, by) {
+  const { names } = data;
   const keys = by === "kind" ? names.kind : names.text;
-  /** @type {Map<string, number>} */
-  const times = new Map();
-  ownTimes(layer, names.kind, deepest).forEach((time, i) => times.set(keys[i], (times.get(keys[i]) ?? 0) + Math.max(time, 0)));
-  const order = [...times].filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]);
-  const all = order.reduce((sum, [, time]) => sum + time, 0) || 1;
-  const strong = order.slice(0, CATEGORIES.length).map(([key, time], k) => ({
-    key, short: by === "kind" ? key : shortName(key, names.kind[names.text.indexOf(key)]), colour: mixed(CATEGORIES[k], "#ffffff", 0.12), share: time / all,
+  const legend = legendOf(data, deepest, by);
+  const kinds = new Map(names.text.map((text, i) => [text, names.kind[i]]));
+  const strong = legend.text.slice(0, CATEGORIES.length).map((key, k) => ({
+    key, short: by === "kind" ? key : shortName(key, kinds.get(key) ?? ""), colour: mixed(CATEGORIES[k], "#ffffff", 0.12), share: legend.share[k],
   }));
   const colours = new Map(strong.map(({ key, colour }) => [key, colour]));
   const grey = (i, theme) => mixed(theme.muted, theme.ground, 0.5 + 0.1 * (hashed(keys[i]) % GREYS));
-  return { by, of: (i, theme) => colours.get(keys[i]) ?? grey(i, theme), strong, n: order.length };
+  const overhead = (theme) => mixed(theme.muted, theme.ground, 0.75);
+  const of = (i, theme) => (names.kind[i] === "overhead" ? overhead(theme) : colours.get(keys[i]) ?? grey(i, theme));
+  return { by, of, strong, n: legend.n, overhead: data.overhead_ns };
 }
 
 /**
@@ -55,14 +69,17 @@ export function drawLegend(place, colours, picked) {
       : element("span", { class: "key", attributes: { title } }, parts);
     return made;
   });
-  const more = moreOf(colours);
-  place.replaceChildren(...keys, more ? element("span", { class: "key", text: more }) : "");
+  place.replaceChildren(...keys, ...restOf(colours).map((text) => element("span", { class: "key", text })));
 }
 
-/** What has no strong colour. */
-function moreOf(colours) {
+/** What has no strong colour, and what is no time of the application. */
+function restOf(colours) {
   const more = colours.n - colours.strong.length;
-  return more > 0 ? `${count(more)} more in grey` : "";
+  const left = 1 - colours.strong.reduce((sum, { share }) => sum + share, 0);
+  return [
+    more > 0 ? `${count(more)} more in grey ${percent(Math.max(left, 0))}` : "",
+    colours.overhead ? `profiler overhead, ${durationNs(colours.overhead)}, is not counted` : "",
+  ].filter(Boolean);
 }
 
 /**
@@ -71,7 +88,7 @@ function moreOf(colours) {
  * @returns {import("./caption.js").Key[]}
  */
 export function captionOf(colours) {
-  return [...colours.strong.map(({ short, colour, share }) => ({ text: `${cutName(short)} ${percent(share)}`, colour })), { text: moreOf(colours) }];
+  return [...colours.strong.map(({ short, colour, share }) => ({ text: `${cutName(short)} ${percent(share)}`, colour })), ...restOf(colours).map((text) => ({ text }))];
 }
 
 const cutName = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);

@@ -2,13 +2,14 @@
  * A timeline on a surface: boxes, names of rows beside them, times above them.
  *
  * @typedef {Object} Place  of a box
- * @property {number} row
- * @property {number} level
- * @property {number} i  number of the box in its layer
+ * @property {import("./timeline_layers.js").Track} track
+ * @property {number} i  number of the box among those of the track
  * @property {import("./timeline_layers.js").Layer} layer
+ * @property {import("./timeline_layers.js").Cell} [cell]  where boxes are too narrow to be seen: what is drawn instead
  *
  * @typedef {Object} Scene  what is in sight
  * @property {import("./timeline_layers.js").Layer} layer
+ * @property {function(number): import("./timeline_layers.js").Track[]} tracksOf  a row: its levels, or its line
  * @property {number[]} rows
  * @property {Map<number, {y: number, height: number}>} tops  of rows
  * @property {number} scroll
@@ -16,7 +17,6 @@
  * @property {number} to
  * @property {number} length  ns of everything
  * @property {boolean} stacked  all levels of a row are on one line
- * @property {number} deepest  level
  * @property {Place | null} cursor
  * @property {string[]} names
  * @property {string[]} shortNames  without the folders that places lie in
@@ -28,7 +28,7 @@
 import { fitting, themeColours } from "./canvas.js";
 import { inkOn, mixed } from "./colours.js";
 import { ticksOf } from "./ticks.js";
-import { shareOf, within } from "./timeline_layers.js";
+import { busyOf, cellOf, shareOf, within } from "./timeline_layers.js";
 
 export const GUTTER = 168;
 export const AXIS = 26;
@@ -49,8 +49,7 @@ export function drawScene(surface, width, height, scene) {
     const { y, height: tall } = /** @type {{y: number, height: number}} */ (scene.tops.get(row));
     const at = AXIS + y - scene.scroll;
     if (at > height || at + tall < AXIS) continue;
-    for (const track of scene.layer.ofRow[row]) {
-      if (track.level > scene.deepest) continue;
+    for (const track of scene.tracksOf(row)) {
       const [top, size] = scene.stacked ? [at, tall] : [at + track.level * LEVEL, LEVEL];
       drawTrack(surface, scene, track, top, size, width, theme);
     }
@@ -80,52 +79,59 @@ export function timeAt(scene, x, width) {
  * @param {number} width
  */
 export function placeOf(scene, one, width) {
-  const { y, height } = /** @type {{y: number, height: number}} */ (scene.tops.get(one.row));
+  const { track: { row, level, boxes }, i } = one;
+  const { y, height } = /** @type {{y: number, height: number}} */ (scene.tops.get(row));
   return {
-    left: Math.max(xOf(scene, one.layer.start[one.i], width), GUTTER),
-    right: Math.min(xOf(scene, one.layer.end[one.i], width), width),
-    y: AXIS + y - scene.scroll + (scene.stacked ? 0 : one.level * LEVEL),
+    left: Math.max(xOf(scene, boxes.start[i], width), GUTTER),
+    right: Math.min(xOf(scene, boxes.end[i], width), width),
+    y: AXIS + y - scene.scroll + (scene.stacked ? 0 : level * LEVEL),
     tall: scene.stacked ? height : LEVEL,
   };
 }
 
-/** Boxes of less than a pixel are drawn where they are, the longest of each pixel. */
+/** Where boxes are narrower than a pixel, it shows the name that has the most time in it. */
 function drawTrack(surface, scene, track, y, tall, width, theme) {
-  const { layer } = scene;
-  const [first, last] = within(layer, track, scene.from, scene.to);
+  const { boxes } = track;
+  const [first, last] = within(track, scene.from, scene.to);
   const high = tall > 6 ? tall - 1 : tall;
-  let [pixel, best] = [-1, -1];
-  const flush = () => {
-    if (best >= 0) drawBox(surface, scene, best, pixel, 1, y, high, theme);
-    best = -1;
-  };
+  let pixel = -1;
   for (let i = first; i < last; i++) {
-    const left = Math.max(xOf(scene, layer.start[i], width), GUTTER);
-    const right = Math.min(xOf(scene, layer.end[i], width), width);
+    const left = Math.max(xOf(scene, boxes.start[i], width), GUTTER);
+    const right = Math.min(xOf(scene, boxes.end[i], width), width);
     if (right - left >= 1) {
-      flush();
-      drawBox(surface, scene, i, left, right - left, y, high, theme);
-      continue;
+      drawBox(surface, scene, { name: boxes.name[i], share: shareOf(boxes, i), busy: busyOf(boxes, i) }, left, right - left, y, high, theme);
+    } else if (Math.floor(left) !== pixel) {
+      pixel = Math.floor(left);
+      const cell = cellAt(scene, track, pixel, width);
+      drawBox(surface, scene, { ...cell, name: boxes.name[cell.i] }, pixel, 1, y, high, theme);
     }
-    const at = Math.floor(left);
-    if (at !== pixel) flush();
-    if (best < 0 || layer.end[i] - layer.start[i] > layer.end[best] - layer.start[best]) best = i;
-    pixel = at;
   }
-  flush();
 }
 
-function drawBox(surface, scene, i, left, wide, y, tall, theme) {
+/**
+ * What a pixel of a track shows.
+ * @param {Scene} scene
+ * @param {import("./timeline_layers.js").Track} track
+ * @param {number} pixel
+ * @param {number} width
+ */
+export function cellAt(scene, track, pixel, width) {
+  return cellOf(track, Math.max(timeAt(scene, pixel, width), 0), Math.min(timeAt(scene, pixel + 1, width), scene.length));
+}
+
+/** A box in the colour of its name: greyer where others took time as well, paler where nothing ran. */
+function drawBox(surface, scene, { name: number, share, busy }, left, wide, y, tall, theme) {
   const { layer, found } = scene;
-  const name = scene.names[layer.name[i]];
-  const share = shareOf(layer, i);
-  let fill = scene.colours.of(layer.name[i], theme);
+  const name = scene.names[number];
+  let fill = scene.colours.of(number, theme);
   if (found) fill = found(name) ? theme.mark : mixed(fill, theme.ground, 0.78);
-  if (share < 0.98) fill = mixed(fill, theme.ground, 0.75 * (1 - share));
+  const others = busy > 0 ? 1 - share / busy : 0;
+  if (others > 0.02) fill = mixed(fill, mixed(theme.muted, theme.ground, 0.6), 0.8 * others);
+  if (busy < 0.98) fill = mixed(fill, theme.ground, 0.75 * (1 - busy));
   surface.rect(left, y, wide > 3 && layer.exact ? wide - 0.6 : wide, tall, fill);
   if (wide < 28 || tall < 11) return;
   const style = { fill: found && !found(name) ? theme.muted : inkOn(fill), size: Math.min(11.5, tall - 2) };
-  const text = fitting(surface, scene.shortNames[layer.name[i]], wide - 8, style);
+  const text = fitting(surface, scene.shortNames[number], wide - 8, style);
   if (text) surface.text(left + 4, y + tall / 2, text, style);
 }
 
@@ -144,7 +150,7 @@ function drawGutter(surface, scene, width, height, theme) {
     if (at >= height || at + tall < AXIS) continue;
     const top = Math.max(at, AXIS);
     const middle = Math.max(top + Math.min(at + tall - top, LEVEL + 4) / 2 - 1, AXIS + 6);
-    if (fresh && y > 0 && tall > 5) surface.line([[0, at - 0.5], [width, at - 0.5]], theme.faint);
+    if (fresh && y > 0 && tall > 10) surface.line([[0, at - 0.5], [width, at - 0.5]], theme.faint);
     if (fresh && middle - groupBelow >= 11) {
       surface.text(4, middle, fitting(surface, own, GROUP, { size: 11, bold: true }), { size: 11, fill: theme.ink, bold: true });
       groupBelow = middle;

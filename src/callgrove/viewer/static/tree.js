@@ -14,14 +14,18 @@
  * @property {string} description
  * @property {boolean} additive
  * @property {number} total
+ * @property {number} whole  what shares are of: the total; of signed costs the sizes of all of them together
+ * @property {boolean} signed  costs are differences, and some lie below zero
+ * @property {number} gain  what all costs above zero add up to
+ * @property {number} loss  and all below it
  *
  * @typedef {Object} TreeData
  * @property {ArrayLike<number>} context  ids of kept contexts, as `export` gives them
  * @property {ArrayLike<number>} parent
  * @property {ArrayLike<number>} label
  * @property {ArrayLike<number>} more  how many contexts each folded row stands for
- * @property {(Metric & {exclusive: ArrayLike<number>, inclusive?: ArrayLike<number>})[]} metrics  inclusive cost is
- *     there where it is not the sum of exclusive cost over the subtree
+ * @property {(Metric & {exclusive: ArrayLike<number>, inclusive?: ArrayLike<number>, weight?: ArrayLike<number>})[]} metrics  inclusive
+ *     cost is there where it is not the sum of exclusive cost over the subtree; weight is what signed costs are as large as
  */
 
 import { amountOf, count, percent, whereabouts } from "./format.js";
@@ -97,7 +101,10 @@ function createTree(data, labels) {
     parent: data.parent,
     depth,
     start,
-    metrics: data.metrics.map((metric) => ({ ...metric, inclusive: metric.inclusive ?? summed(data.parent, metric.exclusive) })),
+    metrics: data.metrics.map((metric) => {
+      const inclusive = metric.inclusive ?? summed(data.parent, metric.exclusive);
+      return { ...metric, inclusive, weight: metric.weight ?? inclusive };
+    }),
     isMore: (i) => i >= kept,
     nBelow: (i) => (i >= kept ? data.more[i - kept] : 0),
     context: (i) => (i < kept ? data.context[i] : null),
@@ -118,7 +125,7 @@ function createTree(data, labels) {
       return orders.get(key);
     },
     byCost(metric) {
-      const costs = tree.metrics[metric].inclusive;
+      const costs = tree.metrics[metric].weight;
       return tree.childrenBy(`cost ${metric}`, (a, b) => costs[b] - costs[a]);
     },
     /** Names from the root down. */
@@ -128,9 +135,9 @@ function createTree(data, labels) {
       return names.reverse();
     },
     details(i, metric) {
-      const { name, unit, total, additive, inclusive, exclusive } = tree.metrics[metric];
+      const { name, unit, whole, additive, inclusive, exclusive, signed, weight } = tree.metrics[metric];
       const amount = amountOf(unit);
-      const share = (value) => (additive && total ? ` (${percent(value / total)})` : "");
+      const share = (value) => (additive && whole ? ` (${percent(value / whole)})` : "");
       const more = i >= kept;
       return {
         title: tree.name(i),
@@ -138,6 +145,7 @@ function createTree(data, labels) {
           ["metric", name],
           ["inclusive", amount(inclusive[i]) + share(inclusive[i])],
           ["exclusive", more ? "" : amount(exclusive[i]) + share(exclusive[i])],
+          ["all changes", signed ? amount(weight[i]) + share(weight[i]) : ""],
           ["kind", more ? "contexts folded to keep the page small" : tree.kind(i)],
           ["where", more ? "" : whereabouts(tree.file(i), tree.line(i), "")],
           ["module", tree.module(i)],

@@ -1,17 +1,17 @@
 """Time by row, level, name and bin, added up chunk by chunk.
 
-    key   ((row * n_levels + level) * n_names + name) * n_bins + bin     ns of it
+    key   ((row * MOST_LEVELS + level) * n_names + name) * n_bins + bin     ns of it
 
-Bins have a whole number of ns, so sums are exact. Memory holds a bounded number of cells. Where there are more, and
-where that was allowed, names with little time in a bin are put together as `n_names`, a name of its own, or all names
-become fewer ones; then every two bins become one. The work is bounded like that too: events that cover many bins each
-make bins wider in the end.
+Bins have a whole number of ns, so sums are exact. How many names there are need not be known before: there is room for
+any number of them. Memory holds a bounded number of cells. Where there are more, names become fewer where that was
+allowed; then every two bins become one. The work is bounded like that too: events that cover many bins each make bins
+wider in the end. No time is ever lost, and none goes to another name but by the names that `fewer` gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from callgrove.viewer.timeline.events import MOST_LEVELS, Events
 
 __all__ = ["Cells", "Tally"]
 
-MOST_CELLS = 1_000_000
-MOST_TIME = 1 << 38  # ns: what lasts longer than four minutes in one bin is equally long here
+MOST_CELLS = 4_000_000
 PAIRS_AT_ONCE = 1 << 20  # of events and bins
 MOST_PAIRS = 60_000_000
-FEWEST_BINS = 16
+LARGEST_KEY = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -43,27 +42,35 @@ class Tally:
     def take(self, chosen: Array) -> Tally:
         return Tally(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
+    def widened(self, factor: int) -> Tally:
+        """The same in bins that are so many times as wide; cells of one bin and name may occur again."""
+        return self if factor == 1 else replace(self, bin=self.bin // factor)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Tally]) -> Tally:
+        empty = np.empty(0, np.int64)
+        return cls(*(np.concatenate([empty, *(getattr(p, n) for p in parts)]) for n in cls.__dataclass_fields__))
+
 
 class Cells:
-    """Sums of the events of [start, end), in `n_bins` bins at first. Where there are too many cells, `kept` names of
-    each bin stay apart (None: all of them), and those that `fewer` gives take the place of names, one after the other
-    until there are few enough."""
+    """Sums of the events of [start, end), in `n_bins` bins at first, or in bins so many times `wider`. Where there are
+    more cells than `most`, the names that `fewer` gives take the place of names, one function after the other until
+    there are few enough."""
 
     def __init__(
         self,
         start: int,
         end: int,
         n_bins: int,
-        n_names: int,
         most: int = MOST_CELLS,
-        kept: int | None = None,
         fewer: Sequence[Callable[[Ints], Ints]] = (),
+        most_pairs: int = MOST_PAIRS,
+        wider: int = 1,
     ) -> None:
         self.start, self.end = start, end
-        self.bin_ns = max(1, -(-(end - start) // n_bins))
-        self._radix, self._n_names = -(-(end - start) // self.bin_ns), n_names + 1
-        self.others = n_names  # the name of what was put together
-        self._most, self._kept = most, kept
+        self.bin_ns = max(1, -(-(end - start) // n_bins)) * wider
+        self._radix, self._n_names, self._n_tracks = self.n_bins, 1, 1
+        self._most, self._most_pairs = most, most_pairs
         self._fewer, self.n_renamed = list(fewer), 0
         self._naming: Callable[[Ints], Ints] = lambda name: name
         self._keys: list[Ints] = []
@@ -78,90 +85,90 @@ class Cells:
         """Add what of the events lies within."""
         start, end = np.maximum(events.start, self.start), np.minimum(events.end, self.end)
         lasting = np.flatnonzero(end > start)
+        if not len(lasting):
+            return
         kept, start, end = events.take(lasting), start[lasting] - self.start, end[lasting] - self.start
-        track = (kept.row * MOST_LEVELS + kept.level) * self._n_names + self._naming(kept.name)
-        for first, last in self._portions(start, end):
-            part = slice(first, last)
-            self._add(track[part], start[part], end[part])
-
-    def _portions(self, start: Ints, end: Ints) -> Iterator[tuple[int, int]]:
-        """Events that cover a bounded number of bins together."""
+        name, track = self._naming(kept.name), kept.row * MOST_LEVELS + kept.level
+        self._make_room(int(track.max()) + 1, int(name.max()) + 1)
         at = 0
-        while at < len(start):
+        while at < len(start):  # events that cover a bounded number of bins together
             covered = np.cumsum((end[at:] - 1) // self.bin_ns - start[at:] // self.bin_ns + 1)
-            stop = at + max(1, int(np.searchsorted(covered, PAIRS_AT_ONCE, side="right")))
-            yield at, stop
-            at = stop
+            part = slice(at, at + max(1, int(np.searchsorted(covered, PAIRS_AT_ONCE, side="right"))))
+            self._add(track[part] * self._n_names + self._naming(kept.name[part]), start[part], end[part])
+            at = part.stop
 
-    def _add(self, track: Ints, start: Ints, end: Ints) -> None:
+    def _make_room(self, n_tracks: int, n_names: int) -> None:
+        """Give keys room for so many tracks and names."""
+        self._n_tracks = max(self._n_tracks, n_tracks)
+        wanted = self._n_names if n_names <= self._n_names else max(n_names, 2 * self._n_names)
+        radix = self._radix
+        while self._n_tracks * wanted * radix > LARGEST_KEY and self.n_bins > 1:
+            self._widen()
+            radix = self.n_bins
+        if (wanted, radix) == (self._n_names, self._radix):
+            return
+        for number, keys in enumerate(self._keys):
+            track, name, bins = self._parts(keys)
+            self._keys[number] = (track * wanted + name) * radix + bins
+        self._n_names, self._radix = wanted, radix
+
+    def _parts(self, keys: Ints) -> tuple[Ints, Ints, Ints]:
+        """Track, name and bin of some keys."""
+        track, bins = np.divmod(keys, self._radix)
+        track, name = np.divmod(track, self._n_names)
+        return track, name, bins
+
+    def _add(self, named: Ints, start: Ints, end: Ints) -> None:
         first = start // self.bin_ns
         n_bins = (end - 1) // self.bin_ns - first + 1
-        event = np.repeat(np.arange(len(track)), n_bins)
+        event = np.repeat(np.arange(len(named)), n_bins)
         bins = np.arange(len(event)) - np.repeat(np.cumsum(n_bins) - n_bins, n_bins) + first[event]
         left = bins * self.bin_ns
         ns = np.minimum(end[event], left + self.bin_ns) - np.maximum(start[event], left)
-        keys, sums = _summed(track[event] * self._radix + bins, ns)
+        keys, sums = _summed(named[event] * self._radix + bins, ns)
         self._keys.append(keys)
         self._sums.append(sums)
         self._n_loose += len(keys)
         self._n_pairs += len(event)
         if self._n_loose > 2 * self._most:
             self._compact()
-        if self._n_pairs > MOST_PAIRS:
+        if self._n_pairs > self._most_pairs:
             self._n_pairs = 0
             self._widen()
 
     def _compact(self) -> None:
-        keys, sums = _summed(np.concatenate(self._keys), np.concatenate(self._sums))
-        self._keys, self._sums, self._n_loose = [keys], [sums], len(keys)
-        self._pool()
+        self._replace(np.concatenate(self._keys), np.concatenate(self._sums))
         while self._n_loose > self._most and self._fewer:
             self._rename(self._fewer.pop(0))
-        while self._n_loose > self._most and self.n_bins > FEWEST_BINS:
+        while self._n_loose > self._most and self.n_bins > 1:
             self._widen()
-            self._pool()
 
-    def _pool(self) -> None:
-        """Where there are too many cells, put together all but the names with the most time in each bin."""
-        if self._n_loose <= self._most or self._kept is None:
-            return
-        track, bins = np.divmod(self._keys[0], self._radix)
-        track, name = np.divmod(track, self._n_names)
-        _, cell = np.unique(track * self._radix + bins, return_inverse=True)
-        # the most time first, what was put together before last
-        time = np.where(name == self.others, 0, np.minimum(self._sums[0], MOST_TIME) + 1)
-        order = np.argsort(cell.reshape(-1) * (MOST_TIME + 2) - time, kind="stable")
-        first = np.append(True, np.diff(cell.reshape(-1)[order]) != 0)
-        place = np.arange(len(order)) - np.flatnonzero(first)[np.cumsum(first) - 1]
-        name[order] = np.where(place < self._kept, name[order], self.others)
-        keys, sums = _summed((track * self._n_names + name) * self._radix + bins, self._sums[0])
+    def _replace(self, keys: Ints, sums: Ints) -> None:
+        keys, sums = _summed(keys, sums)
         self._keys, self._sums, self._n_loose = [keys], [sums], len(keys)
 
     def _rename(self, naming: Callable[[Ints], Ints]) -> None:
         """Give what there is, and what is still to come, fewer names."""
         self._naming = naming
         self.n_renamed += 1
-        track, bins = np.divmod(self._keys[0], self._radix)
-        track, name = np.divmod(track, self._n_names)
-        keys, sums = _summed((track * self._n_names + naming(name)) * self._radix + bins, self._sums[0])
-        self._keys, self._sums, self._n_loose = [keys], [sums], len(keys)
+        track, name, bins = self._parts(self._keys[0])
+        self._replace((track * self._n_names + naming(name)) * self._radix + bins, self._sums[0])
 
     def _widen(self) -> None:
         """Every two bins become one."""
-        if self.n_bins <= FEWEST_BINS or not self._keys:
+        if self.n_bins <= 1:
             return
-        track, bins = np.divmod(np.concatenate(self._keys), self._radix)
         self.bin_ns *= 2
-        keys, sums = _summed(track * self._radix + bins // 2, np.concatenate(self._sums))
-        self._keys, self._sums, self._n_loose = [keys], [sums], len(keys)
+        if self._keys:
+            track, bins = np.divmod(np.concatenate(self._keys), self._radix)
+            self._replace(track * self._radix + bins // 2, np.concatenate(self._sums))
 
     def tally(self) -> Tally:
         """All cells, in the order of their keys."""
         if not self._keys:
-            return Tally(*(np.empty(0, np.int64) for _ in range(5)))
+            return Tally.joined([])
         self._compact()
-        track, bins = np.divmod(self._keys[0], self._radix)
-        track, name = np.divmod(track, self._n_names)
+        track, name, bins = self._parts(self._keys[0])
         row, level = np.divmod(track, MOST_LEVELS)
         return Tally(row, level, name, bins, self._sums[0])
 

@@ -1,34 +1,54 @@
-"""Samples and spans as events, chunk by chunk.
+"""Samples and spans as events, chunk by chunk in the order of time.
 
 A sample lasts until the next one of its line; the last one of a line says only when the trace ended. Where nothing ran
 (context -1) there is no event. Spans that end before they start, or at times that no clock shows, are left out and
 counted. Times are ns since the beginning of the timeline.
+
+    thread    |---- step ---------------|        events: three, `step` on level 0, the others on level 1
+                |-launch-|  |-- sync --|
+    own       |s|-launch-|s |-- sync --|s        own time: to whom each moment belongs, the innermost call
+
+Operations of devices call nothing: what overlaps them ran at once, and each has its whole time. So has what the
+profiler did, which is on rows of its own and no time of the application.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.intervals import usable
+from callgrove.model.intervals import innermost, nesting, usable
+from callgrove.model.span_order import SpanOrder
 from callgrove.model.traces import LABEL, SpanKind, Window
 from callgrove.viewer.timeline.rows import Rows, rows_of
 
-__all__ = ["MOST_LEVELS", "N_KINDS", "Events", "Survey", "sample_events", "span_events", "survey"]
+__all__ = [
+    "MOST_LEVELS",
+    "N_KINDS",
+    "Events",
+    "Names",
+    "Part",
+    "Survey",
+    "sample_events",
+    "span_events",
+    "survey",
+]
 
-N_KINDS = max(SpanKind) + 1
+N_KINDS = len(SpanKind)
+# what calls nothing, and is called by nothing here
+ALONE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET, SpanKind.OVERHEAD)
 MOST_LEVELS = 64
-COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "depth")
+COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns")
+END = 2**62  # after everything
 
 
 @dataclass(frozen=True)
 class Events:
-    """Columns of events. The name of a sample is its context; that of a span is the number of its text times
-    `N_KINDS`, and its kind."""
+    """Columns of events. `name` is a number that `Names` gave, or the context of a sample."""
 
     row: Ints
     level: Ints
@@ -49,15 +69,46 @@ class Events:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Some events, and a part of the time by what was innermost then. Over all parts, both are complete."""
+
+    events: Events
+    own: Events
+
+
+class Names:
+    """Numbers for what events are called, in the order of first use. Keys below 0 are those of frames (`Stacks`); that
+    of a span is the number of its text + 1, times `N_KINDS`, and its kind."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def of(self, keys: Ints) -> Ints:
+        """The number of each key; keys that are new get the next ones."""
+        different, back = np.unique(keys, return_inverse=True)
+        numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in different.tolist()]
+        out: Ints = np.array(numbers, np.int64)[back.reshape(-1)]
+        return out
+
+    @property
+    def keys(self) -> list[int]:
+        """Keys by number."""
+        return list(self._numbers)
+
+
+@dataclass(frozen=True)
 class Survey:
-    """What there is: rows, the time from the first to the last moment, and what cannot be shown."""
+    """What there is: rows, the time from the first to the last moment of the application, and what cannot be shown."""
 
     rows: Rows
     window: Window
     n_samples: int
     n_spans: int
     n_flagged: int  # spans with times that cannot be
-    n_deep: int  # spans nested more deeply than is shown
+    overhead_ns: int  # that the profiler worked, also before and after the application
 
 
 def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
@@ -67,28 +118,37 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
     first: list[int] = []
     last: list[int] = []
     sampled: list[int] = []
-    n_samples = n_spans = n_flagged = n_deep = 0
+    n_samples = n_spans = n_flagged = overhead_ns = 0
     for profile, metric, line in experiment.traces.lines():
         if metric < 0 and chosen[profile] and len(line):
             sampled.append(profile)
             n_samples += len(line)
             first.append(int(line.time_ns[0]))
             last.append(int(line.time_ns[-1]))
-    spanned = np.zeros(len(experiment.profiles), np.bool_)
-    for chunk in experiment.traces.spans(("profile", "start_ns", "end_ns", "depth")):
+    spanned, watched = (np.zeros(len(experiment.profiles), np.bool_) for _ in range(2))
+    alone: list[int] = []  # times of the profiler, where there are no others
+    for chunk in experiment.traces.spans(("profile", "kind", "start_ns", "end_ns")):
         own = chosen[chunk["profile"]]
         kept = own & usable(chunk["start_ns"], chunk["end_ns"])
         n_flagged += int(own.sum() - kept.sum())
-        n_deep += int((kept & (chunk["depth"] >= MOST_LEVELS)).sum())
         if kept.any():
             n_spans += int(kept.sum())
-            spanned[chunk["profile"][kept]] = True
-            first.append(int(chunk["start_ns"][kept].min()))
-            last.append(int(chunk["end_ns"][kept].max()))
+            overhead = kept & (chunk["kind"] == SpanKind.OVERHEAD)
+            kept &= ~overhead
+            for found, of in ((spanned, kept), (watched, overhead)):
+                found[chunk["profile"][of]] = True
+            overhead_ns += int((chunk["end_ns"][overhead] - chunk["start_ns"][overhead]).sum())
+            if kept.any():
+                first.append(int(chunk["start_ns"][kept].min()))
+                last.append(int(chunk["end_ns"][kept].max()))
+            if overhead.any():
+                alone += [int(chunk["start_ns"][overhead].min()), int(chunk["end_ns"][overhead].max())]
+    first, last = first or alone, last or alone
     if not first:
         return None
-    rows = rows_of(experiment, np.unique(np.array(sampled, np.int64)), np.flatnonzero(spanned))
-    return Survey(rows, (min(first), max(max(last), min(first) + 1)), n_samples, n_spans, n_flagged, n_deep)
+    rows = rows_of(experiment, np.unique(np.array(sampled, np.int64)), np.flatnonzero(spanned), np.flatnonzero(watched))
+    window = min(first), max(max(last), min(first) + 1)
+    return Survey(rows, window, n_samples, n_spans, n_flagged, overhead_ns)
 
 
 def sample_events(experiment: Experiment, rows: Rows, origin: int, window: Window) -> Iterator[Events]:
@@ -106,13 +166,59 @@ def sample_events(experiment: Experiment, rows: Rows, origin: int, window: Windo
         yield Events(same, same * 0, line.context.astype(np.int64), time - origin, end - origin).take(kept)
 
 
-def span_events(experiment: Experiment, rows: Rows, origin: int, window: Window) -> Iterator[Events]:
-    """Spans that touch the window, in file order. What is nested too deeply is left out."""
+def span_events(experiment: Experiment, found: Survey, window: Window, names: Names) -> Iterator[Part]:
+    """Spans that touch the window, in the order of time, on the levels of their nesting. What the profiler did before
+    and after the application is cut off."""
+    rows, (origin, end) = found.rows, found.window
+    order = SpanOrder(np.zeros(len(rows), np.int64))
     for chunk in experiment.traces.spans(COLUMNS, window):
-        row = rows.of_spans[chunk["profile"]].astype(np.int64)
-        level = np.maximum(chunk["depth"], 0).astype(np.int64)
-        kept = (row >= 0) & (level < MOST_LEVELS) & usable(chunk["start_ns"], chunk["end_ns"])
-        label, kind = chunk[LABEL].astype(np.int64), chunk["kind"].astype(np.int64)
-        name = np.where(label < 0, ABSENT, label) + 1
-        times = (chunk[column].astype(np.int64) - origin for column in ("start_ns", "end_ns"))
-        yield Events(row, level, name * N_KINDS + kind, *times).take(kept)
+        overhead = chunk["kind"] == SpanKind.OVERHEAD
+        row = np.where(overhead, rows.of_overhead[chunk["profile"]], rows.of_spans[chunk["profile"]])
+        inside = (chunk["start_ns"] <= end) & (chunk["end_ns"] >= origin)
+        kept = np.flatnonzero((row >= 0) & inside & usable(chunk["start_ns"], chunk["end_ns"]))
+        if not len(kept):
+            continue
+        kind = chunk["kind"][kept].astype(np.int64)
+        text = np.maximum(chunk[LABEL][kept].astype(np.int64), ABSENT) + 1
+        order.add(
+            {
+                "span": chunk["span"][kept].astype(np.int64),
+                "profile": row[kept].astype(np.int64),
+                "start_ns": np.maximum(chunk["start_ns"][kept].astype(np.int64), origin) - origin,
+                "end_ns": np.minimum(chunk["end_ns"][kept].astype(np.int64), end) - origin,
+                "name": names.of(text * N_KINDS + kind),
+                "calls": ~np.isin(kind, ALONE),
+            }
+        )
+    yield from _divided(order)
+
+
+def _divided(order: SpanOrder) -> Iterator[Part]:
+    """Chunks with their levels and own times. Calls that are still open when a chunk ends are looked at again with the
+    next one: own time is given up to the first start of the next chunk, after which nobody can take any of it."""
+    chunks = order.chunks()
+    opened, low = Events.joined([]), -END
+    ahead = next(chunks, None)
+    while ahead is not None:
+        chunk, ahead = ahead, next(chunks, None)
+        high = END if ahead is None else int(ahead["start_ns"][0])
+        zero = np.zeros(len(chunk["span"]), np.int64)
+        events = Events(chunk["profile"], zero, chunk["name"], chunk["start_ns"], chunk["end_ns"])
+        calls = np.flatnonzero(chunk["calls"])
+        now = Events.joined([opened, events.take(calls)])
+        depth = nesting(now.start, now.end, now.row).depth
+        now = replace(now, level=np.minimum(depth, MOST_LEVELS - 1).astype(np.int64))
+        events.level[calls] = now.level[len(opened) :]
+        own = _clipped(now, low, high)
+        yield Part(events, Events.joined([own, events.take(~chunk["calls"])]))
+        opened, low = now.take(now.end > high), high
+
+
+def _clipped(calls: Events, low: int, high: int) -> Events:
+    """To which of some calls the time from `low` to `high` belongs: of those open at a time, the one that started
+    last."""
+    found = innermost(calls.start, calls.end, calls.row)
+    start, end = np.maximum(found.start, low), np.minimum(found.end, high)
+    kept = end > start
+    own = calls.take(found.index[kept])
+    return replace(own, start=start[kept], end=end[kept])

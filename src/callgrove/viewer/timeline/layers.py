@@ -1,12 +1,13 @@
 """A window of time in as many boxes as there is room for.
 
 Few events stay as they are. Of many there are bins, which are made wider, then the levels that say least are left out,
-then rows, until the boxes fit.
+then rows, until the boxes fit. What is innermost in each row is a layer of its own, in finer bins than all levels.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property, partial
 from math import ceil, log2
 from typing import Any
@@ -16,22 +17,29 @@ import numpy as np
 from callgrove.model.arrays import Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import Window
-from callgrove.viewer.timeline.boxes import Boxes, dominant, runs_of_frames, span_boxes
-from callgrove.viewer.timeline.cells import MOST_CELLS, Cells
-from callgrove.viewer.timeline.events import MOST_LEVELS, N_KINDS, Events, Survey, sample_events, span_events
+from callgrove.viewer.panels import Limits
+from callgrove.viewer.timeline.boxes import INNERMOST, LINES, Boxes, dominant, runs_of_frames, span_boxes
+from callgrove.viewer.timeline.cells import Cells
+from callgrove.viewer.timeline.events import MOST_LEVELS, Events, Names, Part, Survey, sample_events, span_events
+from callgrove.viewer.timeline.legend import NameTimes
 from callgrove.viewer.timeline.levels import Levels
 from callgrove.viewer.timeline.stacks import Stacks
 
-__all__ = ["MOST_EXACT", "Gathered", "Layer", "gather", "used_names"]
+__all__ = ["Gathered", "Layer", "Shows", "gather", "used_names"]
 
-MOST_EXACT = 150_000  # events that are kept one by one
-MOST_BINS, FEW_BINS, FEWEST_BINS = 4096, 256, 32
+FEW_BINS, FEWEST_BINS = 256, 32
 BINS_PER_BOX = 16  # on average, where little changes
 SHORTER = (31, 23, 15)  # levels of call stacks, where these are too many different ones
-NAMES_KEPT = 4  # of the spans in a bin, where there are too many different ones
-MOST_AT_ONCE = 2_000_000  # rows times bins to begin with
+WIDER = 4  # bins of levels, of which there are many, than of innermost calls
+BINS_AT_FIRST = 500  # times as many as `Limits.bins`, over all rows
 
-Level = tuple[int, int]  # of samples (0) or of spans (1), and how deep
+
+class Shows(StrEnum):
+    """What a layer is for."""
+
+    ALL = "all"
+    LINE = "line"  # what is innermost
+    LEVELS = "levels"  # calls below each other, or cut at a depth
 
 
 @dataclass(frozen=True)
@@ -42,10 +50,14 @@ class Layer:
     window: Window  # since the beginning of the timeline
     base_ns: int  # where ticks begin
     tick_ns: int
-    exact: bool
+    shows: Shows
     boxes: Boxes
     left_levels: int = 0
     stride: int = 1
+
+    @property
+    def exact(self) -> bool:
+        return self.shows == Shows.ALL
 
     def data(self, number: Ids) -> dict[str, Any]:
         return {
@@ -54,76 +66,108 @@ class Layer:
             "base_ns": self.base_ns,
             "tick_ns": self.tick_ns,
             "exact": self.exact,
+            "shows": str(self.shows),
             **self.boxes.data(number),
         }
 
 
 @dataclass
 class _Source:
-    """Events of one kind: one by one while they are few, else in cells."""
+    """Events of one kind: one by one while they are at most `most`, else in cells: whole times by level, own times by
+    name."""
 
-    cells: Cells
-    stacks: Stacks | None
-    events: list[Events] | None = field(default_factory=list)
+    whole: Cells
+    own: Cells
+    most: int
+    parts: list[Part] | None = field(default_factory=list)
     n_events: int = 0
 
-    def add(self, events: Events) -> None:
-        self.n_events += len(events)
-        if self.events is not None:
-            self.events.append(events)
-            if self.n_events <= MOST_EXACT:
+    def add(self, part: Part) -> None:
+        self.n_events += len(part.events)
+        waiting = [part]
+        if self.parts is not None:
+            self.parts.append(part)
+            if self.n_events <= self.most:
                 return
-            waiting, self.events = self.events, None
-        else:
-            waiting = [events]
-        for one in waiting:
-            self.cells.add(one)
+            waiting, self.parts = self.parts, None
+        self._put_away(waiting)
 
-    def levels(self) -> Levels:
-        for one in self.events or ():
-            self.cells.add(one)
-        return Levels(self.cells, self.stacks)
+    def _put_away(self, parts: list[Part]) -> None:
+        for part in parts:
+            self.whole.add(part.events)
+            self.own.add(part.own)
 
-    def exact(self) -> list[Boxes]:
-        events = Events.joined(self.events or [])
-        return [span_boxes(events)] if self.stacks is None else list(runs_of_frames(events, self.stacks))
+    def levels(self, stacks: Stacks | None, names: Names) -> Levels:
+        self._put_away(self.parts or [])
+        return Levels(self.whole, self.own, stacks, names)
+
+    def events(self) -> Events:
+        return Events.joined([part.events for part in self.parts or ()])
 
 
-def gather(experiment: Experiment, found: Survey, stacks: Stacks, window: Window) -> Gathered:
-    """What went on in a window of the timeline, in memory that does not grow with it."""
+def gather(
+    experiment: Experiment,
+    found: Survey,
+    stacks: Stacks,
+    names: Names,
+    window: Window,
+    limits: Limits,
+    times: NameTimes | None = None,
+) -> Gathered:
+    """What went on in a window of the timeline, in memory that does not grow with it. Everything is added to `times`
+    as well."""
     origin = found.window[0]
-    n_rows = max(len(found.rows), 1)
-    n_bins = max(FEW_BINS, min(MOST_BINS, 2 ** int(log2(max(MOST_AT_ONCE // n_rows, 2)))))
-    backend = experiment.traces.spans_backend
-    n_texts = len(backend.strings) + 1 if backend is not None else 1
+    at_once = limits.bins * BINS_AT_FIRST // max(len(found.rows), 1)
+    n_bins = max(FEW_BINS, min(limits.bins, 2 ** int(log2(max(at_once, 2)))))
     outside = origin + window[0], origin + window[1] + 1  # with what has no length at its end
     shorter = [partial(stacks.cut, depth=depth) for depth in SHORTER]
-    samples = _Source(Cells(*window, n_bins, len(experiment.contexts), MOST_CELLS // 2, fewer=shorter), stacks)
-    spans = _Source(Cells(*window, n_bins, n_texts * N_KINDS, kept=NAMES_KEPT), None)
+    most = limits.sums // 4  # of each: whole and own times, of samples and of spans
+    samples, spans = (
+        _Source(Cells(*window, n_bins, most, fewer, wider=WIDER), Cells(*window, n_bins, most), limits.events)
+        for fewer in (shorter, ())
+    )
     too_deep = False
-    for part in sample_events(experiment, found.rows, origin, outside):
-        too_deep |= bool((stacks.depth(part.name) >= MOST_LEVELS).any())
-        samples.add(replace(part, name=stacks.cut(part.name, MOST_LEVELS - 1)))
-    for part in span_events(experiment, found.rows, origin, outside):
+    for events in sample_events(experiment, found.rows, origin, outside):
+        depth = stacks.depth(events.name)
+        too_deep |= bool((depth >= MOST_LEVELS).any())
+        level = np.minimum(depth, MOST_LEVELS - 1).astype(np.int64)
+        own = replace(events, name=names.of(stacks.names(stacks.frames(events.name))), level=level)
+        samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), own))
+        if times is not None:
+            times.add_samples(events)
+    for part in span_events(experiment, found, outside, names):
         spans.add(part)
-    return Gathered(window, samples, spans, len(found.rows), too_deep)
+        if times is not None:
+            times.add_spans(part)
+    return Gathered(window, samples, spans, stacks, names, len(found.rows), too_deep, limits.events)
 
 
 class Gathered:
     """A window, ready to be shown in any number of boxes."""
 
-    def __init__(self, window: Window, samples: _Source, spans: _Source, n_rows: int, too_deep: bool) -> None:
-        self.window, self._sources, self._n_rows = window, (samples, spans), n_rows
-        self._too_deep = too_deep
-        self._made: dict[tuple[Level, int], Boxes] = {}
+    def __init__(
+        self,
+        window: Window,
+        samples: _Source,
+        spans: _Source,
+        stacks: Stacks,
+        names: Names,
+        n_rows: int,
+        too_deep: bool,
+        most_exact: int,
+    ) -> None:
+        self.window, self._samples, self._spans, self._n_rows = window, samples, spans, n_rows
+        self._stacks, self._names = stacks, names
+        self._too_deep, self._most_exact = too_deep, most_exact
+        self._made: dict[tuple[int, int, int], Boxes] = {}
 
     @property
     def n_events(self) -> int:
-        return sum(source.n_events for source in self._sources)
+        return self._samples.n_events + self._spans.n_events
 
     def stack_depth(self, layer: Layer) -> int | None:
         """How many functions of a call stack there are at the most, where some stacks have more."""
-        n_renamed = self._sources[0].cells.n_renamed
+        n_renamed = self._samples.whole.n_renamed
         if layer.exact or not n_renamed:
             return MOST_LEVELS if self._too_deep else None
         return SHORTER[n_renamed - 1] + 1
@@ -131,78 +175,93 @@ class Gathered:
     @cached_property
     def _exact(self) -> Boxes | None:
         """All events as boxes; None where they are too many."""
-        if any(source.events is None for source in self._sources) or self.n_events > MOST_EXACT:
+        if self.n_events > self._most_exact:
             return None
-        return Boxes.joined(boxes for source in self._sources for boxes in source.exact())
+        frames = runs_of_frames(self._samples.events(), self._stacks, self._names)
+        return Boxes.joined([*frames, span_boxes(self._spans.events())])
 
     @cached_property
     def _kinds(self) -> tuple[Levels, Levels]:
         """Cells of samples, and of spans."""
-        samples, spans = self._sources
-        return samples.levels(), spans.levels()
+        return self._samples.levels(self._stacks, self._names), self._spans.levels(None, self._names)
 
     @cached_property
-    def _levels(self) -> list[Level]:
-        return [(kind, level) for kind, levels in enumerate(self._kinds) for level in levels.numbers]
+    def levels(self) -> list[int]:
+        """The levels of samples or spans."""
+        return sorted({level for kind in self._kinds for level in kind.numbers})
 
     @cached_property
-    def _telling(self) -> list[Level]:
+    def _telling(self) -> list[int]:
         """Levels, those first whose time is divided most among names."""
-        variety = {(kind, level): self._kinds[kind].variety(level) for kind, level in self._levels}
-        return sorted(self._levels, key=lambda level: (-variety[level], level))
-
-    @cached_property
-    def bin_ns(self) -> int:
-        """The finest width that all bins can have: each kind's is a power of two times the same one."""
-        return max(levels.bin_ns for levels in self._kinds if len(levels.whole)) if self._levels else 1
+        variety = {level: max(kind.variety(level) for kind in self._kinds) for level in self.levels}
+        return sorted(self.levels, key=lambda level: (-variety[level], level))
 
     @property
     def length(self) -> int:
         return self.window[1] - self.window[0]
 
-    def layer(self, most: int) -> Layer:
+    def exact_layer(self, most: int) -> Layer | None:
+        """All events; None where there are too many."""
+        boxes = self._exact
+        return None if boxes is None or len(boxes) > most else Layer(self.window, 0, 1, Shows.ALL, boxes)
+
+    def line_layer(self, most: int) -> Layer:
+        """What is innermost in each row, in at most so many boxes."""
+        return self._layer(Shows.LINE, most)
+
+    def levels_layer(self, most: int) -> Layer:
+        """Calls level by level, and cut at each of these depths, in at most so many boxes."""
+        return self._layer(Shows.LEVELS, most)
+
+    def _layer(self, shows: Shows, most: int) -> Layer:
         """At most so many boxes, if that is possible at all."""
-        if self._exact is not None and len(self._exact) <= most:
-            return Layer(self.window, 0, 1, True, self._exact)
-        factor, stride, levels = self._first_factor(most), 1, self._levels
+        levels = self.levels if shows == Shows.LEVELS else []
+        bin_ns = self._bin_ns(shows)
+        factor, stride = self._first_factor(bin_ns, most, max(2 * len(levels), 1)), 1
         while True:
-            boxes = Boxes.joined(self._boxes(level, factor) for level in levels)
-            if stride > 1:
-                boxes = Boxes(*(column[boxes.row % stride == 0] for column in vars(boxes).values()))
-            n_bins = ceil(self.length / (self.bin_ns * factor))
-            if len(boxes) > most and n_bins > FEW_BINS:
-                factor *= min(2 ** ceil(log2(len(boxes) / most)), 2 ** ceil(log2(n_bins / FEW_BINS)))
-            elif len(boxes) > most and len(levels) > 1:
-                levels = self._telling[: max(1, int(len(levels) * max(most / len(boxes), 0.5)))]
-            elif len(boxes) > most and n_bins > FEWEST_BINS:
+            tracks = [track for level in levels for track in (level, LINES + level)] or [INNERMOST]
+            parts = [self._boxes(kind, track, bin_ns * factor).of_rows(stride) for track in tracks for kind in (0, 1)]
+            n_boxes, n_bins = sum(map(len, parts)), ceil(self.length / (bin_ns * factor))
+            if n_boxes > most and n_bins > FEW_BINS:
+                factor *= min(2 ** ceil(log2(n_boxes / most)), 2 ** ceil(log2(n_bins / FEW_BINS)))
+            elif n_boxes > most and len(levels) > 1:
+                levels = self._telling[: max(1, int(len(levels) * max(most / n_boxes, 0.5)))]
+            elif n_boxes > most and n_bins > FEWEST_BINS:
                 factor *= 2
-            elif len(boxes) > most and stride < self._n_rows:
+            elif n_boxes > most and stride < self._n_rows:
                 stride *= 2
             else:
-                left = len(self._levels) - len(levels)
-                return Layer(self.window, self.window[0], self.bin_ns * factor, False, boxes, left, stride)
+                left = len(self.levels) - len(levels) if shows == Shows.LEVELS else 0
+                tick_ns = bin_ns * factor
+                return Layer(self.window, self.window[0], tick_ns, shows, Boxes.joined(parts), left, stride)
 
-    def _first_factor(self, most: int) -> int:
+    def _bin_ns(self, shows: Shows) -> int:
+        """The finest width that all bins can have: each kind's is a power of two times the same one."""
+        track = INNERMOST if shows == Shows.LINE else 0
+        return max((kind.bin_ns(track) for kind in self._kinds if len(kind)), default=1)
+
+    def _first_factor(self, bin_ns: int, most: int, n_tracks: int) -> int:
         """How many bins to take together to begin with: there is no box without a cell, and not many cells to a box."""
-        n_bins = ceil(self.length / self.bin_ns)
+        n_bins = ceil(self.length / bin_ns)
         factor = 1
-        while self._n_rows * n_bins / factor > BINS_PER_BOX * most and n_bins / factor > FEW_BINS:
+        while self._n_rows * n_tracks * n_bins / factor > BINS_PER_BOX * most and n_bins / factor > FEW_BINS:
             factor *= 2
         return factor
 
-    def _boxes(self, level: Level, factor: int) -> Boxes:
-        if (level, factor) not in self._made:
-            own, (_, number) = self._kinds[level[0]], level
-            wide = factor * (self.bin_ns // own.bin_ns)
-            self._made[level, factor] = dominant(own.tally(number), own.bin_ns, self.length, wide)
-        return self._made[level, factor]
+    def _boxes(self, kind: int, track: int, tick_ns: int) -> Boxes:
+        if (kind, track, tick_ns) not in self._made:
+            own = self._kinds[kind]
+            bin_ns = own.bin_ns(track)
+            made = dominant(own.tally(track), track, bin_ns, self.length, tick_ns // bin_ns)
+            self._made[kind, track, tick_ns] = made
+        return self._made[kind, track, tick_ns]
 
     def busiest(self, n_parts: int) -> Window:
         """The part, of so many of the same length, in which most goes on."""
         counts = np.zeros(n_parts, np.int64)
-        for levels in self._kinds:
-            part = np.minimum(levels.whole.bin * levels.bin_ns * n_parts // max(self.length, 1), n_parts - 1)
-            counts += np.bincount(part, minlength=n_parts)
+        for kind in self._kinds:
+            at = kind.own.bin * kind.bin_ns(INNERMOST) * n_parts // max(self.length, 1)
+            counts += np.bincount(np.minimum(at, n_parts - 1), minlength=n_parts)
         return self.part(int(np.argmax(counts)), n_parts)
 
     def part(self, number: int, n_parts: int) -> Window:

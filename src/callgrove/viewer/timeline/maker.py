@@ -4,112 +4,188 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from callgrove.analysis.costs import select
+from callgrove.model.arrays import Bools, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.model.traces import SpanKind
 from callgrove.render.units import duration_ns
 from callgrove.viewer.encoding import Texts
-from callgrove.viewer.panels import Choice, Detail, Panel
-from callgrove.viewer.timeline.events import MOST_LEVELS, N_KINDS, Survey, survey
-from callgrove.viewer.timeline.layers import Gathered, Layer, gather, used_names
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.timeline.events import N_KINDS, Names, Survey, survey
+from callgrove.viewer.timeline.layers import Gathered, Layer, Shows, gather, used_names
+from callgrove.viewer.timeline.legend import NameTimes, legend_of
 from callgrove.viewer.timeline.stacks import Stacks
 
 __all__ = ["TimelineMaker", "timeline_maker"]
 
-MOST_BOXES = 250_000
 LEAST_BOXES = 200
 N_PARTS = 16  # of the whole range, of which two are shown in finer bins
-OF_OVERVIEW = 0.5  # of the boxes are for the whole range, where parts are shown as well
-LONGEST_NAME = 1000
+OF_LINE, OF_LEVELS = 0.5, 0.2  # of the boxes are for the whole range, the rest for a closer look at parts
+LONGEST_NAME, NAME_HEAD = 1000, 700
+NAMES_PER_DEPTH = 20  # of which the share is known where stacks are cut
 
 
-def timeline_maker(opened: Experiment | Study, choice: Choice) -> TimelineMaker | None:
+def timeline_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> TimelineMaker | None:
     """Panels of an experiment that says when anything happened."""
     if isinstance(opened, Study):
         return None
     chosen = select(opened, choice.ranks, choice.threads)
     found = survey(opened, opened.profiles.measured if chosen is None else chosen)
-    return TimelineMaker(opened, found) if found is not None else None
+    return TimelineMaker(opened, found, limits or Limits()) if found is not None else None
 
 
 class TimelineMaker:
     """Rows over time, as exact as there is room for."""
 
-    def __init__(self, experiment: Experiment, found: Survey) -> None:
-        self._experiment, self._found = experiment, found
-        self._stacks = Stacks(experiment.contexts)
+    def __init__(self, experiment: Experiment, found: Survey, limits: Limits) -> None:
+        self._experiment, self._found, self._limits = experiment, found, limits
+        self._stacks, self._names = Stacks(experiment.contexts), Names()
+        self._times = NameTimes(self._stacks, self._names)
         length = found.window[1] - found.window[0]
-        self._whole = gather(experiment, found, self._stacks, (0, length))
+        self._whole = self._gather((0, length), self._times)
+
+    def _gather(self, window: tuple[int, int], times: NameTimes | None = None) -> Gathered:
+        return gather(self._experiment, self._found, self._stacks, self._names, window, self._limits, times)
 
     @cached_property
     def _parts(self) -> list[Gathered]:
         """The busiest part of the time, and the first, for a closer look."""
         windows = dict.fromkeys([self._whole.busiest(N_PARTS), self._whole.part(0, N_PARTS)])
-        return [gather(self._experiment, self._found, self._stacks, window) for window in windows]
+        return [self._gather(window) for window in windows]
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
-        most = detail.of(MOST_BOXES, MOST_BOXES, LEAST_BOXES)
-        layers = [self._whole.layer(most)]
-        if not layers[0].exact:
-            layers = [self._whole.layer(int(most * OF_OVERVIEW))]
-            rest = (most - len(layers[0].boxes)) // len(self._parts)
-            closer = [part.layer(max(rest, LEAST_BOXES // 2)) for part in self._parts]
-            layers += [one for one in closer if one.tick_ns < layers[0].tick_ns and one.stride <= layers[0].stride]
+        most = detail.of(self._limits.boxes, self._limits.boxes, LEAST_BOXES)
+        exact = self._whole.exact_layer(most)
+        layers = [exact] if exact is not None else self._in_bins(most)
         yield Panel("timeline", "Timeline", self._data(layers), tuple(self._notes(layers)))
 
+    def _in_bins(self, most: int) -> list[Layer]:
+        """The whole range as lines and, if there is room for more than one of them, as levels; and parts of it wherever
+        these are finer."""
+        whole = {Shows.LINE: self._whole.line_layer(int(most * OF_LINE))}
+        levels = self._whole.levels_layer(int(most * OF_LEVELS))
+        if levels.left_levels < len(self._whole.levels) - 1 or not levels.left_levels:
+            whole[Shows.LEVELS] = levels
+        rest = (most - sum(len(layer.boxes) for layer in whole.values())) // len(self._parts)
+        rest = max(rest, LEAST_BOXES // 8)
+        closer: list[Layer] = []
+        for part in self._parts:
+            exact = part.exact_layer(rest)
+            closer += [exact] if exact is not None else [self._LAYERS[one](part, rest // len(whole)) for one in whole]
+        finest = {shows: layer.tick_ns for shows, layer in whole.items()}
+        limit, stride = min(finest.values()), max(layer.stride for layer in whole.values())
+        return [
+            *whole.values(),
+            *(one for one in closer if one.tick_ns < finest.get(one.shows, limit) and one.stride <= stride),
+        ]
+
+    _LAYERS: ClassVar = {Shows.LINE: Gathered.line_layer, Shows.LEVELS: Gathered.levels_layer}
+
     def _data(self, layers: list[Layer]) -> dict[str, Any]:
-        names = used_names(layers)
-        rows = self._found.rows
-        texts = [self._text(name) for name in names.tolist()]
+        used, rows, keys = used_names(layers), self._found.rows, self._names.keys
+        texts = [self._text(keys[number]) for number in used.tolist()]
         return {
             "origin": str(self._found.window[0]),  # more digits than the numbers of a page have
             "length_ns": self._found.window[1] - self._found.window[0],
             "rows": {"group": Texts(rows.group), "name": Texts(rows.name), "profile": rows.profile},
-            "sampled": np.array(rows.sampled),
+            "sampled": np.array([what == "samples" for what in rows.what]),
             "names": {"text": Texts([text for text, _ in texts]), "kind": Texts([kind for _, kind in texts])},
-            "layers": [layer.data(np.searchsorted(names, layer.boxes.name).astype(np.int32)) for layer in layers],
+            **self._legends,
+            "layers": [layer.data(np.searchsorted(used, layer.boxes.name).astype(np.int32)) for layer in layers],
         }
 
-    def _text(self, name: int) -> tuple[str, str]:
+    @cached_property
+    def _is_overhead(self) -> Bools:
+        """Which names are those of what the profiler did."""
+        return np.array([key >= 0 and key % N_KINDS == SpanKind.OVERHEAD for key in self._names.keys], np.bool_)
+
+    @property
+    def _overhead_ns(self) -> int:
+        """What the profiler did while the application ran."""
+        times = self._times.at()
+        return int(times[self._is_overhead[: len(times)]].sum())
+
+    @cached_property
+    def _legends(self) -> dict[str, Any]:
+        """Shares of names and of kinds: of innermost calls, and of calls cut at each depth."""
+        cut = [self._times.at(depth) for depth in range(self._times.n_levels - 1)]
+        times, keys = self._times.at(), self._names.keys
+        overhead = self._is_overhead
+        names, kinds = zip(*map(self._text, keys), strict=True) if keys else ((), ())
+
+        def legends(times: Ints, most: int) -> dict[str, Any]:
+            own = np.where(overhead[: len(times)], 0, times)
+            return {"legend": legend_of(own, names, most).data, "kinds": legend_of(own, kinds, most).data}
+
+        return {
+            **legends(times, self._limits.names),
+            "depths": [legends(one, NAMES_PER_DEPTH) for one in cut],
+            "overhead_ns": self._found.overhead_ns,
+        }
+
+    def _text(self, key: int) -> tuple[str, str]:
         """The text of a name and the kind of what it names."""
-        if name < 0:
-            text, kind = self._stacks.text(name)
+        if key < 0:
+            text, kind = self._stacks.text(key)
         else:
-            number, which = divmod(name, N_KINDS)
+            number, which = divmod(key, N_KINDS)
             kind = SpanKind(which).word
             backend = self._experiment.traces.spans_backend
             text = backend.strings[number - 1] if number and backend is not None else kind
-        return (text if len(text) <= LONGEST_NAME else text[:LONGEST_NAME] + "…"), kind
+        if len(text) > LONGEST_NAME:  # long names of one template differ at their ends
+            text = f"{text[:NAME_HEAD]}…{text[NAME_HEAD - LONGEST_NAME + 1 :]}"
+        return text, kind
 
     def _notes(self, layers: list[Layer]) -> Iterator[str]:
         found, whole = self._found, layers[0]
+        n_runs = len(np.unique(self._experiment.profiles.run[found.rows.profile]))
+        if n_runs > 1:
+            yield f"Rows of {n_runs:,} runs stand below each other; the legend counts all of them together."
         if not whole.exact:
-            closer = " and ".join(
-                f"{duration_ns(one.window[1] - one.window[0])} from {duration_ns(one.window[0])} on"
-                + (" event by event" if one.exact else f" in steps of {duration_ns(one.tick_ns)}")
-                for one in layers[1:]
-            )
-            yield (
-                f"To keep this page small, {self._whole.n_events:,} events are shown in steps of "
-                f"{duration_ns(whole.tick_ns)}, each with what took the largest part of it"
-                + (f"; {closer}." if closer else ".")
-            )
-        if whole.left_levels:
-            yield f"{whole.left_levels} levels of calls whose time is divided least are left out."
+            yield self._steps(layers)
+        levels = next((layer for layer in layers if layer.shows == Shows.LEVELS), None)
+        if levels is not None and levels.left_levels:
+            yield f"{levels.left_levels} levels of calls whose time is divided least are left out."
+        if not whole.exact and levels is None:
+            yield "Only innermost calls are shown; a larger page (--max-size) has room for those that called them."
         if (depth := self._whole.stack_depth(whole)) is not None:
             yield f"Of call stacks the outermost {depth} functions are shown; what these call is part of them."
-        if whole.stride > 1:
-            yield f"Of {len(found.rows):,} rows one in {whole.stride} is shown."
+        for layer in (whole, levels):
+            if layer is not None and layer.stride > 1:
+                where = " where calls are below each other" if layer.shows == Shows.LEVELS else ""
+                yield f"Of {len(found.rows):,} rows one in {layer.stride} is shown{where}; the legend counts all."
         n_empty = len(found.rows) - len(np.unique(whole.boxes.row))
         if n_empty and whole.stride == 1:
             yield f"{n_empty:,} of {len(found.rows):,} rows were idle all the time and are not shown."
+        if (cut := found.overhead_ns - self._overhead_ns) > 0:
+            yield f"The profiler worked for another {duration_ns(cut)} before or after the application: not shown."
         if found.n_flagged:
             why = "they end before they start, or at times that no clock shows"
             yield f"{found.n_flagged:,} spans are left out: {why}."
-        if found.n_deep:
-            yield f"{found.n_deep:,} spans nested more than {MOST_LEVELS} deep are left out."
+
+    def _steps(self, layers: list[Layer]) -> str:
+        """What is in a page that does not hold every event."""
+        line, *others = layers
+        length = self._whole.length
+        closer = [layer for layer in others if layer.window[1] - layer.window[0] < length]
+        levels = next((layer for layer in others if layer.shows == Shows.LEVELS), line)
+        parts = " and ".join(
+            dict.fromkeys(
+                f"{duration_ns(one.window[1] - one.window[0])} from {duration_ns(one.window[0])} on"
+                + (" event by event" if one.exact else f" in steps of {duration_ns(one.tick_ns)}")
+                for one in closer
+                if one.shows != Shows.LEVELS
+            )
+        )
+        wider = "" if levels.tick_ns == line.tick_ns else f" ({duration_ns(levels.tick_ns)} for calls below each other)"
+        return (
+            f"To keep this page small, {self._whole.n_events:,} events are shown in steps of "
+            f"{duration_ns(line.tick_ns)}{wider}, each with the name that took the largest part of it"
+            + (f"; {parts}." if parts else ".")
+            + " Shares in the legend are those of all events."
+        )

@@ -15,58 +15,62 @@ from callgrove.viewer.processes import process_numbers
 __all__ = ["Rows", "rows_of"]
 
 Identity = Mapping[str, Sequence[int | None]]
+WHAT = ("samples", "spans", "profiler")
 ORDER = ("node", "rank", "gpu_device", "gpu_context", "gpu_stream", "thread")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Row r is profile `profile[r]`, whose samples it shows, or else its spans: a profile with both has two rows."""
+    """Row r is profile `profile[r]`, of which it shows `what[r]`: samples, spans, or what the profiler did there. A
+    profile has a row for each of them that it has."""
 
     profile: Ints
-    sampled: tuple[bool, ...]
+    what: tuple[str, ...]
     group: tuple[str, ...]  # what rows have in common that stand together: node and rank
     name: tuple[str, ...]
     of_samples: Ids  # the row of each profile, -1 where it has none
     of_spans: Ids
+    of_overhead: Ids
 
     def __len__(self) -> int:
         return len(self.profile)
 
 
-def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints) -> Rows:
-    """Rows of the profiles that have samples, and of those that have spans."""
+def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints, with_overhead: Ints) -> Rows:
+    """Rows of the profiles that have samples, of those that have spans, and of those in which the profiler worked."""
     profiles = experiment.profiles
-    keys = [(p, sampled) for group, sampled in ((with_samples, True), (with_spans, False)) for p in group.tolist()]
+    groups = zip(WHAT, (with_samples, with_spans, with_overhead), strict=True)
+    keys = [(profile, what) for what, group in groups for profile in group.tolist()]
     identity = {name: profiles.identity_list(name) for name in ORDER}
     nodes = sorted({node for node in identity["node"] if node is not None})
     numbers = process_numbers(experiment)
 
-    def place(key: tuple[int, bool]) -> tuple[int, ...]:
-        profile, sampled = key
+    def place(key: tuple[int, str]) -> tuple[int, ...]:
+        profile, what = key
         numbers = [ABSENT if (n := identity[name][profile]) is None else n for name in ORDER]
-        return int(profiles.run[profile]), *numbers, profile, int(not sampled)
+        return int(profiles.run[profile]), *numbers, profile, WHAT.index(what)
 
     keys.sort(key=place)
-    both = set(with_samples.tolist()) & set(with_spans.tolist())
     again = {_tuple(experiment, profile) for profile, number in enumerate(numbers) if number}
     group = [
         _group(experiment, profile, nodes, identity, numbers[profile] if _tuple(experiment, profile) in again else None)
         for profile, _ in keys
     ]
     name = [_name(experiment, profile, identity) for profile, _ in keys]
-    twice = Counter(zip(group, name, [sampled for _, sampled in keys], strict=True))
-    for row, (profile, sampled) in enumerate(keys):
-        if twice[group[row], name[row], sampled] > 1:
+    twice = Counter(zip(group, name, [what for _, what in keys], strict=True))
+    for row, (profile, what) in enumerate(keys):
+        if twice[group[row], name[row], what] > 1:
             name[row] += f" #{profile}"  # several processes may say the same of themselves
+    n_rows = Counter(profile for profile, _ in keys)
     name = [
-        f"{text} ({'samples' if sampled else 'spans'})" if profile in both else text
-        for text, (profile, sampled) in zip(name, keys, strict=True)
+        f"{text} ({what})" if n_rows[profile] > 1 or what == "profiler" else text
+        for text, (profile, what) in zip(name, keys, strict=True)
     ]
-    of_samples, of_spans = (np.full(len(profiles), ABSENT, np.int32) for _ in range(2))
-    for row, (profile, sampled) in enumerate(keys):
-        (of_samples if sampled else of_spans)[profile] = row
+    of = {what: np.full(len(profiles), ABSENT, np.int32) for what in WHAT}
+    for row, (profile, what) in enumerate(keys):
+        of[what][profile] = row
     found = np.array([profile for profile, _ in keys], np.int64)
-    return Rows(found, tuple(sampled for _, sampled in keys), tuple(group), tuple(name), of_samples, of_spans)
+    return Rows(found, tuple(what for _, what in keys), tuple(group), tuple(name), *of.values())
 
 
 def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:

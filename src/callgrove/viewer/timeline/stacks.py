@@ -39,6 +39,11 @@ class Stacks:
         out: Ids = self._frames[2][contexts]
         return out
 
+    def frames(self, contexts: Ints) -> Ints:
+        """The innermost frame of each context's stack."""
+        out: Ints = self._frames[0][contexts].astype(np.int64)
+        return out
+
     def cut(self, contexts: Ints, depth: int) -> Ints:
         """The innermost frame of each context's stack that is no deeper."""
         frame, above, depths = self._frames
@@ -57,7 +62,7 @@ class Stacks:
         """How deep the stacks are, as far as they are shown."""
         return min(int(self.depth(contexts).max(initial=-1)) + 1, MOST_LEVELS)
 
-    def names(self, frames: Ids) -> Ints:
+    def names(self, frames: Ids | Ints) -> Ints:
         """Below 0: -1 - region; frames without a region share the name of their kind."""
         region, kind = self.tree.region[frames].astype(np.int64), self.tree.kind[frames].astype(np.int64)
         return -1 - np.where(region >= 0, region, len(self.tree.regions) + kind)
