@@ -101,7 +101,8 @@ def _computed(
     if not ways:
         raise UsageError(f"{experiment.path}: no metric is stored or can be computed in scope {scope.word!r}")
     computed = metric_rows(experiment)[1]
-    rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
+    stored = {way.metric.name: experiment.metrics.find(way.metric.name, scope) for way in ways}
+    rows = [computed[name, scope] if row is None else row for name, row in stored.items()]
     chosen = experiment.profiles.measured if profiles is None else profiles
     room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
     for first in range(0, len(chosen), room):

@@ -118,6 +118,12 @@ class MetricPlan:
         return out
 
     def renumbered(self, metrics: Metrics) -> Mapping[int, int]:
+    @property
+    def lexical_of_function(self) -> dict[int, int]:
+        """The id of each metric's lexical scope by that of its function scope, for metrics that have both."""
+        ids = [{scope.scope: scope.id for scope in metric.scopes} for metric in self.metrics]
+        return {own[Scope.FUNCTION]: own[Scope.LEXICAL] for own in ids if {Scope.FUNCTION, Scope.LEXICAL} <= own.keys()}
+
         """From the ids that the source's summary uses, which columns refer to, to those of the file."""
         out: dict[int, int] = {}
         for _, scope in self.scopes:

@@ -20,6 +20,7 @@ from callgrove.formats.hpctoolkit.prerelease_losses import losses_of
 from callgrove.formats.hpctoolkit.prerelease_parts import PrereleaseContexts, PrereleaseProfiles, PrereleaseTraces
 from callgrove.formats.hpctoolkit.prerelease_plan import TagTree
 from callgrove.formats.hpctoolkit.program_tables import UNKNOWN_FILE_ID, ProgramTables
+from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.tree_tags_writer import tree_text
 from callgrove.formats.hpctoolkit.view_columns import view_columns
 from callgrove.formats.hpctoolkit.xml_text import quoted
@@ -53,6 +54,9 @@ class Prerelease:
         return losses_of(self._tables, self.tree, self.plan)
 
     def profiles_file(self) -> PrereleaseProfiles:
+    def lexical_loops(self) -> LexicalLoops | None:
+        return None
+
         return PrereleaseProfiles(self._dialect, self._tables.profiles.identifiers, self._tables.profiles.measured)
 
     def contexts_file(self) -> PrereleaseContexts:
