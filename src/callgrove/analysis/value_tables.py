@@ -51,6 +51,8 @@ def value_tables(
 ) -> Iterator[Table]:
     """Values of some profiles, of one quantity or all, as they are stored or in one scope."""
     composite = any(m.composite is not None for m in experiment.metrics)
+    if profiles is not None:
+        experiment.values.demand_known(profiles)
     if scope == "stored":
         blocks = _stored(experiment, profiles, quantity)
     else:

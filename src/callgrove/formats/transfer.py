@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from callgrove.errors import UsageError
 from callgrove.formats.interface import (
     KeepsSummaries,
@@ -17,6 +19,8 @@ from callgrove.formats.interface import (
     WritesTraces,
     silent,
 )
+from callgrove.formats.losses import some
+from callgrove.model.arrays import Bools
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS
@@ -48,12 +52,15 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
     in the target.
     """
+    unsaid: list[str] = []
     try:
         writer.define(experiment)
         if isinstance(writer, WritesTraces):
             writer.write_traces(progress)
         else:
-            _values(experiment, writer, progress)
+            given = _values(experiment, writer, progress)
+            if not isinstance(writer, KeepsSummaries):
+                unsaid = _only_summarised(experiment, given)
             _samples(experiment, writer, progress)
             if writer.takes_spans:
                 _spans(experiment, writer, progress)
@@ -61,20 +68,31 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     except BaseException:
         writer.abort()
         raise
-    kept = isinstance(writer, KeepsSummaries)
-    if not kept and len(experiment.profiles.summaries) and not len(experiment.profiles.measured):
-        report.add("values of the stored summary: there is no profile that they could be computed from")
+    if unsaid:
+        report.add(f"values of {some(unsaid)}: only the stored summary has them, no profile does")
     for problem in experiment.values.problems:
         report.add(f"damaged values: {problem}")
     return report
 
 
-def _values(experiment: Experiment, writer: Writer, progress: Progress) -> None:
+def _values(experiment: Experiment, writer: Writer, progress: Progress) -> Bools:
+    """Give all values to a writer; says of which metric rows there were any."""
     total, done = experiment.values.n_stored() or 0, 0
+    given = np.zeros(len(experiment.metrics), np.bool_)
     for block in experiment.values.blocks():
+        given[block.metric] = True
         writer.write(block)
         done += len(block)
         progress("writing values", done, max(done, total))
+    return given
+
+
+def _only_summarised(experiment: Experiment, given: Bools) -> list[str]:
+    """Quantities whose values only a stored summary has: it is not among what writers are given."""
+    missing = [row for row, metric in enumerate(experiment.metrics) if not given[row] and not metric.statistic]
+    values = experiment.values
+    found = [row for row in missing if values.backend.summarises(row) and np.any(values.totals(row) != 0)]
+    return list(dict.fromkeys(experiment.metrics[row].name for row in found))
 
 
 def _samples(experiment: Experiment, writer: Writer, progress: Progress) -> None:

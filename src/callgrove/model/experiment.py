@@ -133,6 +133,7 @@ class Experiment:
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """The inclusive cost of all roots of the tree: what percentages are of."""
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
+        self.values.demand_known(chosen)
         return self.metrics.first(quantity).aggregation.combined(inclusive)
 
     @cached_property

@@ -74,6 +74,9 @@ def _regions(regions: Regions) -> Iterator[str]:
 
 def _system(experiment: Experiment, places: Places) -> Iterator[str]:
     profiles = experiment.profiles
+    if len(profiles.aggregates):
+        label = profiles.label(int(profiles.aggregates[0]))
+        yield f"that values of single profiles are not known: those of all are in the location {label!r}"
     if len(profiles.summaries):
         yield "stored summaries: they are left out, as readers compute them"
     if places.n_added:

@@ -43,7 +43,8 @@ class Prerelease:
 
     def __init__(self, tables: Experiment, dialect: str) -> None:
         self._tables, self._dialect = tables, dialect
-        self.tree, self.plan = TagTree.of(tables.contexts), MetricPlan.of(tables.metrics, PRERELEASE_SLOTS)
+        self.tree = TagTree.of(tables.contexts)
+        self.plan = MetricPlan.of(tables.metrics, PRERELEASE_SLOTS, not len(tables.profiles.aggregates))
         self._adds_idle = False
 
     @property
@@ -53,10 +54,10 @@ class Prerelease:
     def losses(self) -> Iterator[str]:
         return losses_of(self._tables, self.tree, self.plan)
 
-    def profiles_file(self) -> PrereleaseProfiles:
     def lexical_loops(self) -> LexicalLoops | None:
         return None
 
+    def profiles_file(self) -> PrereleaseProfiles:
         return PrereleaseProfiles(self._dialect, self._tables.profiles.identifiers, self._tables.profiles.measured)
 
     def contexts_file(self) -> PrereleaseContexts:
