@@ -145,7 +145,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         profiles = ProfileWriter(path, file, n_profiles, generation.n_ids, loops)
         self._open = _Open(generation, numbers, copies, rows, profiles)
         samples = tables.traces.samples
-        if generation.always_traces or (samples is not None and (samples.metric < 0).any()):
+        if generation.always_traces or (samples is not None and (samples.count[samples.metric < 0] > 0).any()):
             self._traces(self._open)
 
     def _copy_sources(self, tables: Experiment) -> dict[int, str]:
@@ -199,7 +199,9 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._report.add("samples of metrics: only samples of contexts are stored")
             return
         time = chunk.samples.time_ns
-        if len(time) and int(time.min()) < 0:
+        if not len(time):
+            return  # a line without samples is none in either generation, and makes no trace.db
+        if int(time.min()) < 0:
             self._report.add("samples before time 0: they are moved to 0")
             time = np.maximum(time, 0)
         records = np.empty(len(time), generation.sample)
