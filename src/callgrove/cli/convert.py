@@ -180,7 +180,7 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
         opened = as_study(opened, args)
     with progress() as report:
         lost = write(opened, format_, Path(args.target), write_options(args, dialect, report, workers))
-    for loss in lost.losses:
+    for loss in lost.lines:
         note(f"lost: {loss}")
     for hint in lost.hints:
         note(hint)

@@ -124,7 +124,7 @@ def _convert(args: argparse.Namespace, workers: object) -> int:
         note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")
     if done.n_values:
         note(f"left out: {done.n_values} values at the root, which belongs to no call path")
-    for loss in done.losses.losses:
+    for loss in done.losses.lines:
         note(f"lost: {loss}")
     if args.strict and ready.experiment.damage:
         raise IncompleteResult(f"{target}: was written without what is damaged in the measurements")

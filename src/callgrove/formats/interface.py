@@ -17,6 +17,7 @@ import numpy as np
 from callgrove.binary.filepart import FilePart
 from callgrove.binary.sources import Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
+from callgrove.formats.losses import group_lines
 from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
@@ -202,6 +203,11 @@ class LossReport:
     def add(self, text: str) -> None:
         if text not in self.losses:
             self.losses.append(text)
+
+    @property
+    def lines(self) -> list[str]:
+        """The losses, with one line for many of one kind."""
+        return group_lines(self.losses)
 
     def hint(self, text: str) -> None:
         self.hints.append(text)

@@ -36,4 +36,4 @@ def write(
     format_ = writer_of(name)
     if isinstance(opened, Experiment) and not isinstance(format_, Writes) and opened.runs[0].parameters:
         opened = opened.study()
-    return tuple(write_as(opened, format_, path, WriteOptions(checked_dialect(name, dialect), overwrite)).losses)
+    return tuple(write_as(opened, format_, path, WriteOptions(checked_dialect(name, dialect), overwrite)).lines)
