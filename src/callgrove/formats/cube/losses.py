@@ -107,8 +107,8 @@ def _rest(experiment: Experiment) -> Iterator[str]:
     if traces.n_samples:
         yield f"samples: {traces.n_samples} are left out"
     yield from losses_of_events(traces)
-    if len(experiment.sources):
-        yield f"copies of {len(experiment.sources)} source files"
+    if experiment.sources.n_present:
+        yield f"copies of {experiment.sources.n_present} source files"
     texts = [*experiment.contexts.regions.strings, *experiment.attributes.values()]
     if any(NOT_XML.search(text) for text in texts):
         yield "characters that XML has no place for: they become U+FFFD"
