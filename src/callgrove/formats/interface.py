@@ -17,7 +17,6 @@ import numpy as np
 from callgrove.binary.filepart import FilePart
 from callgrove.binary.sources import Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
-from callgrove.formats.losses import group_lines
 from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
@@ -207,6 +206,8 @@ class LossReport:
     @property
     def lines(self) -> list[str]:
         """The losses, with one line for many of one kind."""
+        from callgrove.formats.losses import group_lines  # detection does without it
+
         return group_lines(self.losses)
 
     def hint(self, text: str) -> None:
