@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from callgrove.algebra.cutting import cut
 from callgrove.algebra.operations import mean as mean_of
 from callgrove.algebra.selecting import part
 from callgrove.cli.main import main
@@ -129,6 +130,20 @@ def test_a_mean_with_threads_is_the_mean_of_both(folder: Path, tmp_path: Path) -
     assert mean.totals(CPUTIME, Scope.INCLUSIVE, rank)[0] == pytest.approx(own / 2)
 
 
+def test_what_callers_take_adds_up_where_inclusive_values_are_rounded() -> None:
+    """The XML has six digits: inclusive 3998240 of what is 3960245 and 38000 in exclusive values."""
+    out = ExperimentBuilder("made up", title="rounded")
+    for number, name in enumerate(("main", "f", "g")):
+        out.add_context(number - 1, ContextKind.FUNCTION, out.region(ContextKind.FUNCTION, name), Relation.CALL)
+    out.add_profile(ProfileKind.AGGREGATE)
+    out.add_values(0, [0, 1, 2], out.add_metric(Metric("time", Scope.INCLUSIVE)), [3998240.0, 3998240.0, 38000.0])
+    out.add_values(0, [1, 2], out.add_metric(Metric("time", Scope.FUNCTION)), [3960245.0, 38000.0])
+    made = out.build()
+    pruned = cut(made, prunes=["f"])
+    assert len(pruned.contexts) == 1
+    assert made.totals("time", Scope.EXCLUSIVE).sum() == pruned.totals("time", Scope.EXCLUSIVE).sum() == 3998245.0
+
+
 @pytest.mark.parametrize("invert", [False, True])
 def test_a_part_has_no_values_and_says_so(invert: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = Program().write(tmp_path / "old", metric_dbs=False, traces="hpctrace")
@@ -156,7 +171,7 @@ def test_series_are_sums_and_nothing_else(folder: Path) -> None:
     found = replace(read(folder), runs=(Run("one", {"p": 4.0}),))
     study = found.study([CPUTIME], Scope.INCLUSIVE, Combination.SUM)
     assert np.nanmax(study.mean) == pytest.approx(total(), rel=1e-5)
-    with pytest.raises(UsageError, match="so there is no mean over them"):
+    with pytest.raises(UsageError, match="take their sum"):
         found.study([CPUTIME], Scope.INCLUSIVE, Combination.MEAN)
 
 
