@@ -17,6 +17,7 @@ from callgrove.examples import example
 from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
+from callgrove.model.traces import Traces
 from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend
 from tests.algebra.reference import cube_a, cube_b, is_sound, notes, stored
 
@@ -132,6 +133,19 @@ def test_merge_keeps_traces() -> None:
     assert whole.traces.time_range == a.traces.time_range
     assert lines(merge(a, a)) == lines(a)  # those of the first
     assert merge(a, a, system="side-by-side").traces.n_samples == 2 * a.traces.n_samples
+
+
+def test_merge_says_which_traces_it_leaves_out() -> None:
+    """A thread has one line of samples: the first input's."""
+    a = example()
+    n = a.traces.n_samples
+    assert f"lost: samples: {n} of {len(a.profiles)} profiles of which an earlier input has samples" in notes(
+        merge(a, a)
+    )
+    assert "lost: samples" not in notes(merge(a, a, system="side-by-side"))
+    assert "lost: samples" not in notes(merge(a, replace(a, traces=Traces())))
+    half = part(a, ranks={0, 1})
+    assert f"lost: samples: {half.traces.n_samples} of {len(half.profiles)} profiles" in notes(merge(a, half))
 
 
 def test_means_and_differences_have_no_traces() -> None:

@@ -137,11 +137,3 @@ def test_it_says_what_is_left(capsys: Capture, tmp_path: Path) -> None:
     capsys.readouterr()
     assert main(["convert", str(MPI4), str(tmp_path / "p"), "--to", "hpctoolkit-release", "--rank", "1"]) == 0
     assert "selected 4 of 16 profiles" in capsys.readouterr().err
-
-
-def test_a_summary_without_threads_cannot_be_written(capsys: Capture, tmp_path: Path) -> None:
-    from callgrove.cli.main import main
-
-    source = CORPUS / "hpctoolkit" / "legacy" / "summary22.d"
-    assert main(["convert", str(source), str(tmp_path / "p"), "--to", "hpctoolkit-release"]) == 0
-    assert "lost: values of the stored summary" in capsys.readouterr().err

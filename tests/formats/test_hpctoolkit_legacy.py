@@ -170,7 +170,7 @@ def test_without_metric_db_the_summary_answers(tmp_path: Path) -> None:
     whole, alone = opened(program.write(tmp_path / "a")), opened(program.write(tmp_path / "b", metric_dbs=False))
     assert [w.severity for w in alone.warnings] == [Severity.MISSING]
     assert "no metric-db" in alone.warnings[0].text
-    assert alone.profiles.kind.tolist() == [ProfileKind.SUMMARY]
+    assert alone.profiles.kind.tolist() == [ProfileKind.AGGREGATE]
     for scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE):
         assert alone.totals(METRICS[0], scope) == pytest.approx(whole.totals(METRICS[0], scope))
     assert main(["top", str(tmp_path / "b"), "--rank", "0"]) == 2

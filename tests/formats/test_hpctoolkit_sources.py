@@ -9,6 +9,8 @@ import pytest
 from callgrove.cli.main import main
 from tests.formats.comparing import GENERATIONS
 from tests.formats.databases import File, copied, edit, edit_text
+from tests.formats.legacy_databases import Program
+from tests.formats.written import read
 
 COPY = "src/home/user/perf/apps/pth.c"
 SECRET = "SECRET_OUTSIDE_OF_THE_DATABASE"
@@ -96,3 +98,19 @@ def test_a_source_that_is_missing(with_secret: tuple[str, Path], capsys: pytest.
     code, out, _ = show_sources(with_secret[1], capsys)
     assert code == 0
     assert "leaf" in out
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_info_counts_copies_that_are_there(is_there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Program().write(tmp_path / "old")
+    [copied_to] = read(folder).sources.copies.values()
+    copy = folder / copied_to
+    if is_there:
+        copy.parent.mkdir(parents=True)
+        copy.write_text("int main;")
+    assert main(["info", str(folder)]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("sources")]
+    assert line.split(maxsplit=1)[1] == (
+        "1 copied file" if is_there else "1 copied file that the input names, but does not hold"
+    )
+    assert read(folder).sources.n_present == int(is_there)

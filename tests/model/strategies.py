@@ -184,7 +184,7 @@ def _add_profiles(draw: Draw, builder: ExperimentBuilder, shape: Shape) -> None:
         builder.add_run(Run(f"run {run}", parameters if shape.n_runs > 1 else {}, run + 1))
     if shape.summary and shape.n_profiles and shape.n_runs == 1 and draw(st.booleans()):
         builder.add_profile(ProfileKind.SUMMARY, [(0, 0, 0, 3)], source_id=0)
-    kinds = [k for k in ProfileKind if k != ProfileKind.SUMMARY]
+    kinds = [k for k in ProfileKind if k not in (ProfileKind.SUMMARY, ProfileKind.AGGREGATE)]  # executions
     highest = 12 if shape.unknown_identifiers else 7
     identifiers = st.tuples(
         st.integers(1, highest), st.sampled_from([0, 5, 2**64 - 1]), st.integers(0, 3), st.integers(0, 3)

@@ -151,6 +151,9 @@ def test_measurements_of_a_program_that_is_here(binary: Path, tmp_path: Path) ->
         shown = [made.contexts.name(c) for c in range(made.contexts.n_listed)]
         assert shown == (names or ["main thread", f"{binary}+{address:#x}"])
         assert (len(made.sources) == 1) is not is_foreign
+        said = [w.text for w in made.warnings if "no structure file describes" in w.text]
+        text = f"binaries that no structure file describes: {binary}; their addresses have no names"
+        assert said == ([f"{text} (--foreign opens none of them)"] if is_foreign else [])
 
 
 def test_without_the_parser_a_note_is_given(

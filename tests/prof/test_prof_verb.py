@@ -298,7 +298,8 @@ def test_what_has_no_names(folder: Path, tmp_path: Path, capsys: Capture) -> Non
     assert "note: -R /nowhere=/else: no binary and no source file has a path that begins like this" in err
     assert "-R /home/user" not in err
     err = messages(capsys, "prof", folder, target, "-j", "1", "--force", "--foreign")
-    assert "binaries" not in err.replace("other files are not opened", "")
+    assert "binaries that no structure file describes: /home/user/perf/apps/pth; their addresses have no names" in err
+    assert "cannot be read" not in err
 
 
 def test_a_structure_file_that_cannot_be_used_is_damage(folder: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -27,7 +27,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.orders import combine_upwards, depths, levels
 from callgrove.model.renumbering import absent_stays
-from callgrove.model.scopes import recipe
+from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.values import SparseBlock
 
 __all__ = ["Folded", "FoldedValues"]
@@ -163,8 +163,8 @@ class FoldedValues(TiledValues):
             function = matrix(self._experiment, row, own)
             if self._given is not None:
                 self._given.add_matrix(int(self._kept.metrics[row]), np.arange(len(function)), function)
-            below = recipe(self._experiment.metrics, metric.name, Scope.INCLUSIVE)
-            inclusive = below.apply(matrix(self._experiment, below.stored, own), tree)
+            # Not the stored inclusive row: it may be rounded (the XML of HPCToolkit 2.x), and function must add up.
+            inclusive = Recipe(row, metric, Scope.INCLUSIVE).apply(function, tree)
             wide = np.result_type(_signed(function), _signed(inclusive))
             return self._fold.moved(function.astype(wide), inclusive.astype(wide))
         alone = recipe(self._experiment.metrics, metric.name, Scope.EXCLUSIVE)

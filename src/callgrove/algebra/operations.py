@@ -23,7 +23,7 @@ from callgrove.algebra.operands import Operand
 from callgrove.algebra.profiles import MatchedProfiles, Systems, described, gathered, match_profiles
 from callgrove.algebra.quantities import Demands, Plan, plan_metrics, some
 from callgrove.algebra.systems import united_system
-from callgrove.algebra.tracing import Renumbered, chained, has_traces, set_traces
+from callgrove.algebra.tracing import Renumbered, chained, has_traces, losses_of_traces, set_traces
 from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, Bools, Ids
 from callgrove.model.builder import ExperimentBuilder
@@ -251,3 +251,5 @@ def _traces(
                 metrics[way.stored] = row
         parts.append(Renumbered(experiment.traces, own, places, metrics))
     set_traces(builder, chained(parts, len(profiles)))
+    for loss in losses_of_traces(parts):
+        builder.warn(Severity.NOTE, f"lost: {loss}")

@@ -16,6 +16,7 @@ from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.renumbering import new_numbers
+from callgrove.model.selection import unknown_values
 from callgrove.model.system import system_of
 from callgrove.model.values import ValueBackend, Values
 
@@ -44,8 +45,13 @@ def part(
         asked = (("rank", ranks), ("thread", threads), ("run", runs))
         have = " and ".join(f"{word} {wanted}" for word, wanted in asked if wanted is not None)
         raise UsageError(f"{experiment.path}: {'every' if invert else 'no'} profile has {have}, so nothing is left")
-    kept = Kept.of(experiment, profiles=kept_ones)
-    return taken(experiment, kept, experiment.contexts, kept.values(experiment), "part")
+    kept_ones = experiment.values.without_torn(kept_ones)
+    if not experiment.values.loses_all(kept_ones):
+        kept = Kept.of(experiment, profiles=kept_ones)
+        return taken(experiment, kept, experiment.contexts, kept.values(experiment), "part")
+    kept = Kept.of(experiment, profiles=kept_ones, metrics=np.zeros(len(experiment.metrics), np.bool_))
+    note = unknown_values(experiment).text
+    return taken(experiment, kept, experiment.contexts, kept.values(experiment), "part", note)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from callgrove.model.traces import (
     Window,
 )
 
-__all__ = ["Renumbered", "chained", "set_traces"]
+__all__ = ["Renumbered", "chained", "losses_of_traces", "set_traces"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,22 @@ def chained(parts: Sequence[Renumbered], n_profiles: int) -> Traces:
         (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None,
         tables=chained_tables([Beside(p.traces, p.profiles) for p in spans], n_profiles),
     )
+
+
+def losses_of_traces(parts: Sequence[Renumbered]) -> Iterator[str]:
+    """What is left out of the traces of several inputs, because an earlier input has some of the same profile."""
+    sampled = [part for part in parts if part.traces.samples is not None]
+    for one, kept in zip(sampled, _first_come(sampled, _sampled), strict=True):
+        assert one.traces.samples is not None
+        lines = one.traces.samples
+        lost = (one.profiles[lines.profile] >= 0) & (kept.profiles[lines.profile] < 0)
+        if n := int(lines.count[lost].sum()):
+            n_profiles = len(np.unique(lines.profile[lost & (lines.count > 0)]))
+            yield f"samples: {n} of {n_profiles} profiles of which an earlier input has samples"
+    spanned = [part for part in parts if part.traces.n_spans]
+    for one, kept in zip(spanned, _first_come(spanned, lambda part: part.profiles), strict=True):
+        if n := int(((one.profiles >= 0) & (kept.profiles < 0)).sum()):
+            yield f"spans of {n} profiles that an earlier input with spans has as well"
 
 
 def _first_come(parts: Sequence[Renumbered], having: Callable[[Renumbered], Ids]) -> list[Renumbered]:

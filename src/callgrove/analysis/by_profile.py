@@ -33,6 +33,7 @@ def exclusive_by_profile(
             f"{quantity} is a {way.metric.aggregation.name.lower()}, no sum: parts of it cannot be added up"
         )
     chosen = experiment.profiles.measured if profiles is None else profiles
+    experiment.values.demand_known(chosen)
     weights = np.stack([way.weights(mask, experiment.contexts) for mask in groups], axis=1)
     column = np.full(len(experiment.profiles), -1, np.int64)
     column[chosen] = np.arange(len(chosen))

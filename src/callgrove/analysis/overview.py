@@ -55,6 +55,7 @@ class Overview:
     n_spans: int
     time_range: tuple[int, int] | None
     n_sources: int
+    n_missing_sources: int
     hottest: Hottest | None
     warnings: tuple[InputWarning, ...]
     parameters: tuple[str, ...] = ()
@@ -84,7 +85,8 @@ def overview(experiment: Experiment) -> Overview:
         n_samples=e.traces.n_samples,
         n_spans=e.traces.n_spans,
         time_range=e.traces.time_range,
-        n_sources=len(e.sources),
+        n_sources=e.sources.n_present,
+        n_missing_sources=len(e.sources) - e.sources.n_present,
         hottest=hottest,
         warnings=e.warnings,
         parameters=tuple(e.runs[0].parameters),

@@ -4,7 +4,7 @@ A row may stand for many contexts (all calls of a function). What a thread spend
 are combined: the mean of a function is that of its cost per thread, not of the costs of its contexts.
 
 Statistics are computed from threads, also where a summary stores them: genuine ones are known to be wrong. A sum over
-all threads is taken from the summary, which is right; so is everything where there are no threads.
+all threads is taken from the summary, which is right; so is everything where nothing is known of single threads.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Statistics:
         for quantity in dict.fromkeys(quantities):
             if not quantity.statistic:
                 out[quantity] = self._sum(quantity, rows)
-            elif quantity.statistic in COMPUTED and len(self.experiment.profiles.measured):
+            elif quantity.statistic in COMPUTED and self._knows_threads:
                 by_threads.setdefault(replace(quantity, statistic=""), []).append(quantity)
             else:
                 out[quantity] = self._stored(quantity, rows)
@@ -94,6 +94,11 @@ class Statistics:
             for base, found in self._over_threads(list(by_threads), rows).items():
                 out.update({quantity: found[quantity.statistic] for quantity in by_threads[base]})
         return out
+
+    @property
+    def _knows_threads(self) -> bool:
+        profiles = self.experiment.profiles
+        return len(profiles.measured) > 0 and not len(profiles.aggregates)
 
     def _recipe(self, quantity: Quantity, rows: Rows) -> Recipe | None:
         metrics = self.experiment.metrics
@@ -119,7 +124,8 @@ class Statistics:
 
     def _stored(self, quantity: Quantity, rows: Rows) -> Floats:
         """A statistic that only a stored summary has; it says nothing about a choice of profiles."""
-        metrics, summaries = self.experiment.metrics, self.experiment.profiles.summaries
+        metrics, profiles = self.experiment.metrics, self.experiment.profiles
+        summaries = np.union1d(profiles.summaries, profiles.aggregates)
         key = (quantity.name, quantity.scope, quantity.statistic)
         row = next((k for k, m in enumerate(metrics) if (m.name, m.scope, m.statistic) == key), None)
         if row is None or len(summaries) != 1 or self.profiles is not None:

@@ -57,6 +57,8 @@ def value_tables(
     """Values of some profiles, of one quantity or all, as they are stored or in one scope. Where computed values do not
     add up to what they were computed from, `tell` gets a sentence, after the last table."""
     composite = any(m.composite is not None for m in experiment.metrics)
+    if profiles is not None:
+        experiment.values.demand_known(profiles)
     if scope == "stored":
         blocks = _stored(experiment, profiles, quantity)
     else:
@@ -111,7 +113,8 @@ def _computed(
     if not ways:
         raise UsageError(f"{experiment.path}: no metric is stored or can be computed in scope {scope.word!r}")
     computed = metric_rows(experiment)[1]
-    rows = [way.stored if way.is_stored else computed[way.metric.name, scope] for way in ways]
+    stored = {way.metric.name: experiment.metrics.find(way.metric.name, scope) for way in ways}
+    rows = [computed[name, scope] if row is None else row for name, row in stored.items()]
     chosen = experiment.profiles.measured if profiles is None else profiles
     room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
     counted = counted_contexts(experiment.contexts)

@@ -32,7 +32,7 @@ def note(message: str) -> None:
 
 def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
     """Say what a target does not hold; with `strict`, what nothing explains is an error."""
-    for loss in report.losses:
+    for loss in report.lines:
         note(f"lost: {loss}")
     for hint in report.hints:
         note(hint)

@@ -187,5 +187,5 @@ def _save(models: Models, args: argparse.Namespace) -> None:
     )
     if n_lost := len(models) - sum(model.name == NAME for model in study.models):
         note(f"lost: {n_lost} series without a model, or with one in pieces over several parameters")
-    for loss in lost.losses:
+    for loss in lost.lines:
         note(f"lost: {loss}")

@@ -123,6 +123,7 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult
     from callgrove.formats.interface import WriteOptions
+    from callgrove.formats.losses import group_lines
     from callgrove.formats.registry import checked_dialect, writer_of
     from callgrove.formats.transfer import write
 
@@ -134,9 +135,8 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     with progress() as report:
         lost = write(result, format_, Path(target), WriteOptions(dialect, args.force, report))
     known = {warning for experiment in inputs for warning in experiment.warnings}
-    for warning in result.warnings:
-        if warning not in known:
-            note(warning.text)
+    for text in group_lines(warning.text for warning in result.warnings if warning not in known):
+        note(text)
     say_losses(lost, target, strict=args.strict)
     if result.values.problems and args.strict:
         raise IncompleteResult(f"{target}: was written without what is damaged in the input")

@@ -142,6 +142,8 @@ def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     if (args.kind or args.category) and experiment.traces.n_spans and not part.traces.n_spans:
         raise UsageError(f"{experiment.path}: no span is left; there are {_there(experiment)}")
     note("selected " + ", ".join(f"{kept:,} of {there:,} {word}" for word, kept, there in counts if there))
+    for warning in part.warnings[len(experiment.warnings) :]:
+        note(warning.text)
     return part
 
 

@@ -210,6 +210,13 @@ class LossReport:
         if text not in self.losses:
             self.losses.append(text)
 
+    @property
+    def lines(self) -> list[str]:
+        """The losses, with one line for many of one kind."""
+        from callgrove.formats.losses import group_lines  # detection does without it
+
+        return group_lines(self.losses)
+
     def hint(self, text: str) -> None:
         self.hints.append(text)
 

@@ -37,4 +37,4 @@ def write(
     if isinstance(opened, Experiment) and not isinstance(format_, Writes) and opened.runs[0].parameters:
         opened = opened.study()
     report = write_as(opened, format_, path, WriteOptions(checked_dialect(name, dialect), overwrite))
-    return (*report.losses, *(f"unexplained: {difference}" for difference in report.unexplained))
+    return (*report.lines, *(f"unexplained: {difference}" for difference in report.unexplained))

@@ -18,6 +18,7 @@ from callgrove.formats.interface import (
     WritesTraces,
     silent,
 )
+from callgrove.formats.losses import some
 from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
@@ -67,14 +68,11 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     except BaseException:
         writer.abort()
         raise
-    kept = isinstance(writer, KeepsSummaries)
-    if not kept and len(experiment.profiles.summaries) and not len(experiment.profiles.measured):
-        report.add("values of the stored summary: there is no profile that they could be computed from")
     for problem in experiment.values.problems:
         report.add(f"damaged values: {problem}")
     if isinstance(computed, KeepsBooks) and not isinstance(writer, WritesTraces):
         report.unexplained.extend(computed.differences())
-    if (books := writer.books) is not None and not kept:
+    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries):
         for loss in _disagreements(experiment, books):
             report.add(loss)
     return report
@@ -85,16 +83,22 @@ def _disagreements(experiment: Experiment, books: Books) -> Iterator[str]:
     values, given = experiment.values, books.given.totals
     if len(values.profiles.summaries) != 1:
         return
-    summary = given.like()
+    summary, alone = given.like(), []
     for block in values.backend.blocks(values.profiles.summaries):
         summary.add(block)
     for row, metric in enumerate(experiment.metrics):
         is_compared = row not in books.excused_rows and metric.scope != Scope.LEXICAL and values.backend.summarises(row)
-        if is_compared and given.adds_up[row] and not given.agrees(row, summary):
-            yield (
-                f"the stored summary of {metric.label}: it says {summary.total[row]:g}, and the profiles, "
-                f"which are what is written, add up to {given.total[row]:g}"
-            )
+        if not is_compared or not given.adds_up[row] or given.agrees(row, summary):
+            continue
+        if not given.n_values[row]:
+            alone.append(metric.name)
+            continue
+        yield (
+            f"the stored summary of {metric.label}: it says {summary.total[row]:g}, and the profiles, "
+            f"which are what is written, add up to {given.total[row]:g}"
+        )
+    if alone:
+        yield f"values of {some(alone)}: only the stored summary has them, no profile does"
 
 
 def _values(experiment: Experiment, writer: Writer, progress: Progress) -> None:

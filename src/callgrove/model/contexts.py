@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Offsets, frozen
-from callgrove.model.orders import depths, levels, subtree_ends
+from callgrove.model.orders import depths, levels, nearest_above, subtree_ends
 from callgrove.model.renumbering import absent_stays, new_numbers
 
 __all__ = [
@@ -242,6 +242,11 @@ class ContextTree:
         named = np.append(np.isin(self.regions.name, wanted), False)
         out: Bools = (self.kind == ContextKind.PLACEHOLDER) & named[self.region]
         return out
+
+    @cached_property
+    def loop_around(self) -> Ids:
+        """For each loop the innermost loop whose function-scope cost contains its own, -1 for all others."""
+        return nearest_above(self.kind == ContextKind.LOOP, self.within)
 
     def children(self, context: int) -> list[int]:
         """Direct children in preorder."""

@@ -76,6 +76,17 @@ class Sources:
         except (OSError, RuntimeError, ValueError):  # a name that no file can have, links that run in a circle
             return None
 
+    @cached_property
+    def n_present(self) -> int:
+        """How many copies are there. Inputs name copies that were left behind when they were moved."""
+        return sum(self._is_present(file) for file in self.copies)
+
+    def _is_present(self, file: int) -> bool:
+        try:
+            return self.path(file) is not None
+        except RefusedInput:
+            return False
+
     def lines(self, file: int) -> list[str]:
         """The text of a copied file, line by line; empty where there is no copy."""
         where = self.path(file)
@@ -122,6 +133,7 @@ class Experiment:
         """The same profile by profile: contexts x profiles, of the measured ones or those given."""
         way = recipe(self.metrics, quantity, scope)
         chosen = self.profiles.measured if profiles is None else profiles
+        self.values.demand_known(chosen)
         found = matrices(self.values, self.contexts, [way], chosen).get(way.stored)
         if found is not None:
             return found

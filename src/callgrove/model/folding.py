@@ -191,7 +191,10 @@ class _Part:
 
 
 def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combination, paths: CallPaths) -> _Part:
-    profiles = experiment.profiles.measured[experiment.profiles.run[experiment.profiles.measured] == run]
+    profiles = experiment.values.known[experiment.profiles.run[experiment.values.known] == run]
+    if combination != Combination.SUM and np.isin(profiles, experiment.profiles.aggregates).any():
+        name = experiment.runs[run].name or experiment.path
+        raise UsageError(f"{name}: only what all profiles have together is known; take their sum (--scaling strong)")
     stored = _Stored.of(experiment, way, profiles, paths)
     reached = stored.reached(experiment.contexts, paths)
     linear = way.metric.aggregation == Aggregation.SUM

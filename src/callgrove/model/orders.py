@@ -10,9 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 
-__all__ = ["combine_upwards", "cycles", "depths", "levels", "preorder", "subtract_children", "subtree_ends"]
+__all__ = [
+    "combine_upwards",
+    "cycles",
+    "depths",
+    "levels",
+    "nearest_above",
+    "preorder",
+    "subtract_children",
+    "subtree_ends",
+]
 
 WIDE_ROWS = 64  # profiles
 
@@ -89,6 +98,15 @@ def subtree_ends(parent: Ids) -> Ids:
         if up >= 0 and ends[up] < ends[context]:
             ends[up] = ends[context]
     return np.array(ends, np.int32)
+
+
+def nearest_above(chosen: Bools, owner: Ids) -> Ids:
+    """For each chosen context the nearest chosen one among its owners, their owners and so on; -1 where there is none,
+    and for contexts that are not chosen."""
+    out = np.where(chosen, owner, ABSENT)
+    while len(climbing := np.flatnonzero((out >= 0) & ~chosen[out])):
+        out[climbing] = owner[out[climbing]]
+    return np.where(out >= 0, out, ABSENT).astype(np.int32)
 
 
 def levels(depth: Ids) -> list[Ints]:

@@ -58,6 +58,7 @@ class ProfileKind(IntEnum):
     QUEUE = 5
     ACCELERATOR = 6
     OTHER = 7
+    AGGREGATE = 8  # several together, where the values of each are not known
 
     @property
     def word(self) -> str:
@@ -175,6 +176,15 @@ class Profiles:
     def summaries(self) -> Ints:
         return np.flatnonzero(self.is_summary)
 
+    @cached_property
+    def aggregates(self) -> Ints:
+        """Profiles that hold the values of all others of their run, which have traces only, or are not there.
+
+        A summary that an input stores without the values of its threads is such a profile: it is all that was measured,
+        so it counts as measured. `Values.known` are the profiles whose values can be asked for.
+        """
+        return np.flatnonzero(self.kind == ProfileKind.AGGREGATE)
+
     def identity(self, column: str) -> tuple[Offsets, Bools]:
         """`node`, `rank`, `thread`, ... of every profile, and where there is one."""
         return self.identifiers.pick(*IDENTITY[column])
@@ -192,6 +202,8 @@ class Profiles:
         """A name made from the identifier tuple: `rank 3 thread 1`."""
         if self.is_summary[profile]:
             return "summary"
+        if self.kind[profile] == ProfileKind.AGGREGATE:
+            return "all profiles"
         words = {
             "RANK": "rank",
             "THREAD": "thread",

@@ -3,6 +3,8 @@
     exclusive   stored, else function(c) - sum of function over the contexts lexically within c,
                 else v(c) - sum of v(children) of an inclusive metric, else point (which lacks elided contexts)
     inclusive   stored, else exclusive combined over the subtree
+    lexical     function(c), at loops less function of the loops nested in c: threads of HPCToolkit store plain function
+                there, while its summaries subtract
 
 A function-scope metric is never summed over a subtree: it contains what is nested in it already. Computed scopes
 concern the tree only; elided contexts have none.
@@ -62,6 +64,8 @@ class Recipe:
             raise UsageError(f"{self.metric.name}: composite values are stored {self.metric.scope.word} only")
         if self.metric.composite is not None:
             return self._composite_inclusive(values, tree)
+        if self.wanted == Scope.LEXICAL:
+            return subtract_children(_signed(values), tree.loop_around)
         neutral = self.metric.aggregation.neutral
         # Not np.where(..., neutral): a neutral 0.0 makes doubles of counters, which exceed 2^53.
         own = values.astype(np.float64, copy=False) if np.isinf(neutral) else summable(values)
@@ -104,10 +108,15 @@ class Recipe:
         scope, aggregation = self.metric.scope, self.metric.aggregation
         if scope in (Scope.EXCLUSIVE, Scope.POINT) or aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
             return values
-        if values.dtype.kind in "iu":  # a difference of counters may be negative
-            fits = not len(values) or int(values.max()) < 2**63
-            values = values.astype(np.int64 if fits else np.float64)
-        return subtract_children(values, tree.within if scope == Scope.FUNCTION else tree.parent)
+        return subtract_children(_signed(values), tree.within if scope == Scope.FUNCTION else tree.parent)
+
+
+def _signed(values: Array) -> Array:
+    """The same numbers in a type that holds their differences: those of counters may be negative."""
+    if values.dtype.kind not in "iu":
+        return values
+    fits = not len(values) or int(values.max()) < 2**63
+    return values.astype(np.int64 if fits else np.float64)
 
 
 def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
@@ -119,6 +128,8 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
         if found is None:
             stored = ", ".join(s.word for s in metrics.scopes(quantity)) or "nothing"
             raise UsageError(f"{quantity} is not stored in scope {scope.word!r}; there is {stored}")
+        if scope == Scope.LEXICAL and (function := metrics.find(quantity, Scope.FUNCTION)) is not None:
+            found = function
         return Recipe(found, metrics[found], scope)
     for candidate in SOURCES[scope]:
         index = metrics.find(quantity, candidate)

@@ -24,7 +24,7 @@ from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
-from callgrove.model.experiment import Experiment, Sources
+from callgrove.model.experiment import Experiment, InputWarning, Severity, Sources
 from callgrove.model.formulas import FormulaError, parse
 from callgrove.model.intervals import usable
 from callgrove.model.metrics import Column as MetricColumn
@@ -37,7 +37,7 @@ from callgrove.model.table import Column, Table
 from callgrove.model.traces import PLACES, Counters, Traces, Window
 from callgrove.model.values import Values
 
-__all__ = ["select", "time_span"]
+__all__ = ["select", "time_span", "unknown_values"]
 
 
 def select(
@@ -53,10 +53,12 @@ def select(
     """The part of an experiment that was asked for; None is everything."""
     kept = np.arange(len(experiment.profiles)) if profiles is None else np.unique(profiles)
     if profiles is not None:
-        kept = kept[~experiment.profiles.is_summary[kept]]
+        kept = experiment.values.without_torn(kept[~experiment.profiles.is_summary[kept]])
         if not len(kept):
             raise UsageError(f"{experiment.path}: no profile was selected")
-    rows = _metric_rows(experiment, metrics, has_summary=bool(experiment.profiles.is_summary[kept].any()))
+    rows = _metric_rows(experiment, metrics, kept)
+    if profiles is not None and experiment.values.loses_all(kept):
+        rows, experiment = rows[:0], replace(experiment, warnings=(*experiment.warnings, unknown_values(experiment)))
     shown = experiment.traces if traces else Traces()
     cut = _Cut(experiment, kept, rows, window, replace(shown, time_range=_range(shown, window)), spans)
     contexts = cut.used_contexts() if drop_unused else np.arange(len(experiment.contexts))
@@ -92,14 +94,22 @@ def _range(traces: Traces, window: Window | None) -> Window | None:
     return max(said[0], window[0]), max(max(said[0], window[0]), min(said[1], window[1]))
 
 
-def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, has_summary: bool) -> Ints:
-    """Rows of the quantities named; statistics only where a summary carries them."""
+def unknown_values(experiment: Experiment) -> InputWarning:
+    """What is said of a part without values, since only those of all profiles together are known."""
+    names = ", ".join(experiment.metrics.quantities)
+    return InputWarning(Severity.NOTE, f"lost: values of {names}: only those of all profiles together are known")
+
+
+def _metric_rows(experiment: Experiment, quantities: Sequence[str] | None, profiles: Ints) -> Ints:
+    """Rows of the quantities named; statistics only where a summary, or what stands for one, carries them."""
     names = None if quantities is None else {experiment.metrics.resolve(name) for name in quantities}
+    carriers = np.union1d(experiment.profiles.summaries, experiment.profiles.aggregates)
+    has_statistics = bool(np.isin(carriers, profiles).any())
     return np.array(
         [
             row
             for row, metric in enumerate(experiment.metrics)
-            if (names is None or metric.name in names) and (has_summary or not metric.statistic)
+            if (names is None or metric.name in names) and (has_statistics or not metric.statistic)
         ],
         np.int64,
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -235,6 +236,43 @@ class Values:
         """Damage that was met, and stepped over, while values were read."""
         return self.backend.problems
 
+    @cached_property
+    def known(self) -> Ints:
+        """Measured profiles whose values are known: all, unless an aggregate holds those of their run. Then the others
+        have traces only; one that nevertheless has values came from another input, and its values count."""
+        profiles, measured = self.profiles, self.profiles.measured
+        if not len(profiles.aggregates):
+            return measured
+        known = ~np.isin(profiles.run, profiles.run[profiles.aggregates])
+        known[profiles.aggregates] = True
+        for block in self.backend.blocks(measured[~known[measured]]):
+            known[block.triples().profile] = True
+        return measured[known[measured]]
+
+    def demand_known(self, profiles: Ints) -> None:
+        """Raise a UsageError where the values of chosen profiles are in an aggregate that was not chosen with them."""
+        aggregates = self.profiles.aggregates
+        if not len(aggregates) or np.isin(aggregates, profiles).any():
+            return
+        unknown = np.setdiff1d(profiles, self.known)
+        unknown = unknown[~self.profiles.is_summary[unknown]]
+        if len(unknown):
+            label = self.profiles.label(int(unknown[0]))
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            raise UsageError(f"values of {label}{more} are not known, only those of all profiles together")
+
+    def without_torn(self, profiles: Ints) -> Ints:
+        """A choice of profiles without aggregates of which a part was not chosen: what is left of them is not known."""
+        aggregates, run = self.profiles.aggregates, self.profiles.run
+        if not len(aggregates):
+            return profiles
+        left_out = np.setdiff1d(self.profiles.measured, profiles)
+        return np.setdiff1d(profiles, aggregates[np.isin(run[aggregates], run[left_out])])
+
+    def loses_all(self, profiles: Ints) -> bool:
+        """Is nothing known of the values of these profiles, because an aggregate holds them?"""
+        return len(self.profiles.aggregates) > 0 and not np.isin(profiles, self.known).any()
+
     def profile(self, profile: int) -> SparseBlock:
         """All values of one profile; reads its block only."""
         return self.backend.profile(profile)
@@ -264,7 +302,9 @@ class Values:
 
         Where a stored summary holds this very combination and nothing was selected, it answers alone.
         """
-        if profiles is None and (summary := self._summary_of(metric)) is not None:
+        if profiles is not None:
+            self.demand_known(profiles)
+        elif (summary := self._summary_of(metric)) is not None:
             try:
                 return self.dense(summary, metric)
             except CorruptFile as error:  # the profiles themselves still answer

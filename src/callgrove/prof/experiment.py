@@ -136,10 +136,13 @@ class _Preparation:
 
     def _say_what_has_no_names(self, resolver: Resolver) -> None:
         """Binaries whose addresses could have had names."""
-        if resolver.absent and not self.inputs.is_foreign:
+        if resolver.absent:
             text = f"binaries that are not here, or cannot be read: {_first(resolver.absent)}"
-            text += "; their addresses have no names (-R FROM=TO says where they lie now)"
-            self._note([text], Severity.MISSING)
+            hint = "(-R FROM=TO says where they lie now)"
+            if self.inputs.is_foreign:
+                text = f"binaries that no structure file describes: {_first(resolver.absent)}"
+                hint = "(--foreign opens none of them)"
+            self._note([f"{text}; their addresses have no names {hint}"], Severity.MISSING)
         if resolver.mute:
             text = f"binaries without a name for any address (stripped, or of another build): {_first(resolver.mute)}"
             self._note([text], Severity.MISSING)

@@ -23,6 +23,7 @@ def add_profiles(builder: ExperimentBuilder, files: Sequence[SurveyedFile]) -> N
     for number, identifiers in enumerate(tuples, 1):
         words = {builder.id_names[kind] for kind, _, _, _ in identifiers if kind < len(builder.id_names)}
         kind = ProfileKind.GPU_STREAM if words & set(GPU_KINDS) else ProfileKind.THREAD
+        kind = ProfileKind.AGGREGATE if "SUMMARY" in words else kind
         builder.add_profile(kind, identifiers, source_id=number)
 
 

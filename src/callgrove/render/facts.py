@@ -41,8 +41,13 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         events = [f"{n:,} {word}" for n, word in ((facts.n_samples, "samples"), (facts.n_spans, "spans")) if n]
         span = f" over {duration_ns(facts.time_range[1] - facts.time_range[0])}" if facts.time_range else ""
         yield "traces", ", ".join(events) + span
-    if facts.n_sources:
-        yield "sources", counted(facts.n_sources, "copied file")
+    if facts.n_sources or facts.n_missing_sources:
+        missing = (
+            f"{facts.n_missing_sources:,} more" if facts.n_sources else counted(facts.n_missing_sources, "copied file")
+        )
+        parts = [counted(facts.n_sources, "copied file")] if facts.n_sources else []
+        parts += [f"{missing} that the input names, but does not hold"] if facts.n_missing_sources else []
+        yield "sources", ", ".join(parts)
     if facts.hottest is not None:
         word, told = _hottest(facts.hottest)
         yield word, told + (f", {facts.n_runs:,} runs added up" if facts.n_runs > 1 else "")

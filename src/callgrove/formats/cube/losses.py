@@ -74,6 +74,9 @@ def _regions(regions: Regions) -> Iterator[str]:
 
 def _system(experiment: Experiment, places: Places) -> Iterator[str]:
     profiles = experiment.profiles
+    if len(profiles.aggregates):
+        label = profiles.label(int(profiles.aggregates[0]))
+        yield f"that values of single profiles are not known: those of all are in the location {label!r}"
     if len(profiles.summaries):
         yield "stored summaries: they are left out, as readers compute them"
     if places.n_added:
@@ -104,8 +107,8 @@ def _rest(experiment: Experiment) -> Iterator[str]:
     if traces.n_samples:
         yield f"samples: {traces.n_samples} are left out"
     yield from losses_of_events(traces)
-    if len(experiment.sources):
-        yield f"copies of {len(experiment.sources)} source files"
+    if experiment.sources.n_present:
+        yield f"copies of {experiment.sources.n_present} source files"
     texts = [*experiment.contexts.regions.strings, *experiment.attributes.values()]
     if any(NOT_XML.search(text) for text in texts):
         yield "characters that XML has no place for: they become U+FFFD"

@@ -29,6 +29,7 @@ LOCATION_TYPES = {
     ProfileKind.THREAD: "thread",
     ProfileKind.METRIC: "metric",
     ProfileKind.OTHER: "thread",
+    ProfileKind.AGGREGATE: "thread",
 }
 
 

@@ -211,6 +211,7 @@ class _Assembly:
         for own, identifiers, name in zip(pairs, tuples, names, strict=True):
             words = {builder.id_names[k] for k, _, _, _ in identifiers if k < len(builder.id_names)}
             kind = ProfileKind.GPU_STREAM if words & set(GPU_KINDS) else ProfileKind.THREAD
+            kind = ProfileKind.AGGREGATE if "SUMMARY" in words else kind
             rest = [pair for pair in own if pair not in common]
             builder.add_profile(kind, identifiers, name=name, attributes=rest)
 

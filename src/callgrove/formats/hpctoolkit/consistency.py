@@ -1,9 +1,11 @@
 """What `check` verifies in a database, beyond what reading already demands.
 
-profile.db == cct.db        every value of every thread, bit for bit
-summary == threads          sums per context; statistics that genuine tools are known to get wrong are notes
-tree                        inclusive at the roots == the file's root == computed exclusive over the tree
-traces                      time order, known contexts, the announced first and last time
+profile.db == cct.db        every value of every thread, bit for bit, the file's root included
+summary == threads          sums per context, at loops by the rule of `statistics`; statistics that genuine tools are
+                            known to get wrong are notes
+tree                        inclusive at the roots == the file's root, also in the summary == computed exclusive over
+                            the tree
+traces                      time order, contexts that exist, the announced first and last time
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
-from callgrove.formats.hpctoolkit.summaries import TOLERANCE, combined, problems_of_summaries
+from callgrove.formats.hpctoolkit.summaries import TOLERANCE, combined, pair_text, problems_of_summaries
 from callgrove.formats.hpctoolkit.values import DatabaseValues
 from callgrove.formats.interface import Problem, Progress, silent
 from callgrove.model.arrays import Floats, Offsets
@@ -54,7 +56,7 @@ def _guarded(check: Check, experiment: Experiment, values: object) -> Iterator[P
 
 def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) -> Iterator[Problem]:
     """All checks of values, and what they stepped over without a word: ids that no table names."""
-    checks: tuple[Check, ...] = (_profiles, _contexts, problems_of_summaries, _roots)
+    checks: tuple[Check, ...] = (_alone, _profiles, _contexts, problems_of_summaries, _roots)
     said: set[str] = set()
     for number, check in enumerate(checks):
         progress("checking values", number, len(checks))
@@ -64,6 +66,14 @@ def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) 
     for met in values.problems:
         if str(met) not in said:
             yield Problem(Severity.DAMAGE, experiment.path, "values", str(met))
+
+
+def _alone(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
+    """A summary is the sum of threads; where threads are there and have nothing, it is the sum of nothing."""
+    if not values.summary_is_alone or values.by_profile is None or len(values.by_profile) < 2:
+        return
+    text = f"the summary has {int(values.by_profile.n_values[0])} values, and no thread has any"
+    yield Problem(Severity.DAMAGE, str(values.by_profile.file.path), "profile 0", text)
 
 
 def _profiles(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
@@ -116,16 +126,39 @@ def _contexts(experiment: Experiment, values: DatabaseValues) -> Iterator[Proble
         except CorruptFile:
             yield from _block(blocks, int(ids[context]))
             continue
-        same = len(stored) == count[context]
-        if not same or np.add.reduce(_fingerprint(stored), dtype=np.uint64) != expected[context]:
+        if len(stored) != count[context] or _sum_of_fingerprints(stored) != expected[context]:
             different.append(context)
     if different and values.by_profile is not None:
-        yield Problem(
-            Severity.DAMAGE,
-            str(blocks.file.path),
-            f"context {int(ids[different[0]])}",
-            f"{len(different)} contexts have other values here than in profile.db, which is believed",
-        )
+        example = _first_difference(experiment, values.context(different[0]), values.in_profiles(different[0]))
+        yield _differs(blocks, int(ids[different[0]]), f"{len(different)} contexts have other values", example)
+    if values.by_profile is not None and len(blocks) and not blocks.broken[0]:
+        here, there = values.root_by_context(), values.root_by_profile(experiment.profiles.measured)
+        if len(here) != len(there) or _sum_of_fingerprints(here) != _sum_of_fingerprints(there):
+            yield _differs(blocks, 0, "the root has other values", _first_difference(experiment, here, there))
+
+
+def _differs(blocks: SparseBlocks, id_: int, what: str, example: str) -> Problem:
+    text = f"{what} here than in profile.db, which is believed; e.g. {example}"
+    return Problem(Severity.DAMAGE, str(blocks.file.path), f"context {id_}", text)
+
+
+def _first_difference(experiment: Experiment, here: SparseBlock, there: SparseBlock) -> str:
+    """The first value of one context that cct.db and profile.db do not share, with both numbers."""
+    cells = [
+        {key[:2]: key[2] for key in zip(b.profile.tolist(), b.metric.tolist(), b.value.tolist(), strict=True)}
+        for b in (here, there)
+    ]
+    keys = sorted(k for k in cells[0].keys() | cells[1].keys() if cells[0].get(k, 0.0) != cells[1].get(k, 0.0))
+    if not keys:
+        return f"{len(here)} and {len(there)} values"
+    profile, row = keys[0]
+    metric = experiment.metrics[row]
+    left, right = pair_text(*(float(own.get(keys[0], 0.0)) for own in cells))
+    return f"{metric.name} ({metric.scope.word}) of profile {profile}: {left} here, {right} there"
+
+
+def _sum_of_fingerprints(block: SparseBlock) -> int:
+    return int(np.add.reduce(_fingerprint(block), dtype=np.uint64))
 
 
 def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
@@ -141,10 +174,23 @@ def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
         if at_root:
             own = at_root.get(row, np.zeros(0))
             yield from _unequal(experiment, inclusive[row], totals[inclusive[row]], own, "the file's own root")
+            yield from _root_of_summary(experiment, values, row, own)
     function = {row: q for q in totals if (row := metrics.find(q, Scope.FUNCTION)) is not None}
     for row, threads in combined(experiment, sorted(function)):
         own = recipe(metrics, function[row], Scope.EXCLUSIVE).apply(threads.total, tree)[: tree.n_listed]
         yield from _unequal(experiment, function[row], totals[function[row]], own, "exclusive over the tree")
+
+
+def _root_of_summary(experiment: Experiment, values: DatabaseValues, row: int, threads: Floats) -> Iterator[Problem]:
+    """The file's own root in a stored summary is the sum of what it is in the threads."""
+    for summary in experiment.profiles.summaries.tolist():
+        if not values.summarises(row):
+            continue
+        rows, numbers = values.root(summary)
+        own = numbers[rows == row]
+        yield from _unequal(
+            experiment, experiment.metrics[row].name, threads, own, "the summary's root", "threads' root"
+        )
 
 
 def _at_root(experiment: Experiment, values: DatabaseValues) -> dict[int, Floats]:
@@ -160,13 +206,21 @@ def _at_root(experiment: Experiment, values: DatabaseValues) -> dict[int, Floats
     return {row: np.array(numbers) for row, numbers in found.items()}
 
 
-def _unequal(experiment: Experiment, quantity: str, roots: Floats, other: Floats, what: str) -> Iterator[Problem]:
+def _unequal(
+    experiment: Experiment,
+    quantity: str,
+    roots: Floats,
+    other: Floats,
+    what: str,
+    which: str = "roots",
+) -> Iterator[Problem]:
     """A problem, unless both add up to the same; rounding is relative to the parts."""
     with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
         left, right = float(roots.sum()), float(other.sum())
         scale = float(np.abs(roots).sum() + np.abs(other).sum())
     if not (abs(left - right) <= TOLERANCE * scale or left == right or (np.isnan(left) and np.isnan(right))):
-        text = f"{quantity}: inclusive at the roots is {left:g}, {what} is {right:g}"
+        roots_text, other_text = pair_text(left, right)
+        text = f"{quantity}: inclusive at the {which} is {roots_text}, {what} is {other_text}"
         yield Problem(Severity.DAMAGE, experiment.path, "tree", text)
 
 
@@ -178,6 +232,7 @@ def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
         return
     first: list[int] = []
     last: list[int] = []
+    yield from _numbers_of_samples(experiment, values, samples)
     for profile, _, line in experiment.traces.lines():
         if not len(line):
             continue
@@ -187,6 +242,19 @@ def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
         last.append(int(line.time_ns.max()))
     found = (min(first), max(last)) if first else None
     yield from problems_of_samples(experiment, samples.unknown, found, Severity.DAMAGE)
+
+
+def _numbers_of_samples(experiment: Experiment, values: object, samples: DatabaseSamples) -> Iterator[Problem]:
+    """Samples on numbers that no context can have: cct.db numbers them all."""
+    blocks = values.by_context if isinstance(values, DatabaseValues) else None
+    if blocks is None:
+        return
+    for line, profile in enumerate(samples.profile.tolist()):
+        largest = int(samples.ids(line).max(initial=0))
+        known = int(experiment.contexts.source_id.max(initial=0))
+        if largest >= len(blocks) and largest > known:
+            text = f"a sample is on context {largest}; cct.db ends with context {len(blocks) - 1}"
+            yield Problem(Severity.DAMAGE, experiment.path, f"trace of profile {profile}", text)
 
 
 def problems_of_samples(

@@ -32,7 +32,7 @@ from callgrove.errors import (
 )
 from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
 from callgrove.formats.hpctoolkit.sparse import SparseBlocks
-from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable
+from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable, summary_is_alone
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints, distinct
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
@@ -224,12 +224,17 @@ class Database:
             n = self._profiles_in_contexts()
             self.is_summary = np.arange(n) == 0
             self.identifiers = IdentifierTuples.of([[] for _ in range(n)])
-        gpu = np.zeros(len(self.identifiers), np.bool_)
+        kinds = np.full(len(self.identifiers), ProfileKind.THREAD)
         for name in GPU_KINDS:
-            gpu |= self.identifiers.pick(name, "logical")[1]
-        for number, (summary, stream) in enumerate(zip(self.is_summary.tolist(), gpu.tolist(), strict=True)):
-            kind = ProfileKind.SUMMARY if summary else ProfileKind.GPU_STREAM if stream else ProfileKind.THREAD
-            self.builder.add_profile(kind, source_id=number)
+            kinds[self.identifiers.pick(name, "logical")[1]] = ProfileKind.GPU_STREAM
+        kinds[self.identifiers.pick("SUMMARY", "logical")[1]] = ProfileKind.AGGREGATE
+        alone = summary_is_alone(self.by_profile, self.is_summary)
+        if alone:
+            text = f"{self.folder}: no thread has values: only what all threads have together is known"
+            self.builder.warn(Severity.MISSING, text)
+        kinds[self.is_summary] = ProfileKind.AGGREGATE if alone else ProfileKind.SUMMARY
+        for number, kind in enumerate(kinds.tolist()):
+            self.builder.add_profile(ProfileKind(kind), source_id=number)
         self.builder.set_identifiers(self.identifiers)
 
     def _profiles_in_contexts(self) -> int:

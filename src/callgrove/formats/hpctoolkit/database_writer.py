@@ -32,6 +32,7 @@ from callgrove.formats.hpctoolkit.context_major import write_context_major
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
 from callgrove.formats.hpctoolkit.rows import PlacedTree, RowMaker, books_of
+from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.trace_writer import TracesFile, TraceWriter
 from callgrove.formats.interface import (
     Chunk,
@@ -85,6 +86,9 @@ class Generation(Protocol):
     def losses(self) -> Iterator[str]:
         """What the database cannot hold."""
 
+    def lexical_loops(self) -> LexicalLoops | None:
+        """What the summary holds in lexical scope at loops; None where there is no such scope, or no loop."""
+
     def profiles_file(self) -> ValuesFile:
         """What profile.db has beside its blocks."""
 
@@ -137,11 +141,12 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
         copies = self._copy_sources(tables)
         rows = RowMaker(tables.metrics, numbers, generation.tree, generation.plan)
         path, n_profiles = self._folder / "profile.db", len(measured) + 1
-        profiles = ProfileWriter(path, generation.profiles_file(), n_profiles, generation.n_ids)
+        file, loops = generation.profiles_file(), generation.lexical_loops()
+        profiles = ProfileWriter(path, file, n_profiles, generation.n_ids, loops)
         self._open = _Open(generation, numbers, copies, rows, profiles)
         self._books = books_of(tables, generation.tree, generation.plan, generation.n_ids)
         samples = tables.traces.samples
-        if generation.always_traces or (samples is not None and (samples.metric < 0).any()):
+        if generation.always_traces or (samples is not None and (samples.count[samples.metric < 0] > 0).any()):
             self._traces(self._open)
 
     def _copy_sources(self, tables: Experiment) -> dict[int, str]:
@@ -198,7 +203,9 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._uncount(chunk)
             return
         time = chunk.samples.time_ns
-        if len(time) and int(time.min()) < 0:
+        if not len(time):
+            return  # a line without samples is none in either generation, and makes no trace.db
+        if int(time.min()) < 0:
             self._report.add("samples before time 0: they are moved to 0")
             time = np.maximum(time, 0)
         records = np.empty(len(time), generation.sample)

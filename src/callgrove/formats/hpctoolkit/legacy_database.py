@@ -181,14 +181,15 @@ class LegacyDatabase:
         ids[order] = self.builder.source_ids()
         contexts = IdMap(ids[ids >= 0], np.flatnonzero(ids >= 0))
         summary = self._summary()
-        self._add_profiles(summary is not None)
+        alone = summary is not None and all(t.file is None and not t.inline for t in self.threads)
+        self._add_profiles(summary is not None, alone)
         first = int(summary is not None)
         inline = {first + k: t.inline for k, t in enumerate(self.threads) if t.inline is not None and len(t.inline)}
         if summary is not None:
             inline[0] = summary
         files = {first + k: t.file for k, t in enumerate(self.threads) if t.file is not None}
         placed = {p: _placed(block, p, order) for p, block in inline.items()}
-        summaries = [0] if summary is not None else []
+        summaries = [0] if summary is not None and not alone else []
         self.builder.set_values(LegacyValues(placed, files, contexts, ids, summaries, not self.n_broken))
         self._set_traces(order, first)
         self.builder.sources = Sources(self.folder if self.folder.is_dir() else None)
@@ -200,9 +201,10 @@ class LegacyDatabase:
             return None
         return self._block(*self.tree.inline, self.rows.summary)
 
-    def _add_profiles(self, summary: bool) -> None:
+    def _add_profiles(self, summary: bool, alone: bool) -> None:
+        """A summary that is `alone`, because no thread has values, is all that was measured."""
         if summary:
-            self.builder.add_profile(ProfileKind.SUMMARY, [(0, 0, 0, 0)])
+            self.builder.add_profile(ProfileKind.AGGREGATE if alone else ProfileKind.SUMMARY, [(0, 0, 0, 0)])
         hosts = {host: k for k, host in enumerate(sorted({t.name.host for t in self.threads if t.name}))}
         for thread in self.threads:
             stream = thread.name is not None and thread.name.thread >= FIRST_STREAM

@@ -102,8 +102,10 @@ def _profiles(profiles: Profiles) -> Iterator[str]:
     streams = np.zeros(len(profiles), np.bool_)
     for name in GPU_KINDS:
         streams |= identifiers.pick(name, "logical")[1]
+    read = np.where(streams, ProfileKind.GPU_STREAM, ProfileKind.THREAD)
+    read[identifiers.pick("SUMMARY", "logical")[1]] = ProfileKind.AGGREGATE
     kind = profiles.kind[measured]
-    changed = kind != np.where(streams, ProfileKind.GPU_STREAM, ProfileKind.THREAD)[measured]
+    changed = kind != read[measured]
     if changed.any():
         yield f"kinds of profiles: {some(ProfileKind(k).word for k in kind[changed].tolist())}"
     if any(profiles.attributes):

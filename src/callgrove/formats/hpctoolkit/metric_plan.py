@@ -77,8 +77,9 @@ class MetricPlan:
     keeps_ids: bool
 
     @classmethod
-    def of(cls, metrics: Metrics, slots: Slots) -> MetricPlan:
-        wanted = list(_wanted(metrics, slots.scopes))
+    def of(cls, metrics: Metrics, slots: Slots, knows_threads: bool = True) -> MetricPlan:
+        """The plan for some metrics. Without values of single threads there are no statistics over them."""
+        wanted = list(_wanted(metrics, slots.scopes, knows_threads))
         bases, n_ids, keeps = _bases(metrics, wanted, slots)
         if n_ids > MOST_METRIC_IDS:
             raise CallgroveError(f"{n_ids} metrics and scopes are more than a database holds ({MOST_METRIC_IDS})")
@@ -117,6 +118,12 @@ class MetricPlan:
                 out.setdefault(statistic, {})[scope.id] = id_
         return out
 
+    @property
+    def lexical_of_function(self) -> dict[int, int]:
+        """The id of each metric's lexical scope by that of its function scope, for metrics that have both."""
+        ids = [{scope.scope: scope.id for scope in metric.scopes} for metric in self.metrics]
+        return {own[Scope.FUNCTION]: own[Scope.LEXICAL] for own in ids if {Scope.FUNCTION, Scope.LEXICAL} <= own.keys()}
+
     def renumbered(self, metrics: Metrics) -> Mapping[int, int]:
         """From the ids that the source's summary uses, which columns refer to, to those of the file."""
         out: dict[int, int] = {}
@@ -130,13 +137,13 @@ class MetricPlan:
 Wanted = tuple[str, dict[Scope, int], tuple[str, ...]]  # quantity, scope -> row of the model, statistics
 
 
-def _wanted(metrics: Metrics, scopes: tuple[Scope, ...]) -> Iterator[Wanted]:
+def _wanted(metrics: Metrics, scopes: tuple[Scope, ...], knows_threads: bool) -> Iterator[Wanted]:
     """Quantities with the scopes to write and the row that each comes from: its own, or the exclusive one."""
     groups: dict[str, dict[Scope, int]] = {}
     statistics: dict[str, set[str]] = {}
     for row, metric in enumerate(metrics):
         if metric.statistic:
-            statistics.setdefault(metric.name, set()).add(metric.statistic)
+            statistics.setdefault(metric.name, set()).update([metric.statistic] if knows_threads else [])
         elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE):
             groups.setdefault(metric.name, {})[metric.scope] = row
     for name, own in groups.items():

@@ -116,8 +116,9 @@ class TagTree:
 
     @cached_property
     def around(self) -> Ids:
-        """Call sites belong to the line that they lie beside; others to what they are nested in."""
-        lexical = (self.relation == Relation.LEXICAL) & (self.parent >= 0)
+        """Call sites belong to the line that they lie beside; others to what they are nested in. Tags other than frames
+        are nested, whatever the model says of them."""
+        lexical = ((self.relation == Relation.LEXICAL) | (self.shape != Shape.FRAME)) & (self.parent >= 0)
         out = np.where(self._beside, self.line, np.where(lexical, self.parent, NOWHERE))
         return np.where((out >= 0) & self.listed, out, NOWHERE).astype(np.int32)
 

@@ -20,6 +20,7 @@ from callgrove.formats.hpctoolkit.prerelease_losses import losses_of
 from callgrove.formats.hpctoolkit.prerelease_parts import PrereleaseContexts, PrereleaseProfiles, PrereleaseTraces
 from callgrove.formats.hpctoolkit.prerelease_plan import TagTree
 from callgrove.formats.hpctoolkit.program_tables import UNKNOWN_FILE_ID, ProgramTables
+from callgrove.formats.hpctoolkit.statistics import LexicalLoops
 from callgrove.formats.hpctoolkit.tree_tags_writer import tree_text
 from callgrove.formats.hpctoolkit.view_columns import view_columns
 from callgrove.formats.hpctoolkit.xml_text import quoted
@@ -42,7 +43,8 @@ class Prerelease:
 
     def __init__(self, tables: Experiment, dialect: str) -> None:
         self._tables, self._dialect = tables, dialect
-        self.tree, self.plan = TagTree.of(tables.contexts), MetricPlan.of(tables.metrics, PRERELEASE_SLOTS)
+        self.tree = TagTree.of(tables.contexts)
+        self.plan = MetricPlan.of(tables.metrics, PRERELEASE_SLOTS, not len(tables.profiles.aggregates))
         self._adds_idle = False
 
     @property
@@ -51,6 +53,9 @@ class Prerelease:
 
     def losses(self) -> Iterator[str]:
         return losses_of(self._tables, self.tree, self.plan)
+
+    def lexical_loops(self) -> LexicalLoops | None:
+        return None
 
     def profiles_file(self) -> PrereleaseProfiles:
         return PrereleaseProfiles(self._dialect, self._tables.profiles.identifiers, self._tables.profiles.measured)

@@ -20,7 +20,7 @@ from callgrove.binary.filebytes import FileBytes
 from callgrove.formats.hpctoolkit.block_writer import BlockPlaces, ValuesFile, aligned, pack
 from callgrove.formats.hpctoolkit.rows import combined
 from callgrove.formats.hpctoolkit.sparse import RawBlock, SparseBlocks
-from callgrove.formats.hpctoolkit.statistics import Summarised, summarised
+from callgrove.formats.hpctoolkit.statistics import LexicalLoops, Summarised, summarised
 from callgrove.model.arrays import Ids, Ints
 from callgrove.model.values import SparseBlock
 
@@ -30,10 +30,13 @@ MERGED_ROWS = 1 << 17  # rows that are put together at a time, unless one profil
 
 
 class ProfileWriter:
-    """profile.db in the making. Profile 0 is the summary; `n_per_context` counts the values of each context id."""
+    """profile.db in the making. Profile 0 is the summary; `n_per_context` counts the values of each context id. `loops`
+    says what the summary holds in lexical scope at loops, None where there is no such scope."""
 
-    def __init__(self, path: Path, written: ValuesFile, n_profiles: int, n_ids: int) -> None:
-        self._path, self._written = path, written
+    def __init__(
+        self, path: Path, written: ValuesFile, n_profiles: int, n_ids: int, loops: LexicalLoops | None = None
+    ) -> None:
+        self._path, self._written, self._loops = path, written, loops
         self._n_profiles, self._n_ids = n_profiles, n_ids
         self._summary_index: list[tuple[Ids, Ints]] = []
         self._n_totals = 0
@@ -45,6 +48,8 @@ class ProfileWriter:
         self._file.seek(self._at)
         self._parts: list[Ints] = [np.empty((5, 0), np.int64)]  # profile, n_values, values_at, n_index, index_at
         self.n_per_context = np.zeros(self._n_ids, np.int64)
+        if self._loops is not None:
+            self._loops.forget()
 
     def store(self, rows: SparseBlock, last: bool = False) -> None:
         """Append rows in the file's ids, sorted by profile, context and metric. What comes last also brings the
@@ -60,6 +65,8 @@ class ProfileWriter:
         self._at += packed.words.nbytes
         self._parts.append(np.stack(packed.places))
         self.n_per_context += np.bincount(packed.entry_id, packed.entry_count, self._n_ids).astype(np.int64)
+        if self._loops is not None:
+            self._loops.add(rows)
 
     def flush(self) -> None:
         self._file.flush()
@@ -101,7 +108,7 @@ class ProfileWriter:
 
     def summarise(self, rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]]) -> Summarised:
         """Append to the summary, and return what was; contexts come in ascending order."""
-        context, metric, value = summarised(rows, statistics)
+        context, metric, value = summarised(rows, statistics, self._loops)
         values = np.empty(len(value), self._written.layout.value)
         values["id"], values["value"] = metric, value
         self._file.write(values.data)

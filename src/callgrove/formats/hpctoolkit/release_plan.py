@@ -32,7 +32,7 @@ from callgrove.formats.hpctoolkit.release_words import LEXICAL_TYPES, SCOPE_RECO
 from callgrove.formats.hpctoolkit.rows import NOWHERE, contained_in
 from callgrove.model.arrays import ABSENT, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
-from callgrove.model.orders import depths
+from callgrove.model.orders import depths, nearest_above
 
 __all__ = ["SCOPES_IN_ORDER", "FileTree"]
 
@@ -173,6 +173,27 @@ class FileTree:
     def around(self) -> Ids:
         lexical = (self.relation == Relation.LEXICAL) & (self.parent >= 0)
         return np.where(lexical, self.above, NOWHERE).astype(np.int32)
+
+    @cached_property
+    def loop_ids(self) -> Bools:
+        """Which ids of the file are loops."""
+        out = np.zeros(self.n_ids, np.bool_)
+        out[self.id[:-1][self._is_loop]] = True
+        return out
+
+    @cached_property
+    def loop_around_ids(self) -> Ids:
+        """For each id of the file that is a loop, the id of the innermost loop around it, else ABSENT."""
+        around = nearest_above(self._is_loop, self.around)
+        inner = np.flatnonzero(around >= 0)
+        out = np.full(self.n_ids, ABSENT, np.int32)
+        out[self.id[inner]] = self.id[around[inner]]
+        return out
+
+    @cached_property
+    def _is_loop(self) -> Bools:
+        out: Bools = self.listed & (self.kind_as_read == ContextKind.LOOP)
+        return out
 
     @cached_property
     def contained_in(self) -> Ids | None:

@@ -21,6 +21,7 @@ from callgrove.formats.hpctoolkit.release_losses import losses_of
 from callgrove.formats.hpctoolkit.release_parts import ReleasedContexts, ReleasedProfiles, ReleasedTraces
 from callgrove.formats.hpctoolkit.release_plan import SCOPES_IN_ORDER, FileTree
 from callgrove.formats.hpctoolkit.release_words import COLUMNS_FILE
+from callgrove.formats.hpctoolkit.statistics import SUM, LexicalLoops
 from callgrove.model.arrays import Ids, Ints
 from callgrove.model.experiment import Experiment
 
@@ -38,12 +39,19 @@ class Released:
 
     def __init__(self, tables: Experiment) -> None:
         self._tables = tables
-        self.tree, self.plan = FileTree.of(tables.contexts), MetricPlan.of(tables.metrics, RELEASED_SLOTS)
+        self.tree = FileTree.of(tables.contexts)
+        self.plan = MetricPlan.of(tables.metrics, RELEASED_SLOTS, not len(tables.profiles.aggregates))
         self.n_ids = self.tree.n_ids
         self._sampled = np.zeros(self.n_ids, np.bool_)
 
     def losses(self) -> Iterator[str]:
         return losses_of(self._tables, self.tree, self.plan)
+
+    def lexical_loops(self) -> LexicalLoops | None:
+        lexical, by_thread = self.plan.lexical_of_function, set(self.plan.statistics) != {SUM}
+        if not lexical or not self.tree.loop_ids.any():
+            return None
+        return LexicalLoops(self.tree.loop_ids, self.tree.loop_around_ids, lexical, by_thread)
 
     def profiles_file(self) -> ReleasedProfiles:
         return ReleasedProfiles(self._tables.profiles.identifiers, self._tables.profiles.measured)

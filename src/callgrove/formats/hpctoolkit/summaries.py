@@ -2,7 +2,8 @@
 
 Genuine writers are known to get some statistics wrong: the sum of squares holds plain sums, minima depend on the order
 of threads, counts include threads that touch a context in any scope. Such a difference is a note; a wrong sum is
-damage.
+damage. In lexical scope a loop of the summary has its function scope less that of the loops nested in it, which threads
+do not subtract.
 Threads are streamed once per batch of metrics, so that memory is bounded however many metrics and contexts there are.
 """
 
@@ -19,8 +20,10 @@ from callgrove.model.arrays import Bools, Floats, Ints
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Metric, Scope
+from callgrove.model.scopes import Recipe
+from callgrove.model.values import SparseBlock
 
-__all__ = ["TOLERANCE", "combined", "problems_of_summaries"]
+__all__ = ["TOLERANCE", "combined", "pair_text", "problems_of_summaries"]
 
 TOLERANCE = 1e-9  # relative to the parts of a sum, which may have been added in another order
 BATCH_CELLS = 1_000_000  # contexts x metrics that are combined in one pass over the threads
@@ -59,6 +62,23 @@ def problems_of_summaries(experiment: Experiment, values: DatabaseValues) -> Ite
                 have = np.zeros(len(experiment.contexts))
                 have[part.context] = part.value
                 yield from _difference(experiment, values, summary, experiment.metrics[row], have, threads)
+            yield from _at_loops(experiment, values, summary, stored, base, threads)
+
+
+def _at_loops(
+    experiment: Experiment, values: DatabaseValues, summary: int, stored: SparseBlock, base: int, threads: Combined
+) -> Iterator[Problem]:
+    """Lexical scope of the summary at loops, which follows from function scope of the threads."""
+    metrics, tree = experiment.metrics, experiment.contexts
+    row = metrics.find(metrics[base].name, Scope.LEXICAL)
+    if metrics[base].scope != Scope.FUNCTION or row is None or not values.belongs_in_summary(row):
+        return
+    part = stored.take(stored.metric == row)
+    have = np.zeros(len(tree))
+    have[part.context] = part.value
+    want = Recipe(base, metrics[base], Scope.LEXICAL).apply(threads.total, tree)
+    same = _close(have, want, threads.parts) | (tree.kind != ContextKind.LOOP)
+    yield from _told(experiment, values, summary, metrics[row], np.flatnonzero(~same), have, want)
 
 
 def combined(experiment: Experiment, rows: list[int]) -> Iterator[tuple[int, Combined]]:
@@ -108,14 +128,29 @@ def _difference(
     wrong: Ints = np.flatnonzero(~_close(have, want, scale))
     if metric.scope == Scope.LEXICAL:  # genuine summaries subtract nested loops, genuine threads do not
         wrong = wrong[experiment.contexts.kind[wrong] != ContextKind.LOOP]
-    if not len(wrong):
-        return
     defect = DEFECTS.get(metric.statistic, "")
     if metric.statistic == "sum of squares" and _close(have, threads.total, threads.parts).all():
         defect = "the writer stored plain sums"
+    yield from _told(experiment, values, summary, metric, wrong, have, want, defect)
+
+
+def _told(
+    experiment: Experiment,
+    values: DatabaseValues,
+    summary: int,
+    metric: Metric,
+    wrong: Ints,
+    have: Floats,
+    want: Floats,
+    defect: str = "",
+) -> Iterator[Problem]:
+    """One problem for all contexts in which a metric of the summary is wrong; a known defect is a note."""
+    if not len(wrong):
+        return
     at, id_ = wrong[0], int(experiment.contexts.source_id[wrong[0]])
     what = f"{metric.name} ({', '.join(filter(None, (metric.scope.word, metric.statistic)))})"
-    example = f"context {id_}: {have[at]:g} is stored, {want[at]:g} is right"
+    stored, right = pair_text(float(have[at]), float(want[at]))
+    example = f"context {id_}: {stored} is stored, {right} is right"
     text = f"{what}: {len(wrong)} contexts differ from the threads, e.g. {example}"
     assert values.by_profile is not None
     yield Problem(
@@ -124,3 +159,9 @@ def _difference(
         f"profile {summary}",
         f"{text} ({defect})" if defect else text,
     )
+
+
+def pair_text(left: float, right: float) -> tuple[str, str]:
+    """Two numbers that differ, short where their short forms differ as well."""
+    short = f"{left:g}", f"{right:g}"
+    return short if short[0] != short[1] else (repr(left), repr(right))

@@ -8,6 +8,7 @@ given by `root` for checks and for rewriting.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from callgrove.formats.hpctoolkit.sparse import RawBlock, SparseBlocks
 from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.values import Block, SparseBlock
 
-__all__ = ["DatabaseValues", "MetricTable"]
+__all__ = ["DatabaseValues", "MetricTable", "summary_is_alone"]
 
 N_METRIC_IDS = 1 << 16
 
@@ -37,6 +38,14 @@ class MetricTable:
 
     def __contains__(self, row: int) -> bool:
         return bool((self._rows == row).any())
+
+
+def summary_is_alone(profiles: SparseBlocks | None, is_summary: Bools) -> bool:
+    """Does the summary have values, while none of a thread can be read? It is then all that is known."""
+    if profiles is None:
+        return False
+    has_values = (profiles.n_values > 0) & ~profiles.broken
+    return bool(has_values[is_summary].any() and not has_values[~is_summary].any())
 
 
 class DatabaseValues:
@@ -61,6 +70,10 @@ class DatabaseValues:
         self._metrics, self._summary_metrics = metrics, summary_metrics
         self._is_summary = is_summary
         self.problems: list[CallgroveError] = []
+
+    @cached_property
+    def summary_is_alone(self) -> bool:
+        return summary_is_alone(self.by_profile, self._is_summary)
 
     def n_stored(self) -> int | None:
         """What the headers announce, values of the file's root included."""
@@ -94,18 +107,43 @@ class DatabaseValues:
         table = self._summary_metrics if self._is_summary[profile] else self._metrics
         return table[block.minor], block.value.astype(np.float64)
 
+    def root_by_profile(self, profiles: Ints) -> SparseBlock:
+        """Values of the file's root in some profiles, as profile.db has them; damaged profiles are left out."""
+        parts = []
+        for profile in [] if self.by_profile is None else profiles[~self.by_profile.broken[profiles]].tolist():
+            try:
+                rows, value = self.root(profile)
+            except CorruptFile as error:
+                self._met(error)
+                continue
+            parts.append(SparseBlock(np.full(len(rows), profile, np.int32), np.zeros_like(rows), rows, value))
+        return SparseBlock.joined(parts)
+
+    def root_by_context(self) -> SparseBlock:
+        """The same as cct.db has them."""
+        assert self.by_context is not None
+        block = self.by_context.block(0)
+        profile, metric = block.minor.astype(np.int32), block.major(self._metrics[block.ids])
+        return SparseBlock(profile, np.zeros_like(metric), metric, block.value.astype(np.float64))
+
     def context(self, context: int) -> SparseBlock:
         id_ = int(self._context_ids[context])
-        if self.by_context is not None:
-            return (
-                self._of_context(context, self.by_context.block(id_))
-                if id_ < len(self.by_context)
-                else SparseBlock.empty()
-            )
+        if self.by_context is None or self.summary_is_alone:
+            return self.in_profiles(context)
+        return (
+            self._of_context(context, self.by_context.block(id_)) if id_ < len(self.by_context) else SparseBlock.empty()
+        )
+
+    def in_profiles(self, context: int) -> SparseBlock:
+        """The values of one context in all measured profiles, as profile.db has them."""
         if self.by_profile is None:
             return SparseBlock.empty()
-        measured = np.flatnonzero(~self._is_summary & ~self.by_profile.broken)
-        found = (self._of_profile(p, self.by_profile.lookup(p, id_)) for p in measured.tolist())
+        id_ = int(self._context_ids[context])
+        chosen = self._is_summary if self.summary_is_alone else ~self._is_summary
+        found = (
+            self._of_profile(p, self.by_profile.lookup(p, id_))
+            for p in np.flatnonzero(chosen & ~self.by_profile.broken).tolist()
+        )
         return SparseBlock.joined([b for b in found if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:

@@ -101,7 +101,7 @@ def spread_of(
 ) -> Spread | None:
     """The spread; None where there is only one profile, or none."""
     chosen = select(experiment, choice.ranks, choice.threads)
-    profiles = experiment.profiles.measured if chosen is None else chosen
+    profiles = experiment.values.known if chosen is None else chosen
     if len(profiles) < 2:
         return None
     additive = [costs for costs in metrics if is_additive(costs)]
