@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from callgrove.errors import UsageError
 from callgrove.formats.interface import (
+    KeepsFillers,
     KeepsSummaries,
     LossReport,
     Progress,
@@ -18,8 +23,10 @@ from callgrove.formats.interface import (
     silent,
 )
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Aggregation
 from callgrove.model.study import Study
 from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS
+from callgrove.model.values import Block, has_fillers
 
 __all__ = ["transfer", "write"]
 
@@ -48,16 +55,19 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
     in the target.
     """
+    left_out: Counter[str] = Counter()
     try:
         writer.define(experiment)
         if isinstance(writer, WritesTraces):
             writer.write_traces(progress)
         else:
-            _values(experiment, writer, progress)
+            left_out = _values(experiment, writer, progress)
             _samples(experiment, writer, progress)
             if writer.takes_spans:
                 _spans(experiment, writer, progress)
         report = writer.close()
+        for name, count in (+left_out).items():  # those above zero
+            report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
     except BaseException:
         writer.abort()
         raise
@@ -69,12 +79,35 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     return report
 
 
-def _values(experiment: Experiment, writer: Writer, progress: Progress) -> None:
+def _values(experiment: Experiment, writer: Writer, progress: Progress) -> Counter[str]:
+    """Give the values to a writer. Numbers that nobody measured go only to writers that can tell them apart; those that
+    were left out are counted by metric."""
     total, done = experiment.values.n_stored() or 0, 0
-    for block in experiment.values.blocks():
+    left_out: Counter[str] = Counter()
+    for block in _blocks(experiment, isinstance(writer, KeepsFillers), left_out):
         writer.write(block)
         done += len(block)
         progress("writing values", done, max(done, total))
+    return left_out
+
+
+def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) -> Iterator[Block]:
+    values = experiment.values
+    if with_fillers or not has_fillers(values.backend):
+        yield from values.blocks()
+        return
+    for block in values.measured_blocks():
+        left_out.subtract(_by_metric(experiment, block))
+        yield block
+    for block in values.blocks():
+        left_out.update(_by_metric(experiment, block))
+
+
+def _by_metric(experiment: Experiment, block: Block) -> dict[str, int]:
+    """How many values of each sum a block has; minima and maxima of nothing are no loss."""
+    metric, count = np.unique(block.triples().metric, return_counts=True)
+    rows = ((experiment.metrics[row], n) for row, n in zip(metric.tolist(), count.tolist(), strict=True))
+    return {row.name: n for row, n in rows if row.aggregation == Aggregation.SUM}
 
 
 def _samples(experiment: Experiment, writer: Writer, progress: Progress) -> None:
