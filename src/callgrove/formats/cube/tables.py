@@ -16,7 +16,7 @@ from callgrove.formats.cube.value_types import value_type
 from callgrove.formats.cube.words import DERIVED, GHOST, MIRRORS, SCOPES, TITLE, VOID
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import LAST_LINE, ContextKind
+from callgrove.model.contexts import LAST_LINE, MANGLED, ContextKind
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import Identifier, ProfileKind
@@ -195,7 +195,7 @@ def _region(builder: ExperimentBuilder, raw: RawRegion) -> int:
     details = {
         word: value
         for word, value in (
-            ("mangled_name", texts.get("mangled_name", "")),
+            (MANGLED, texts.get("mangled_name", "")),
             ("description", texts.get("descr", "")),
             ("url", texts.get("url", "")),
             *raw.attributes,
