@@ -20,7 +20,7 @@ from callgrove.model.arrays import Array, Floats, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.expressions import Call, Expression, Variable, fold, postorder
 from callgrove.model.formulas import FormulaError, evaluate, parse
-from callgrove.model.metrics import Column, Metrics, Scope
+from callgrove.model.metrics import Aggregation, Column, Metrics, Scope
 from callgrove.model.scopes import recipe
 from callgrove.model.table import Column as TableColumn
 
@@ -61,7 +61,7 @@ class ShownColumns:
     profiles: Ints | None
     columns: tuple[Shown, ...]
     quantities: tuple[Quantity, ...]
-    left_out: tuple[str, ...] = field(default=())  # columns that cannot be computed
+    left_out: tuple[str, ...] = field(default=())  # columns and derived metrics that cannot be computed
 
     def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
         """The columns for the rows of a view; no value is an empty cell."""
@@ -99,6 +99,8 @@ def shown_columns(experiment: Experiment, profiles: Ints | None = None) -> Shown
             shown.append(Shown(_name(column), column, formula, _unit(experiment.metrics, column)))
     if not shown:
         shown = list(_plain(experiment.metrics, reader))
+    named = {column.name for column in experiment.metrics.columns}
+    left_out += [name for name in experiment.metrics.derived if name not in named]
     names = {one.name: one for one in reversed(shown)}  # two columns of one name: the first one counts
     unique = tuple(one for one in shown if names[one.name] is one)
     return ShownColumns(experiment, profiles, unique, tuple(reader.quantities), tuple(left_out))
@@ -136,7 +138,8 @@ def _plain(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
             except UsageError:
                 possible = False
             if possible:
-                column = Column(name, scope, "", show_percent=first.show_percent, number_format=first.number_format)
+                shares = first.show_percent and first.aggregation == Aggregation.SUM  # no minimum is part of another
+                column = Column(name, scope, "", show_percent=shares, number_format=first.number_format)
                 yield Shown(_name(column), column, reader.variable(Quantity(name, scope)), first.unit)
 
 

@@ -142,7 +142,8 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
     that each shows first."""
     if asked.metric:
         return _named(experiments, asked.metric)
-    shared = [name for name in experiments[0].metrics.shown if all(name in e.metrics.quantities for e in experiments)]
+    known = [set(e.metrics.quantities) - set(e.metrics.derived) for e in experiments]
+    shared = [name for name in experiments[0].metrics.shown if all(name in names for names in known)]
     if shared:
         default = experiments[0].default_metric
         return [default if default in shared else shared[0]] * len(experiments)
@@ -185,20 +186,19 @@ def _factors(found: Sequence[Costs]) -> list[float]:
     return factors
 
 
-@dataclass
 def _overloads(found: Sequence[Costs]) -> frozenset[str]:
     regions = [cost.tree.regions for cost in found]
     return frozenset(one.label(region) for one in regions for region in one.overloads)
 
 
+@dataclass
 class _Paths:
     """Call paths by parent and name."""
 
-    steps: list[tuple[int, str]] = field(default_factory=list)
     overloads: frozenset[str] = frozenset()  # names that several functions of one input have
+    steps: list[tuple[int, str]] = field(default_factory=list)
     known: dict[tuple[int, str], int] = field(default_factory=dict)
 
-    def add(self, above: int, name: str) -> int:
     def names(self, tree: ContextTree) -> list[str]:
         """What the listed contexts are called; of overloads the mangled name is said as well."""
         found = names(tree)
@@ -207,6 +207,7 @@ class _Paths:
         said = ((name, tree.mangled(context)) for context, name in enumerate(found))
         return [f"{name} [{mangled}]" if name in self.overloads and mangled else name for name, mangled in said]
 
+    def add(self, above: int, name: str) -> int:
         number = self.known.setdefault((above, name), len(self.steps))
         if number == len(self.steps):
             self.steps.append((above, name))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.analysis.trace_tables import counter_tables, sample_tables, span_tables
-from callgrove.analysis.value_tables import metric_rows, value_tables
+from callgrove.analysis.value_tables import metric_rows, silent, value_tables
 from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree, Relation
@@ -31,11 +31,13 @@ MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a table is wanted; None is everything. `quantity` and `scope` concern values."""
+    """Which part of a table is wanted; None is everything. `quantity` and `scope` concern values; `tell` hears which
+    metrics have none there, and why."""
 
     profiles: Ints | None = None
     quantity: str | None = None
     scope: str = "stored"
+    tell: Callable[[str], None] = silent
 
 
 def export(experiment: Experiment | Study, table: str, selection: Selection | None = None) -> Iterator[Table]:
@@ -203,7 +205,9 @@ _EXPERIMENT: dict[str, Callable[[Experiment, Selection], Iterator[Table]]] = {
     "profiles": _profiles,
     "metrics": _metrics,
     "contexts": _contexts,
-    "values": lambda experiment, chosen: value_tables(experiment, chosen.profiles, chosen.quantity, chosen.scope),
+    "values": lambda experiment, chosen: value_tables(
+        experiment, chosen.profiles, chosen.quantity, chosen.scope, chosen.tell
+    ),
     "samples": lambda experiment, chosen: sample_tables(experiment.traces, chosen.profiles),
     "spans": lambda experiment, chosen: span_tables(experiment.traces, chosen.profiles),
     "counters": lambda experiment, chosen: counter_tables(experiment.traces, chosen.profiles),

@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
         give(export(opened, args.table), args)
         return 0
     quantity = opened.metrics.resolve(args.metric) if args.metric else None
-    chosen = Selection(select(opened, args.rank, args.thread), quantity, args.scope)
+    told: list[str] = []
+    chosen = Selection(select(opened, args.rank, args.thread), quantity, args.scope, told.append)
     tables = export(opened, args.table, chosen)
     if args.table in ("values", "samples"):  # an empty table because of damage is an error: it has to be known early
         first = next(tables)
@@ -61,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     give(_measured(tables, sizes), args, n_rows(opened, args.table, chosen))
     if not any(sizes):
         note(f"{named(args)}: has no {args.table}")
+    for text in told:
+        note(text)
     return said_everything(opened, args)
 
 

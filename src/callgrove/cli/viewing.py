@@ -54,7 +54,8 @@ def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumn
     found = shown_columns(experiment, select(experiment, args.rank, args.thread))
     if found.left_out:
         some = ", ".join(found.left_out[:3]) + (", ..." if len(found.left_out) > 3 else "")
-        note(f"{len(found.left_out)} columns have a formula that cannot be computed: {some}")
+        what = "metric has" if len(found.left_out) == 1 else "metrics have"
+        note(f"not computed: {len(found.left_out)} {what} a formula that is not evaluated: {some}")
     return found
 
 

@@ -38,6 +38,7 @@ class Combination(StrEnum):
     EACH_USED = "each used"  # the same without zeros, unless there is nothing else (weak_threaded)
 
 
+SHOWN = 5  # names in one sentence
 MOST_CELLS = 1 << 23  # of a matrix of profiles and contexts
 SCALING = {Combination.SUM: "strong", Combination.EACH: "weak", Combination.EACH_USED: "weak_threaded"}
 
@@ -84,6 +85,10 @@ def fold(
     points = [builder.point([run.parameters[name] for name in builder.parameters]) for run in experiment.runs]
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)
+    if metrics is None and (derived := experiment.metrics.derived):
+        quantities = tuple(name for name in quantities if name not in derived)
+        some = ", ".join(derived[:SHOWN]) + (", ..." if len(derived) > SHOWN else "")
+        builder.warn(Severity.NOTE, f"left out of the study: {len(derived)} derived metrics, not evaluated: {some}")
     for number, name in enumerate(quantities):
         if progress is not None:
             progress("folding metrics", number, len(quantities))

@@ -137,9 +137,9 @@ def _metric(metric: Metric, planned: PlannedMetric) -> str:
     if "val" in said.texts:
         out.append(element("val", said.texts["val"]))
     out += [element("url", metric.url), element("descr", metric.description)]
-    if metric.formula:
+    if formula := metric.formula or said.texts.get("cubepl", ""):
         row_wise = "" if said.row_wise is None else f' rowwise="{in_quotes(said.row_wise)}"'
-        out.append(element("cubepl", metric.formula, row_wise))
+        out.append(element("cubepl", formula, row_wise))
     if "cubeplinit" in said.texts:
         out.append(element("cubeplinit", said.texts["cubeplinit"]))
     out += [element("cubeplaggr", text, f' cubeplaggrtype="{in_quotes(kind)}"') for kind, text in said.rules]
