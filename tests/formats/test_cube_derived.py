@@ -217,3 +217,49 @@ def test_a_derived_metric_without_a_formula_is_damage(tmp_path: Path, capsys: Ca
     assert isinstance(experiment, Experiment)
     assert any("nothing is PREDERIVED_EXCLUSIVE and has no formula" in w.text for w in experiment.damage)
     run(capsys, "top", path, "-m", "nothing", code=2)
+
+
+# -- composite metrics in a scope that they are not stored in ----------------------------------------------------------
+
+ATOMIC = {0: [(1, 5.0, 5.0, 5.0, 25.0)] * 4, 1: [(2, 1.0, 2.0, 3.0, 5.0)] * 4}  # n, min, max, sum, sum of squares
+RANGES = {0: [(0.0, 9.0, 1.0, 2.0, 3.0)] * 4, 1: [(0.0, 8.0, 1.0, 1.0, 1.0)] * 4}  # these cannot be added up
+
+
+def with_composites(path: Path, kind: str) -> Path:
+    metrics = [
+        RawMetric("time", kind, rows={0: (9,) * 4, 1: (1,) * 4}),
+        RawMetric("atomic", kind, "TAU_ATOMIC", ATOMIC),
+        RawMetric("ranges", kind, "HISTOGRAM(3)", RANGES),
+    ]
+    return Cube([(0, "main", [(1, "f", [])])], metrics).write(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scope", "there", "message"),
+    [
+        ("EXCLUSIVE", "exclusive", {"time", "atomic", "ranges"}, ""),
+        ("EXCLUSIVE", "inclusive", {"time", "atomic"}, "left out: ranges (HISTOGRAM(3)): "),
+        ("INCLUSIVE", "inclusive", {"time", "atomic", "ranges"}, ""),
+        ("INCLUSIVE", "exclusive", {"time"}, "left out: 2 metrics (atomic, ranges): they are composite"),
+    ],
+)
+def test_composite_metrics_are_given_or_said_to_be_left_out(
+    kind: str, scope: str, there: set[str], message: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = with_composites(tmp_path / "composite.cubex", kind)
+    names = [m["name"] for m in rows(capsys, "export", path, "--table", "metrics")]
+    export = ("export", path, "--table", "values", "--scope", scope)
+    asked = ("sql", path, f"SELECT DISTINCT metric FROM {scope}_values")
+    for words in (export, asked):
+        assert {names[row["metric"]] for row in rows(capsys, *words)} == there
+        err = notes(capsys, *words)
+        assert message in err
+        assert message or "left out" not in err
+    if "atomic" in there and kind != scope.upper():
+        at_root = [r for r in rows(capsys, *export, "-m", "atomic") if r["context"] == 0]
+        assert [r["value"] for r in at_root] == [5.0 + 3.0] * 4
+
+
+def test_a_composite_metric_that_is_asked_for_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    path = with_composites(tmp_path / "composite.cubex", "EXCLUSIVE")
+    run(capsys, "export", path, "--table", "values", "--scope", "inclusive", "-m", "ranges", code=2)
