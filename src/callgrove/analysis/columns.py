@@ -61,7 +61,8 @@ class ShownColumns:
     profiles: Ints | None
     columns: tuple[Shown, ...]
     quantities: tuple[Quantity, ...]
-    left_out: tuple[str, ...] = field(default=())  # columns and derived metrics that cannot be computed
+    left_out: tuple[str, ...] = field(default=())  # columns that cannot be computed
+    derived: tuple[str, ...] = field(default=())  # metrics whose formulas are not evaluated
 
     def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
         """The columns for the rows of a view; no value is an empty cell."""
@@ -99,11 +100,10 @@ def shown_columns(experiment: Experiment, profiles: Ints | None = None) -> Shown
             shown.append(Shown(_name(column), column, formula, _unit(experiment.metrics, column)))
     if not shown:
         shown = list(_plain(experiment.metrics, reader))
-    named = {column.name for column in experiment.metrics.columns}
-    left_out += [name for name in experiment.metrics.derived if name not in named]
     names = {one.name: one for one in reversed(shown)}  # two columns of one name: the first one counts
     unique = tuple(one for one in shown if names[one.name] is one)
-    return ShownColumns(experiment, profiles, unique, tuple(reader.quantities), tuple(left_out))
+    derived = experiment.metrics.derived
+    return ShownColumns(experiment, profiles, unique, tuple(reader.quantities), tuple(left_out), derived)
 
 
 def _name(column: Column) -> str:
