@@ -2,8 +2,9 @@
 
     .peers/extrap/bin/python bench/peers/load_with_extrap.py OUT.json KIND FILE [KIND FILE ...]
 
-KIND is one of Extra-P's own: text, talpas, json, experiment, cube. OUT.json gets one entry per file: the measurements
-and models, or the error.
+KIND is one of Extra-P's own: text, talpas, json, experiment, cube. After a colon, `cube:strong` and the like say what
+becomes of the locations of a run, and `cube:inclusive` which values are read. OUT.json gets one entry per file: the
+measurements and models, or the error.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ READERS = {
 def found(kind: str, path: str) -> dict[str, Any]:
     """What one file holds."""
     try:
-        experiment = READERS[kind]().read_experiment(path)
+        word, _, option = kind.partition(":")
+        reader = READERS[word]()
+        if option == "inclusive":
+            reader.use_inclusive_measurements = True
+        elif option:
+            reader.scaling_type = option
+        experiment = reader.read_experiment(path)
     except Exception as error:  # whatever it is, it is the answer
         return {"error": f"{type(error).__name__}: {error}"}
     series = [

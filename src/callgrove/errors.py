@@ -2,6 +2,7 @@
 
     CallgroveError            exit code 1   something failed
     |-- UsageError                      2   the call names something that does not exist
+    |   `-- NotEvaluated                    a derived metric, whose formula is not evaluated
     |-- InputError                      3   the input cannot be used
     |   |-- NotRecognised                   no format, or more than one, claims it
     |   |-- CorruptFile                     a recognised file is damaged
@@ -26,6 +27,7 @@ __all__ = [
     "InputError",
     "InvalidExperiment",
     "MissingExtra",
+    "NotEvaluated",
     "NotRecognised",
     "RefusedInput",
     "UnsupportedVersion",
@@ -45,6 +47,21 @@ class UsageError(CallgroveError):
     """The call asks for a metric, table, profile or option that does not exist."""
 
     exit_code = 2
+
+
+class NotEvaluated(UsageError):
+    """The values of a derived metric are wanted: it is a formula over others, which nothing here evaluates."""
+
+    def __init__(self, metric: str, kind: str, formula: str) -> None:
+        self.metric = metric
+        self.kind = kind
+        self.formula = formula
+        super().__init__(
+            f"{metric} is a derived metric ({kind}): its formula is not evaluated, so it has no values: {formula}"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NotEvaluated, (self.metric, self.kind, self.formula)
 
 
 class InputError(CallgroveError):

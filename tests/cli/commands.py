@@ -37,6 +37,13 @@ def said(capsys: Capture, *words: object, code: int) -> str:
     return err.removeprefix("callgrove: ").rstrip()
 
 
+def notes(capsys: Capture, *words: object) -> str:
+    """What a command that succeeds says on stderr."""
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == 0
+    return capsys.readouterr().err
+
+
 def rows(capsys: Capture, *words: object) -> list[dict[str, Any]]:
     """A table as JSON."""
     found: list[dict[str, Any]] = json.loads(run(capsys, *words, "--format", "json"))

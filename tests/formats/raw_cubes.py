@@ -217,12 +217,18 @@ class Cube:
         return path
 
 
+UNKNOWN_REGION = 'mod="" begin="-1" end="-1"||user|function'
+
+
 def _names(node: Node) -> list[str]:
     return [node[1], *(name for child in node[2] for name in _names(child))]
 
 
 def _region(number: int, name: str) -> str:
-    given, mangled, paradigm, role = REGIONS.get(name, 'mod="" begin="-1" end="-1"||user|function').split("|")
+    """`f@@_Z1fi` is a function of the display name f; all such ones have the same place."""
+    name, overloaded, said = name.partition("@@")
+    default = f'mod="a.cpp" begin="1" end="9"|{said}|compiler|function' if overloaded else UNKNOWN_REGION
+    given, mangled, paradigm, role = REGIONS.get(name, default).split("|")
     return (
         f'<region id="{number}" {given}><name>{escape(name)}</name><mangled_name>{mangled}</mangled_name>'
         f"<paradigm>{paradigm}</paradigm><role>{role}</role><url></url><descr></descr></region>\n"

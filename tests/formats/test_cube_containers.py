@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from callgrove.binary.sources import Source
+from callgrove.errors import NotEvaluated
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
@@ -320,7 +321,8 @@ def test_derived_metrics_are_listed_with_their_expressions(tmp_path: Path) -> No
     assert said["cube: cubeplaggr plus"] == "max(arg1, arg2)"
     assert said["cube: rowwise"] == "false"
     assert said["k"] == "v"
-    assert cells(found, "d") == {}
+    with pytest.raises(NotEvaluated, match="d is a derived metric"):
+        found.values.metric(5)
 
 
 def test_regions_and_contexts(tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def compare(found: Experiment, oracle: dict[str, dict[tuple[int, int], Any]], sc
             ours = matrix[place[key]]
             if matrix.dtype.names is None and not np.isfinite(ours):
                 ours = 0  # absent
+                if row.aggregation == Aggregation.MINIMUM and theirs > 1e9:
+                    continue  # the timer's largest value, where nothing was measured
             if not same(ours, theirs, slack):
                 wrong.append((metric, key, ours, theirs))
         assert not wrong, (len(wrong), wrong[:3])

@@ -383,6 +383,14 @@ def test_nothing_is_left_of_a_writer_that_fails(tmp_path: Path) -> None:
 # -- another reader --------------------------------------------------------------------------------------------------
 
 
+def stored_matrix(found: Experiment, row: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """What the file holds, fillers included: contexts x profiles."""
+    out = np.zeros((len(found.contexts), len(found.profiles)))
+    block = found.values.metric(row)
+    out[block.context, block.profile] = block.value
+    return out
+
+
 def compare_with_pycubexr(path: Path) -> int:
     """Every stored value of every plain metric, by pycubexr and by us; gives their number."""
     pycubexr = pytest.importorskip("pycubexr", reason="pycubexr is not installed")
@@ -391,10 +399,10 @@ def compare_with_pycubexr(path: Path) -> int:
     with pycubexr.CubexParser(str(path)) as other:
         nodes = {node.id: node for node in other.all_cnodes()}
         for row_, metric in enumerate(found.metrics):
-            if metric.composite is not None or not len(found.values.metric(row_)):
+            if metric.composite is not None or metric.is_derived or not len(found.values.metric(row_)):
                 continue
             theirs = other.get_metric_values(other.get_metric_by_name(metric.name))
-            ours = found.matrix(metric.name, metric.scope)
+            ours = stored_matrix(found, row_)
             for context, cnode in enumerate(cnodes):
                 values = theirs.cnode_values(nodes[cnode], convert_to_exclusive=False, convert_to_inclusive=False)
                 plain = np.asarray(getattr(values, "_values", values), np.float64)  # minima have a class of their own

@@ -21,6 +21,7 @@ from callgrove.model.folding import Combination, of_scaling
 from callgrove.model.metrics import Scope
 from tests.formats.contract import counted_reading, fingerprint
 from tests.formats.damage import scratch_folder
+from tests.formats.raw_cubes import Cube, Node, RawMetric
 from tests.formats.samples import CORPUS
 from tests.permissions import as_nobody, writable_copy
 
@@ -304,3 +305,68 @@ def test_a_folder_that_one_is_in_has_its_own_name(
     folder = runs(database, tmp_path / "study", "app.p4", "app.p8")
     monkeypatch.chdir(folder / "app.p4" if place == ".." else folder)
     assert opened(Path(place)).title == "study"
+
+
+TREE: list[Node] = [(0, "main", [(1, "f", []), (2, "f", []), (3, "bar", [(4, "deep", [])])])]
+CALLSITE = '<parameter partype="numeric" parkey="callsite id" parvalue="9"/>\n'
+ONE_LOCATION = """<systemtreenode Id="0"><name>m</name><class>machine</class><locationgroup Id="0"><name>r</name>
+<rank>0</rank><type>process</type><location Id="0"><name>t</name><rank>0</rank><type>thread</type></location>
+</locationgroup></systemtreenode>"""
+
+
+def cube_runs(folder: Path, n_locations: int = 4) -> Experiment:
+    """Two points; f is called from two places, one of which has a parameter."""
+    for p in (4, 8):
+        (folder / f"app.p{p}.r1").mkdir(parents=True)
+        time = {0: (1, 0, 0, 0), 1: (p, 0, 0, 2), 2: (3, 5, 0, 0), 3: (0, 0, 0, 0)}
+        count = {0: (100, 100, 100, 100), 3: (50, 7, 2, 1), 4: (40, 9, 2, 3)}
+        metrics = [
+            RawMetric("time", rows={k: row[:n_locations] for k, row in time.items()}),
+            RawMetric("count", "INCLUSIVE", "UINT64", {k: row[:n_locations] for k, row in count.items()}, uom="occ"),
+        ]
+        cube = Cube(TREE, metrics, system="" if n_locations == 4 else ONE_LOCATION, cnode_more={2: CALLSITE})
+        cube.write(folder / f"app.p{p}.r1" / "profile.cubex")
+    return opened(folder)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "values"),
+    [
+        ("weak", [[4, 0, 0, 2], [3, 5, 0, 0]]),
+        ("weak_threaded", [[4, 2], [3, 5]]),
+        ("strong", [[6], [8]]),
+    ],
+)
+def test_rows_of_one_call_path_are_repetitions_as_in_extra_p(
+    scaling: str, values: list[list[float]], tmp_path: Path
+) -> None:
+    study = cube_runs(tmp_path).study(combination=of_scaling(scaling))
+    assert "main->f" in study.callpaths
+    assert not [path for path in study.callpaths if "callsite" in path]
+    series = study.series("main->f", "time")
+    every = [v for row in values for v in row]
+    assert series.repetitions[0] == 2
+    assert series.mean[0] == pytest.approx(sum(every) / len(every), rel=1e-15)
+    assert (series.minimum[0], series.maximum[0]) == (min(every), max(every))
+    assert study.series("main->bar", "time").mean[0] == 0  # its zeros are stored
+
+
+def test_unsigned_counters_below_zero_count_as_zero_in_studies(tmp_path: Path) -> None:
+    """At bar: 50 - 40, 7 - 9, 2 - 2, 1 - 3, in both runs."""
+    study = cube_runs(tmp_path).study(combination=of_scaling("weak"))
+    series = study.series("main->bar", "count")
+    assert (series.mean[0], series.minimum[0], series.maximum[0]) == (10 / 4, 0, 10)
+    assert any(w.text.startswith("count: 4 exclusive values below zero") for w in study.warnings)
+
+
+def test_one_location_is_read_like_several(tmp_path: Path) -> None:
+    study = cube_runs(tmp_path, n_locations=1).study(combination=of_scaling("weak"))
+    assert study.series("main->f", "time").mean.tolist() == [(4 + 3) / 2, (8 + 3) / 2]
+    assert study.series("main->f", "time").repetitions.tolist() == [2, 2]
+
+
+def test_call_paths_of_other_combinations_add_up(tmp_path: Path) -> None:
+    """The largest over profiles is no way of Extra-P's."""
+    study = cube_runs(tmp_path).study(["time"], combination=Combination.MAXIMUM)
+    assert study.series("main->f", "time").mean[0] == max(4 + 3, 0 + 5, 0, 2)
+    assert study.series("main->f", "time").repetitions[0] == 1

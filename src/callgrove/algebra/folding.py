@@ -28,7 +28,7 @@ from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.orders import combine_upwards, depths, levels
 from callgrove.model.renumbering import absent_stays
 from callgrove.model.scopes import Recipe, recipe
-from callgrove.model.values import SparseBlock
+from callgrove.model.values import SparseBlock, measured_blocks
 
 __all__ = ["Folded", "FoldedValues"]
 
@@ -128,7 +128,7 @@ class FoldedValues(TiledValues):
         computed = self._computed[own_rows]
         waiting: list[SparseBlock] = []
         if not computed.all():
-            for block in self._sources[0].blocks(own, own_rows[~computed]):
+            for block in measured_blocks(self._sources[0], own, own_rows[~computed]):
                 part = block.triples()
                 if self._given is not None:
                     self._given.add_rows(self._kept.metrics[part.metric], part.context, part.value)

@@ -15,7 +15,7 @@ from callgrove.model.chains import Link
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.scopes import Recipe
-from callgrove.model.values import SparseBlock
+from callgrove.model.values import SparseBlock, measured_blocks
 
 __all__ = ["Operand", "matrix"]
 
@@ -66,7 +66,7 @@ class Operand:
         metrics[list(rows.values())] = list(rows)
         link = Link(self.experiment.values.backend, self.profiles, self.contexts, metrics)
         wanted = None if len(rows) == self._n_measured else np.array(sorted(rows.values()))
-        for block in link.backend.blocks(own, wanted):
+        for block in measured_blocks(link.backend, own, wanted):
             part = block.triples()
             if self.reads_scalars and part.value.dtype.names is not None:
                 part = SparseBlock(part.profile, part.context, part.metric, self._scalar(part))
@@ -120,7 +120,7 @@ def matrix(experiment: Experiment, row: int, profiles: Ints) -> Array:
     neutral = metric.aggregation.neutral
     place = np.full(len(experiment.profiles), -1)
     place[profiles] = np.arange(len(profiles))
-    blocks = [b.triples() for b in experiment.values.backend.blocks(profiles, np.array([row]))]
+    blocks = [b.triples() for b in experiment.values.measured_blocks(profiles, np.array([row]))]
     kinds = [block.value.dtype for block in blocks]
     dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
     if neutral:

@@ -75,11 +75,15 @@ def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, d
     lacking: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(name for e in experiments for name in e.metrics.quantities):
         holders = {k: e for k, e in enumerate(experiments) if name in e.metrics.quantities}
-        _demand_one_kind(name, list(holders.values()), demands)
-        if len(holders) < len(experiments):
-            absent = tuple(e.path for k, e in enumerate(experiments) if k not in holders)
-            lacking.setdefault(absent, []).append(name)
-        for row in _add_quantity(plan, name, holders, profiles, demands, len(experiments)):
+        if any(name in e.metrics.derived for e in holders.values()):
+            added = _add_formula(plan, name, holders, len(experiments))
+        else:
+            _demand_one_kind(name, list(holders.values()), demands)
+            if len(holders) < len(experiments):
+                absent = tuple(e.path for k, e in enumerate(experiments) if k not in holders)
+                lacking.setdefault(absent, []).append(name)
+            added = _add_quantity(plan, name, holders, profiles, demands)
+        for row in added:
             first = next(iter(holders.values())).metrics
             above = first.first(name).parent
             if above >= 0:
@@ -123,14 +127,10 @@ def _add_quantity(
     holders: Mapping[int, Experiment],
     profiles: MatchedProfiles,
     demands: Demands,
-    n_inputs: int,
 ) -> Iterator[int]:
     """The rows of one quantity, added to the plan."""
     first = next(iter(holders.values())).metrics
     model = first.first(name)
-    if model.formula and first.scopes(name) == (Scope.NONE,):
-        yield from _add_formula(plan, model, holders, n_inputs)
-        return
     scopes = _shared_scopes(name, holders, demands.same_nesting or len(holders) == 1)
     contested = _share_profiles(holders, profiles)
     if chosen := demands.chooses and contested and model.aggregation == Aggregation.SUM and model.composite is None:
@@ -157,13 +157,15 @@ def _add_quantity(
             plan.ways[k][base] = recipe(experiment.metrics, name, Scope.EXCLUSIVE)
 
 
-def _add_formula(plan: Plan, model: Metric, holders: Mapping[int, Experiment], n_inputs: int) -> Iterator[int]:
-    """A formula without values is copied where all inputs that could have it agree."""
-    formulas = {e.metrics.first(model.name).formula for e in holders.values()}
-    if len(formulas) > 1 or len(holders) < n_inputs:
-        plan.notes.append(f"lost: metric {model.name}: its formula is not the same in all inputs")
-        return
-    yield plan.add(replace(model, source_id=None), contested=False)
+def _add_formula(plan: Plan, name: str, holders: Mapping[int, Experiment], n_inputs: int) -> Iterator[int]:
+    """A derived metric is copied as the formula that it is, where all inputs have the same one."""
+    models = [e.metrics.first(name) for e in holders.values()]
+    if not all(model.is_derived for model in models):
+        plan.notes.append(f"lost: metric {name}: is derived in one input and measured in another")
+    elif len({(model.formula, model.scope) for model in models}) > 1 or len(models) < n_inputs:
+        plan.notes.append(f"lost: metric {name}: its formula is not the same in all inputs")
+    else:
+        yield plan.add(replace(models[0], source_id=None), contested=False)
 
 
 def _shared_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: bool) -> list[Scope]:

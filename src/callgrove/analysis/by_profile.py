@@ -38,8 +38,7 @@ def exclusive_by_profile(
     column = np.full(len(experiment.profiles), -1, np.int64)
     column[chosen] = np.arange(len(chosen))
     out = np.zeros((len(groups), len(chosen)))
-    read = experiment.values.blocks if way.is_stored else experiment.values.measured_blocks
-    for block in read(chosen, np.array([way.stored])):
+    for block in experiment.values.measured_blocks(chosen, np.array([way.stored])):
         _add(out, block, weights, column)
     return out
 

@@ -63,6 +63,7 @@ class ShownColumns:
     columns: tuple[Shown, ...]
     quantities: tuple[Quantity, ...]
     left_out: tuple[str, ...] = field(default=())  # columns that cannot be computed
+    derived: tuple[str, ...] = field(default=())  # metrics whose formulas are not evaluated
 
     def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
         """The columns for the rows of a view; no value is an empty cell."""
@@ -115,7 +116,8 @@ def shown_columns(experiment: Experiment, profiles: Ints | None = None) -> Shown
         shown = list(_plain(experiment.metrics, reader))
     names = {one.name: one for one in reversed(shown)}  # two columns of one name: the first one counts
     unique = tuple(one for one in shown if names[one.name] is one)
-    return ShownColumns(experiment, profiles, unique, tuple(reader.quantities), tuple(left_out))
+    derived = experiment.metrics.derived
+    return ShownColumns(experiment, profiles, unique, tuple(reader.quantities), tuple(left_out), derived)
 
 
 def _name(column: Column) -> str:
@@ -150,7 +152,8 @@ def _plain(metrics: Metrics, reader: _Reader) -> Iterable[Shown]:
             except UsageError:
                 possible = False
             if possible:
-                column = Column(name, scope, "", show_percent=first.show_percent, number_format=first.number_format)
+                shares = first.show_percent and first.aggregation == Aggregation.SUM  # no minimum is part of another
+                column = Column(name, scope, "", show_percent=shares, number_format=first.number_format)
                 yield Shown(_name(column), column, reader.variable(Quantity(name, scope)), first.unit)
 
 

@@ -17,7 +17,7 @@ from callgrove.analysis.groups import group, nearest
 from callgrove.analysis.trees import fold_lines
 from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
-from callgrove.model.contexts import LONGEST_PATH
+from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.table import Column, Table
@@ -115,7 +115,7 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
     metrics = _metrics(experiments, asked)
     found = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
     metric, factors = found[0].metric, _factors(found)
-    paths = _Paths()
+    paths = _Paths(overloads=_overloads(found))
     read = _flat_values if asked.flat else _values
     parts = [read(paths, cost, asked) for cost in found]
     parts = [
@@ -142,7 +142,8 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
     that each shows first."""
     if asked.metric:
         return _named(experiments, asked.metric)
-    shared = [name for name in experiments[0].metrics.shown if all(name in e.metrics.quantities for e in experiments)]
+    known = [set(e.metrics.quantities) - set(e.metrics.derived) for e in experiments]
+    shared = [name for name in experiments[0].metrics.shown if all(name in names for names in known)]
     if shared:
         default = experiments[0].default_metric
         return [default if default in shared else shared[0]] * len(experiments)
@@ -185,12 +186,26 @@ def _factors(found: Sequence[Costs]) -> list[float]:
     return factors
 
 
+def _overloads(found: Sequence[Costs]) -> frozenset[str]:
+    regions = [cost.tree.regions for cost in found]
+    return frozenset(one.label(region) for one in regions for region in one.overloads)
+
+
 @dataclass
 class _Paths:
     """Call paths by parent and name."""
 
+    overloads: frozenset[str] = frozenset()  # names that several functions of one input have
     steps: list[tuple[int, str]] = field(default_factory=list)
     known: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def names(self, tree: ContextTree) -> list[str]:
+        """What the listed contexts are called; of overloads the mangled name is said as well."""
+        found = names(tree)
+        if not self.overloads:
+            return found
+        said = ((name, tree.mangled(context)) for context, name in enumerate(found))
+        return [f"{name} [{mangled}]" if name in self.overloads and mangled else name for name, mangled in said]
 
     def add(self, above: int, name: str) -> int:
         number = self.known.setdefault((above, name), len(self.steps))
@@ -204,7 +219,7 @@ def _values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, B
     tree, n = cost.tree, cost.tree.n_listed
     folded = fold_lines(cost, asked.source)
     values = _in_scope(cost, asked, folded.shown)
-    called = names(tree)
+    called = paths.names(tree)
     numbers = np.full(n + 1, ABSENT, np.int64)  # -1 picks the last entry, which is absent
     shown = [c for c in np.flatnonzero(folded.shown).tolist() if not _is_frame(c, cost, called)]
     for context, above in zip(shown, folded.parent[shown].tolist(), strict=True):
@@ -222,7 +237,7 @@ def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Arr
     """The same of functions, whoever called them."""
     if asked.scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE) or asked.source:
         raise UsageError("functions are compared flat by their exclusive or inclusive cost, without source lines")
-    groups, called = group(cost.tree, "function"), names(cost.tree)
+    groups, called = group(cost.tree, "function"), paths.names(cost.tree)
     exclusive, inclusive = groups.exclusive(cost), groups.inclusive(cost)
     places = np.array([paths.add(ABSENT, called[context]) for context in groups.first.tolist()], np.int64)
     return (

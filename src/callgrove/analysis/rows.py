@@ -12,10 +12,17 @@ __all__ = ["described"]
 
 
 def described(tree: ContextTree, contexts: Sequence[int], parameters: bool = True) -> tuple[Column, ...]:
-    """One row per context; absent cells are empty. A row that stands for a group is named without parameters."""
+    """One row per context; absent cells are empty. A row that stands for a group is named without parameters. Functions
+    that nothing but their mangled names tells apart have these in brackets: `f [_Z1fi]`."""
     chosen = list(contexts)
     regions = tree.regions
     names = [tree.label(c) if parameters else tree.name(c) for c in chosen]
+    if regions.overloads:
+        told_apart = [int(tree.region[c]) in regions.overloads for c in chosen]
+        names = [
+            f"{name} [{tree.mangled(c)}]" if apart else name
+            for name, c, apart in zip(names, chosen, told_apart, strict=True)
+        ]
     kinds = [ContextKind(int(tree.kind[c])).word for c in chosen]
     owner = [int(tree.region[c]) for c in chosen]
     files = [int(regions.file[r]) if r >= 0 else ABSENT for r in owner]

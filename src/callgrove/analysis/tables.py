@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.analysis.trace_tables import counter_tables, sample_tables, span_tables
-from callgrove.analysis.value_tables import metric_rows, value_tables
+from callgrove.analysis.value_tables import metric_rows, silent, value_tables
 from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree, Relation
@@ -31,13 +31,15 @@ MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a table is wanted; None is everything. `quantity` and `scope` concern values; `tell` gets a
-    sentence for each metric whose computed values do not add up to what is stored."""
+    """Which part of a table is wanted; None is everything. `quantity` and `scope` concern values; `tell` hears which
+    metrics have none there, and why; `complain` gets a sentence for each metric whose computed values do not add up to
+    what is stored."""
 
     profiles: Ints | None = None
     quantity: str | None = None
     scope: str = "stored"
-    tell: Callable[[str], None] = lambda text: None
+    tell: Callable[[str], None] = silent
+    complain: Callable[[str], None] = silent
 
 
 def export(experiment: Experiment | Study, table: str, selection: Selection | None = None) -> Iterator[Table]:
@@ -206,7 +208,7 @@ _EXPERIMENT: dict[str, Callable[[Experiment, Selection], Iterator[Table]]] = {
     "metrics": _metrics,
     "contexts": _contexts,
     "values": lambda experiment, chosen: value_tables(
-        experiment, chosen.profiles, chosen.quantity, chosen.scope, chosen.tell
+        experiment, chosen.profiles, chosen.quantity, chosen.scope, chosen.tell, chosen.complain
     ),
     "samples": lambda experiment, chosen: sample_tables(experiment.traces, chosen.profiles),
     "spans": lambda experiment, chosen: span_tables(experiment.traces, chosen.profiles),

@@ -7,7 +7,7 @@ there is no other.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,14 @@ from callgrove.model.scopes import SOURCES, Recipe, recipe
 from callgrove.model.table import CHUNK, Column, Table
 from callgrove.model.values import SparseBlock, is_set
 
-__all__ = ["metric_rows", "value_tables"]
+__all__ = ["left_out", "metric_rows", "silent", "value_tables"]
 
+SHOWN = 5  # names in one sentence
 MOST_CELLS = 1 << 24  # of the matrices that scopes are computed in
+
+
+def silent(text: str) -> None:
+    """Nobody listens."""
 
 
 def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:
@@ -52,17 +57,23 @@ def value_tables(
     profiles: Ints | None = None,
     quantity: str | None = None,
     scope: str = "stored",
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None] = silent,
+    complain: Callable[[str], None] = silent,
 ) -> Iterator[Table]:
-    """Values of some profiles, of one quantity or all, as they are stored or in one scope. Where computed values do not
-    add up to what they were computed from, `tell` gets a sentence, after the last table."""
+    """Values of some profiles, of one quantity or all, as they are stored or in one scope. `tell` hears which metrics
+    are not among them, and why; after the last table, `complain` gets a sentence for each metric whose computed values
+    do not add up to what they were computed from."""
+    if quantity is not None:
+        experiment.metrics.require_values(quantity)
+    for text in left_out(experiment, scope) if quantity is None else ():
+        tell(text)
     composite = any(m.composite is not None for m in experiment.metrics)
     if profiles is not None:
         experiment.values.demand_known(profiles)
     if scope == "stored":
         blocks = _stored(experiment, profiles, quantity)
     else:
-        blocks = _computed(experiment, profiles, quantity, _scope(scope), tell)
+        blocks = _computed(experiment, profiles, quantity, _scope(scope), tell, complain)
     empty = True
     for block in blocks:
         for first in range(0, len(block), CHUNK):
@@ -70,6 +81,26 @@ def value_tables(
             empty = False
     if empty:
         yield _value_table(experiment, SparseBlock.empty(), composite)
+
+
+def left_out(experiment: Experiment, scope: str = "stored") -> list[str]:
+    """Say which metrics have no values in a scope, for each reason in one sentence."""
+    metrics = experiment.metrics
+    derived, composite = list(metrics.derived), []
+    if scope in (s.word for s in SOURCES):
+        rest = (name for name in metrics.quantities if name not in derived)
+        composite = [n for n in rest if metrics.first(n).composite and _possible(experiment, n, Scope(scope)) is None]
+    out = [f"{_counted(derived)} derived, and formulas are not evaluated"] if derived else []
+    if composite:
+        out.append(f"{_counted(composite)} composite, and what is stored in another scope gives no {scope} values")
+    return out
+
+
+def _counted(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"left out: metric {names[0]}: it is"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"left out: {len(names)} metrics ({', '.join(names[:SHOWN])}{more}): they are"
 
 
 def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) -> Table:
@@ -106,6 +137,7 @@ def _computed(
     quantity: str | None,
     scope: Scope,
     tell: Callable[[str], None],
+    complain: Callable[[str], None],
 ) -> Iterator[SparseBlock]:
     """Every quantity in one scope, profile by profile: stored where it is, else computed over the tree."""
     names = experiment.metrics.quantities if quantity is None else (quantity,)
@@ -117,12 +149,13 @@ def _computed(
     rows = [computed[name, scope] if row is None else row for name, row in stored.items()]
     chosen = experiment.profiles.measured if profiles is None else profiles
     room = max(1, MOST_CELLS // max(1, len(ways) * len(experiment.contexts)))
+    unfit: set[str] = set()
     counted = counted_contexts(experiment.contexts)
     given = Totals(tuple(experiment.metrics), None, counted)
     made = Totals([way.row for way in ways], None, counted)
     for first in range(0, len(chosen), room):
         band = chosen[first : first + room]
-        found = matrices(experiment.values, experiment.contexts, ways, band, given)
+        found = _matrices(experiment, ways, band, unfit, given)
         for number, way in enumerate(ways):
             if (matrix := found.get(way.stored)) is not None:
                 made.add_matrix(number, np.arange(len(matrix)), matrix, way.metric.aggregation.neutral)
@@ -133,7 +166,27 @@ def _computed(
     for number, way in enumerate(ways):
         if made.adds_up[number] and given.adds_up[way.stored] and not made.agrees(number, given, way.stored):
             before, after = given.total[way.stored], made.total[number]
-            tell(f"{way.row.label}: what is stored makes {before:g}, what was printed {after:g}")
+            complain(f"{way.row.label}: what is stored makes {before:g}, what was printed {after:g}")
+    if unfit and quantity is not None:
+        raise UsageError(next(iter(unfit)))
+    for text in sorted(unfit):
+        tell(f"left out: {text}")
+
+
+def _matrices(
+    experiment: Experiment, ways: Sequence[Recipe], profiles: Ints, unfit: set[str], given: Totals
+) -> dict[int, Array]:
+    """The values of all ways; what is read is added to `given`. Composite values that cannot be combined are left out,
+    and `unfit` gets the reasons."""
+    values, tree = experiment.values, experiment.contexts
+    found = matrices(values, tree, [way for way in ways if way.metric.composite is None], profiles, given)
+    for way in ways:
+        if way.metric.composite is not None:
+            try:
+                found |= matrices(values, tree, [way], profiles)
+            except UsageError as error:
+                unfit.add(f"{way.metric.name} ({way.metric.dtype}): {error}")
+    return found
 
 
 def _one(found: Array, way: Recipe, profile: int, row: int) -> SparseBlock:

@@ -51,8 +51,10 @@ def run(args: argparse.Namespace) -> int:
         give(export(opened, args.table), args)
         return 0
     quantity = opened.metrics.resolve(args.metric) if args.metric else None
+    told: list[str] = []
     unexplained: list[str] = []
-    chosen = Selection(select(opened, args.rank, args.thread), quantity, args.scope, unexplained.append)
+    profiles = select(opened, args.rank, args.thread)
+    chosen = Selection(profiles, quantity, args.scope, told.append, unexplained.append)
     tables = export(opened, args.table, chosen)
     if args.table in ("values", "samples"):  # an empty table because of damage is an error: it has to be known early
         first = next(tables)
@@ -64,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
     give(_measured(tables, sizes), args, announced)
     if not any(sizes):
         note(f"{named(args)}: has no {args.table}")
+    for text in told:
+        note(text)
     ended = said_everything(opened, args)
     if announced not in (None, sum(sizes)) and not _is_damaged(opened):
         unexplained.append(f"{args.table}: there are {announced:,}, and {sum(sizes):,} were printed")

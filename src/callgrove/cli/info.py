@@ -10,6 +10,7 @@ from callgrove.cli.options import add_format, add_run, add_study_input
 
 if TYPE_CHECKING:
     from callgrove.model.experiment import Experiment
+    from callgrove.model.metrics import Metrics
     from callgrove.model.study import Study
     from callgrove.model.table import Table
 
@@ -113,6 +114,10 @@ def _for_people(metrics: Table) -> Table:
     return Table((*(column for column in used if column.name != "description"), *last))
 
 
+def _scopes(metrics: Metrics, name: str) -> str:
+    return ", ".join(scope.word or "none" for scope in metrics.scopes(name))
+
+
 def _metrics(experiment: Experiment) -> Table:
     from callgrove.model.table import Table
 
@@ -125,7 +130,7 @@ def _metrics(experiment: Experiment) -> Table:
             (
                 name,
                 first.unit or None,
-                ", ".join(s.word or "none" for s in metrics.scopes(name)),
+                f"not computed ({first.derivation})" if first.is_derived else _scopes(metrics, name),
                 "yes" if first.visible else "no",
                 ", ".join(dict.fromkeys(c.statistic for c in shown if c.statistic)) or None,
                 first.description or next((c.description for c in shown if c.description), None),

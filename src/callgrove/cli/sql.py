@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from callgrove.cli.messages import note
     from callgrove.cli.opening import said_everything
     from callgrove.cli.progress import progress
     from callgrove.model.experiment import Experiment
@@ -52,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     with progress() as report:
         answer = sql(inputs, query, args.engine, report)
     with answer:
+        for text in answer.left_out:
+            note(text)
         _say_what_is_empty(inputs, answer.loaded, args)
         emit(answer, args)
     return max([0, *(said_everything(one, args) for one in inputs if isinstance(one, Experiment))])

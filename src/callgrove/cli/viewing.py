@@ -58,9 +58,13 @@ def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumn
     if not args.all_metrics:
         return None
     found = shown_columns(experiment, select(experiment, args.rank, args.thread))
-    if found.left_out:
-        some = ", ".join(found.left_out[:3]) + (", ..." if len(found.left_out) > 3 else "")
-        note(f"{len(found.left_out)} columns have a formula that cannot be computed: {some}")
+    for names, why in (
+        (found.left_out, "{} columns have a formula that cannot be computed"),
+        (found.derived, "not computed: {} metrics have a formula that is not evaluated"),
+    ):
+        if names:
+            some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            note(f"{why.format(len(names))}: {some}")
     return found
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "Format",
     "Grade",
     "Indexes",
+    "KeepsFillers",
     "KeepsSummaries",
     "LossReport",
     "Match",
@@ -298,6 +299,13 @@ class KeepsSummaries(Protocol):
     """A writer that takes stored summaries, which are not among the chunks, from the experiment itself."""
 
     keeps_summaries: bool
+
+
+@runtime_checkable
+class KeepsFillers(Protocol):
+    """A writer whose format tells values from numbers that nobody measured (see `HasFillers`): it gets both."""
+
+    keeps_fillers: bool
 
 
 @runtime_checkable

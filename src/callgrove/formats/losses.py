@@ -9,6 +9,7 @@ from itertools import zip_longest
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Bools
+from callgrove.model.metrics import Metric
 from callgrove.model.runs import Run
 from callgrove.model.traces import SideTable, Traces
 
@@ -18,6 +19,7 @@ __all__ = [
     "is_told",
     "left_out_of",
     "losses_of_events",
+    "losses_of_formulas",
     "losses_of_runs",
     "losses_of_sides",
     "losses_of_tables",
@@ -92,6 +94,13 @@ def losses_of_runs(runs: tuple[Run, ...]) -> Iterator[str]:
         yield f"runs: {len(runs)} become one"
     if any(run.parameters for run in runs):
         yield "parameters of runs"
+
+
+def losses_of_formulas(metrics: Iterable[Metric]) -> Iterator[str]:
+    """For derived metrics whose formulas a format cannot hold: they have no values that could be written instead."""
+    if found := [metric.name for metric in metrics if metric.is_derived]:
+        what = "derived metric" if len(found) == 1 else f"{len(found)} derived metrics"
+        yield f"{what} {some(found)}: left out, as formulas are not evaluated and have no place there"
 
 
 def losses_of_events(traces: Traces) -> Iterator[str]:

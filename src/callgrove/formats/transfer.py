@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from callgrove.errors import UsageError
 from callgrove.formats.interface import (
+    KeepsFillers,
     KeepsSummaries,
     LossReport,
     Progress,
@@ -21,9 +25,10 @@ from callgrove.formats.interface import (
 from callgrove.formats.losses import some
 from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
-from callgrove.model.metrics import Scope
+from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.study import Study
 from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS
+from callgrove.model.values import Block, has_fillers
 
 __all__ = ["transfer", "write"]
 
@@ -53,6 +58,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
     in the target.
     """
     computed = experiment.values.backend
+    left_out: Counter[str] = Counter()
     try:
         writer.define(experiment)
         if isinstance(computed, KeepsBooks):
@@ -60,11 +66,13 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         if isinstance(writer, WritesTraces):
             writer.write_traces(progress)
         else:
-            _values(experiment, writer, progress)
+            left_out = _values(experiment, writer, progress)
             _samples(experiment, writer, progress)
             if writer.takes_spans:
                 _spans(experiment, writer, progress)
         report = writer.close()
+        for name, count in (+left_out).items():  # those above zero
+            report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
     except BaseException:
         writer.abort()
         raise
@@ -101,12 +109,35 @@ def _disagreements(experiment: Experiment, books: Books) -> Iterator[str]:
         yield f"values of {some(alone)}: only the stored summary has them, no profile does"
 
 
-def _values(experiment: Experiment, writer: Writer, progress: Progress) -> None:
+def _values(experiment: Experiment, writer: Writer, progress: Progress) -> Counter[str]:
+    """Give the values to a writer. Numbers that nobody measured go only to writers that can tell them apart; those that
+    were left out are counted by metric."""
     total, done = experiment.values.n_stored() or 0, 0
-    for block in experiment.values.blocks():
+    left_out: Counter[str] = Counter()
+    for block in _blocks(experiment, isinstance(writer, KeepsFillers), left_out):
         writer.write(block)
         done += len(block)
         progress("writing values", done, max(done, total))
+    return left_out
+
+
+def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) -> Iterator[Block]:
+    values = experiment.values
+    if with_fillers or not has_fillers(values.backend):
+        yield from values.blocks()
+        return
+    for block in values.measured_blocks():
+        left_out.subtract(_by_metric(experiment, block))
+        yield block
+    for block in values.blocks():
+        left_out.update(_by_metric(experiment, block))
+
+
+def _by_metric(experiment: Experiment, block: Block) -> dict[str, int]:
+    """How many values of each sum a block has; minima and maxima of nothing are no loss."""
+    metric, count = np.unique(block.triples().metric, return_counts=True)
+    rows = ((experiment.metrics[row], n) for row, n in zip(metric.tolist(), count.tolist(), strict=True))
+    return {row.name: n for row, n in rows if row.aggregation == Aggregation.SUM}
 
 
 def _samples(experiment: Experiment, writer: Writer, progress: Progress) -> None:

@@ -94,6 +94,11 @@ class ExperimentBuilder(ContextBuilder):
         self._metrics.append(metric)
         return len(self._metrics) - 1
 
+    def name_formula(self, row: int, formula: str) -> None:
+        """Make a metric a derived one, unless it has a formula already."""
+        if not self._metrics[row].formula:
+            self._metrics[row] = replace(self._metrics[row], formula=formula)
+
     def name_summaries(self, rows: Mapping[int, int]) -> None:
         """From the ids that stored summaries and formulas use to metric rows; the first id of a row is kept."""
         for id_, row in rows.items():

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from callgrove.errors import InvalidExperiment
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints, frozen
-from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation, SourceFiles
+from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions, Relation, SourceFiles
 from callgrove.model.invariants import problems_of_contexts
 from callgrove.model.orders import preorder, subtree_ends
 from callgrove.model.region_table import RegionTable
@@ -46,7 +46,7 @@ class ContextBuilder:
 
     def __init__(self) -> None:
         self.string, self.module = Interner(), Interner()
-        self._files = Interner()
+        self._files, self._mangled = Interner(), Interner()
         self._copied: dict[int, str] = {}
         self._regions = RegionTable()
         self._region_details: dict[int, Mapping[str, str]] = {}
@@ -82,9 +82,11 @@ class ContextBuilder:
         paradigm: str = "",
         details: Mapping[str, str] | None = None,
     ) -> int:
-        """A region; equal ones are the same, and what is said first about their details stays."""
+        """A region; equal ones are the same, and what is said first about their details stays. Overloads may have one
+        name and one place: different mangled names keep them apart."""
         at = int(NO_OFFSET) if offset is None else offset
-        key = (int(kind), self.string(name), file, line, end_line, module, at, self.string(role), self.string(paradigm))
+        words = self.string(role), self.string(paradigm), self._mangled((details or {}).get(MANGLED, ""))
+        key = (int(kind), self.string(name), file, line, end_line, module, at, *words)
         number = self._regions.number(key)
         if details:
             self._region_details.setdefault(number, dict(details))

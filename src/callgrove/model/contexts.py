@@ -30,6 +30,7 @@ from callgrove.model.renumbering import absent_stays, new_numbers
 __all__ = [
     "LAST_LINE",
     "LONGEST_PATH",
+    "MANGLED",
     "NO_ACTIVITY",
     "ContextKind",
     "ContextTree",
@@ -39,6 +40,7 @@ __all__ = [
     "SourceFiles",
 ]
 
+MANGLED = "mangled_name"  # among the details of a region
 LAST_LINE = 2**31 - 1  # no source text is longer; what a file says beyond it is no line
 LONGEST_KEPT = 512  # characters of a label that is kept once it is made
 NO_ACTIVITY = "<no activity>"  # the placeholder that HPCToolkit's idle samples are on
@@ -149,6 +151,20 @@ class Regions:
         if kind == ContextKind.LOOP:
             return f"loop at {place or '<unknown place>'}"
         return place or f"<unknown {ContextKind(kind).word}>"
+
+    def mangled(self, region: int) -> str:
+        """The mangled name of a region; empty where none is known."""
+        return self.details.get(region, {}).get(MANGLED, "")
+
+    @cached_property
+    def overloads(self) -> frozenset[int]:
+        """Regions that share kind, name, file, line and module with others and differ in their mangled names."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        columns = (self.kind, self.name, self.file, self.line, self.module)
+        for region in sorted(self.details):
+            if self.mangled(region):
+                groups.setdefault(tuple(int(column[region]) for column in columns), []).append(region)
+        return frozenset(region for group in groups.values() if len(group) > 1 for region in group)
 
     def text(self, column: str) -> list[str]:
         """`role` or `paradigm` as words; absent is empty."""
@@ -283,6 +299,11 @@ class ContextTree:
         label = self.name(context)
         given = self.parameters.get(context)
         return f"{label}({','.join(f'{k}={v}' for k, v in given)})" if given else label
+
+    def mangled(self, context: int) -> str:
+        """The mangled name of what a context executes; empty where none is known."""
+        region = int(self.region[context])
+        return self.regions.mangled(region) if region >= 0 else ""
 
     def path(self, context: int) -> str:
         """Names from the root, joined by `->`; the middle of very long paths is cut."""

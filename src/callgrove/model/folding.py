@@ -1,9 +1,13 @@
 """From an experiment whose runs carry parameters to a study.
 
 The runs of one point are its repetitions. The value of a call path in a run is a quantity in a scope, combined over
-the run's profiles; contexts with the same call path add up. A run that never reached a call path has no value there;
-one that reached it but spent nothing there has 0. Series that are 0 in all runs are left out, unless a file stores
-these zeros. An arrow inside of a name is drawn apart (`operator- >`): arrows separate the names of a call path.
+the run's profiles; parameters of contexts are no part of call paths. A run that never reached a call path has no value
+there; one that reached it but spent nothing there has 0. Series that are 0 in all runs are left out, unless a file
+stores these zeros. An arrow inside of a name is drawn apart (`operator- >`): arrows separate the names of a call path.
+
+Contexts with the same call path add up, but for files that store a row of values for each context (Cube). Of these,
+Extra-P takes every row as a repetition, as stored, and what is less than nothing of an unsigned counter as 0; its three
+ways of scaling give the same here.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from callgrove.errors import UsageError
-from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints, summable
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.grouping import distinct_rows
@@ -114,6 +118,10 @@ def fold(
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)
     left_out: dict[str, list[str]] = {}  # metrics by reason
+    if metrics is None and (derived := experiment.metrics.derived):
+        quantities = tuple(name for name in quantities if name not in derived)
+        some = ", ".join(derived[:MOST_NAMED]) + (", ..." if len(derived) > MOST_NAMED else "")
+        builder.warn(Severity.NOTE, f"left out of the study: {len(derived)} derived metrics, not evaluated: {some}")
     for number, name in enumerate(quantities):
         if progress is not None:
             progress("folding metrics", number, len(quantities))
@@ -127,9 +135,12 @@ def fold(
             continue
         if way.metric.unit:
             builder.units[name] = way.metric.unit
-        ever = np.logical_or.reduce([((part.values != 0).any(axis=1) & part.reached) | part.listed for part in parts])
+        ever = np.logical_or.reduce([part.seen(len(paths.texts)) for part in parts])
         for point, part in zip(points, parts, strict=True):
-            _add(builder, name, point, part.values, np.flatnonzero(part.reached & ever), paths, combination)
+            _add(builder, name, point, part, part.reached & ever, paths, combination)
+        if n := sum(part.n_negative for part in parts):
+            text = f"{n} exclusive values below zero, which differences of unsigned counters have, count as 0"
+            builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for reason, names in left_out.items():
         builder.warn(Severity.NOTE, f"left out of the study: {_told_of(names, reason)}")
     if not builder.has_values:
@@ -148,12 +159,13 @@ def _add(
     builder: StudyBuilder,
     metric: str,
     point: int,
-    values: Floats,
-    chosen: Ints,
+    part: _Part,
+    chosen: Bools,
     paths: CallPaths,
     combination: Combination,
 ) -> None:
-    for path, row in zip(chosen.tolist(), values[chosen], strict=True):
+    rows = np.flatnonzero(chosen[part.paths])
+    for path, row in zip(part.paths[rows].tolist(), part.values[rows], strict=True):
         used = row[row != 0] if combination == Combination.EACH_USED and row.any() else row
         builder.add_values(paths.texts[path], metric, point, [used])
 
@@ -182,12 +194,20 @@ def _quantities(experiment: Experiment, metrics: Sequence[str] | None) -> tuple[
 
 @dataclass(frozen=True)
 class _Part:
-    """A quantity in one run: values (call paths x 1, or x profiles), which call paths the run reached, and those that
-    are stored whatever their value."""
+    """A quantity in one run: rows of values (x 1, or x profiles), each a repetition of its call path; which call paths
+    the run reached, and those that are stored whatever their value."""
 
     values: Floats
+    paths: Ints
     reached: Bools
     listed: Bools
+    n_negative: int = 0  # values of unsigned counters that count as 0
+
+    def seen(self, n_paths: int) -> Bools:
+        """Call paths with a value, or stored."""
+        has_value = np.zeros(n_paths, np.bool_)
+        has_value[self.paths[(self.values != 0).any(axis=1)]] = True
+        return (has_value & self.reached) | self.listed
 
 
 def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combination, paths: CallPaths) -> _Part:
@@ -195,20 +215,61 @@ def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combin
     if combination != Combination.SUM and np.isin(profiles, experiment.profiles.aggregates).any():
         name = experiment.runs[run].name or experiment.path
         raise UsageError(f"{name}: only what all profiles have together is known; take their sum (--scaling strong)")
-    stored = _Stored.of(experiment, way, profiles, paths)
-    reached = stored.reached(experiment.contexts, paths)
+    stored = _Stored.of(experiment, way, profiles)
+    listed = _of_paths(stored.listed, paths)
+    reached = listed if stored.dense else stored.reached(experiment.contexts, paths)
+    if stored.dense and combination in EXTRA_P and combination != Combination.DEVICE:
+        values, contexts, n_negative = _rows(experiment, way, profiles, stored.listed[: len(paths.of_context)])
+        if combination == Combination.SUM:
+            rule = np.add if way.metric.composite is not None else way.metric.aggregation.ufunc
+            values = rule.reduce(values, axis=1, keepdims=True)
+        return _Part(values, paths.of_context[contexts], reached, listed, n_negative)
+    values = _added_up(experiment, way, profiles, combination, paths, stored)
+    return _Part(values, np.arange(len(paths.texts)), reached, listed)
+
+
+def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) -> tuple[Floats, Ints, int]:
+    """The values of each context that is listed (x profiles), these contexts, and how many values below zero became 0.
+    Counters exceed 2^53, so differences are taken before anything becomes a double."""
+    contexts, n_negative = np.flatnonzero(listed), 0
+    unsigned = way.metric.dtype.upper().startswith("U") and way.metric.composite is None
+    columns = []
+    for chunk in _chunks(profiles, len(experiment.contexts)):
+        for column in _columns(experiment, way, chunk):
+            values = experiment.values.scalar(way.stored, _in_scope(way, column, experiment.contexts))[contexts]
+            if unsigned:
+                n_negative += int((values < 0).sum())
+                values = np.maximum(values, 0)
+            absent = values == way.metric.aggregation.neutral
+            columns.append(np.where(absent, 0.0, values.astype(np.float64)))
+    return np.stack(columns, axis=1) if columns else np.zeros((len(contexts), 0)), contexts, n_negative
+
+
+def _in_scope(way: Recipe, stored: Array, tree: ContextTree) -> Array:
+    """Stored values in the wanted scope. As Extra-P does, children are taken off a double one after the other, and what
+    rounding leaves of it stays."""
+    additive = way.metric.aggregation == Aggregation.SUM and way.metric.composite is None
+    if stored.dtype.kind != "f" or not additive or (way.metric.scope, way.wanted) != (Scope.INCLUSIVE, Scope.EXCLUSIVE):
+        return way.apply(stored, tree)
+    out = stored.copy()
+    children = np.flatnonzero(tree.parent >= 0)
+    np.subtract.at(out, tree.parent[children], stored[children])
+    return out
+
+
+def _added_up(
+    experiment: Experiment, way: Recipe, profiles: Ints, combination: Combination, paths: CallPaths, stored: _Stored
+) -> Floats:
+    """One row of values for each call path: contexts that share it add up."""
     linear = way.metric.aggregation == Aggregation.SUM
     if combination == Combination.SUM or (combination == Combination.MEAN and linear):
         total = experiment.values.totals(way.stored, profiles)
         values = _on_paths(experiment, way, total, paths)[:, None]
-        if combination == Combination.MEAN:
-            values = values / max(1, stored.n_carriers)
-        return _Part(values, reached, stored.listed)
+        return values / max(1, stored.n_carriers) if combination == Combination.MEAN else values
     if combination == Combination.DEVICE:
         places = _places(experiment, profiles, stored.carriers)
         columns = [_on_paths(experiment, way, experiment.values.totals(way.stored, own), paths) for own in places]
-        each = np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
-        return _Part(each, reached, stored.listed)
+        return np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
     columns = [
         _on_paths(experiment, way, column, paths)
         for chunk in _chunks(profiles, len(experiment.contexts))
@@ -219,7 +280,7 @@ def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combin
         each = each.sum(axis=1, keepdims=True) / max(1, stored.n_carriers)
     elif combination == Combination.MAXIMUM:
         each = each.max(axis=1, keepdims=True, initial=-np.inf)
-    return _Part(each, reached, stored.listed)
+    return each
 
 
 def _places(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints]:
@@ -248,24 +309,29 @@ def _chunks(profiles: Ints, n_contexts: int) -> Iterator[Ints]:
 
 def _columns(experiment: Experiment, way: Recipe, profiles: Ints) -> Iterator[Array]:
     """The stored values of each profile, over all contexts. One pass over the input serves all of them."""
-    if way.metric.composite is not None or len(profiles) == 1:
+    if way.metric.composite is not None:
         yield from (experiment.values.totals(way.stored, np.array([p])) for p in profiles.tolist())
         return
     aggregation = way.metric.aggregation
-    matrix = np.full((len(profiles), len(experiment.contexts)), aggregation.neutral)
+    shape = len(profiles), len(experiment.contexts)
+    matrix: Array | None = None
     place = np.full(len(experiment.profiles), ABSENT, np.int64)
     place[profiles] = np.arange(len(profiles))
     for block in experiment.values.blocks(profiles, np.array([way.stored])):
         triples = block.triples()
-        flat = place[triples.profile] * len(experiment.contexts) + triples.context
-        aggregation.combine_at(matrix.reshape(-1), flat, np.asarray(triples.value, np.float64))
-    yield from matrix
+        values = triples.value.astype(np.float64) if aggregation.neutral else summable(triples.value)
+        if matrix is None:
+            matrix = np.full(shape, aggregation.neutral, values.dtype)
+        elif matrix.dtype != values.dtype:
+            matrix = matrix.astype(np.promote_types(matrix.dtype, values.dtype))
+        aggregation.combine_at(matrix.reshape(-1), place[triples.profile] * shape[1] + triples.context, values)
+    yield from np.full(shape, aggregation.neutral) if matrix is None else matrix
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a run stores of a metric: contexts with a value, call paths that are listed whatever their value, and the
-    profiles that have any."""
+    """What a run stores of a metric: contexts with a value, contexts that are listed whatever their value, and the
+    profiles that have any. `dense`: it lists them, a row for each context."""
 
     contexts: Bools
     dense: bool
@@ -277,7 +343,7 @@ class _Stored:
         return len(self.carriers)
 
     @classmethod
-    def of(cls, experiment: Experiment, way: Recipe, profiles: Ints, paths: CallPaths) -> _Stored:
+    def of(cls, experiment: Experiment, way: Recipe, profiles: Ints) -> _Stored:
         has_value = np.zeros(len(experiment.contexts), np.bool_)
         listed = np.zeros(len(experiment.contexts), np.bool_)
         carriers: set[int] = set()
@@ -289,12 +355,10 @@ class _Stored:
             if isinstance(block, DenseBlock):
                 dense = True
                 listed[block.contexts] = True
-        return cls(has_value, dense, _of_paths(listed, paths), np.array(sorted(carriers), np.int64))
+        return cls(has_value, dense, listed, np.array(sorted(carriers), np.int64))
 
     def reached(self, tree: ContextTree, paths: CallPaths) -> Bools:
-        """Call paths with a stored value at them or below; where the input lists contexts, those that it lists."""
-        if self.dense:
-            return self.listed
+        """Call paths with a stored value at them or below."""
         below = combine_upwards(self.contexts.astype(np.int8), tree.parent, tree.levels, np.maximum)
         return _of_paths(below.astype(np.bool_), paths)
 
@@ -316,8 +380,8 @@ def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPat
 
 
 def _labels(tree: ContextTree) -> list[str]:
-    """The names of the listed contexts."""
-    return [tree.label(context) for context in range(tree.n_listed)]
+    """The names of the listed contexts, without parameters."""
+    return [tree.name(context) for context in range(tree.n_listed)]
 
 
 def _unique_texts(steps: list[tuple[int, str]]) -> tuple[str, ...]:

@@ -68,6 +68,8 @@ class _MetricRows:
             key = (metric.name, metric.scope.value, metric.statistic)
             if key not in self._rows:
                 self._rows[key] = self._builder.add_metric(self._without_ids(metric, rows))
+            elif metric.is_derived:  # in one part; what others measured of it is not all of it
+                self._builder.name_formula(self._rows[key], metric.formula)
             rows.append(self._rows[key])
         return np.array(rows, np.int32)
 

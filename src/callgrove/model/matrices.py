@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.books import Totals
 from callgrove.model.contexts import ContextTree
@@ -25,31 +24,19 @@ def matrices(
     """The wanted scope of each way, by its stored row; rows without any value are left out. What is read is added to
     `given`.
 
-    Rows that are stored in the wanted scope are given as stored; others are computed from what was measured. Composite
-    values that do not fit one another are left out too, unless nothing else was asked for.
+    Like every view, and like `Values.totals`, they are made of what was measured: numbers that an input holds in places
+    where nothing was measured are not in them. Composite values that do not fit one another raise UsageError.
     """
     filled: dict[int, Array] = {}
     column = np.zeros(len(values.profiles), np.int64)
     column[profiles] = np.arange(len(profiles))
-    for stored in (True, False):  # as stored, or computed of what was measured
-        chosen = {way.stored: way for way in ways if way.is_stored == stored}
-        if not chosen:
-            continue
-        read = values.blocks if stored else values.measured_blocks
-        for block in read(profiles, np.array(list(chosen))):
-            if given is not None:
-                given.add(block)
-            for metric, part in _by_metric(block):
-                _fill(filled, metric, chosen[metric], part, column, (len(tree), len(profiles)))
-    out: dict[int, Array] = {}
-    for way in ways:
-        if way.stored in filled:
-            try:
-                out[way.stored] = way.apply(filled[way.stored], tree, in_place=True)
-            except UsageError:  # composite values that do not fit one another: all others can still be had
-                if len(ways) == 1:
-                    raise
-    return out
+    chosen = {way.stored: way for way in ways}
+    for block in values.measured_blocks(profiles, np.array(list(chosen), np.int64)):
+        if given is not None:
+            given.add(block)
+        for metric, part in _by_metric(block):
+            _fill(filled, metric, chosen[metric], part, column, (len(tree), len(profiles)))
+    return {way.stored: way.apply(filled[way.stored], tree, in_place=True) for way in ways if way.stored in filled}
 
 
 def _by_metric(block: Block) -> Iterator[tuple[int, Block]]:

@@ -9,6 +9,10 @@ A quantity (`CPUTIME (sec)`) has a row for each scope in which a file stores it.
     lexical     like function, but loops without the loops inside them
 
 Values may be composite (a tuple, a histogram): a structured dtype with a scalar reading.
+
+A derived metric is a formula over others, in the language of its tool, without values of its own. Such formulas are
+kept, listed and written again, but not evaluated: who asks for the values is told so (`Metrics.require_values`).
+Nothing shows a derived metric as zero.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import NotEvaluated, UsageError
 from callgrove.model.arrays import Array, Floats, Ints
 from callgrove.model.renumbering import absent_stays, new_numbers
 
@@ -133,6 +137,16 @@ class Metric:
     def is_time(self) -> bool:
         return time_unit(self.unit) is not None
 
+    @property
+    def is_derived(self) -> bool:
+        """True for a formula over other metrics. Summaries have formulas too, but also values."""
+        return bool(self.formula) and not self.statistic
+
+    @property
+    def derivation(self) -> str:
+        """When a derived metric would be computed: before values are added up (prederived) or afterwards."""
+        return f"prederived, {self.scope.word}" if self.scope != Scope.NONE else "postderived"
+
 
 @dataclass(frozen=True)
 class Column:
@@ -198,6 +212,19 @@ class Metrics:
         """Any row of a quantity: unit, description and aggregation are the same in all."""
         return self.rows[self._rows_of[quantity][0]]
 
+    @cached_property
+    def derived(self) -> tuple[str, ...]:
+        """Quantities that are formulas over others, in the file's order: they have no values."""
+        return tuple(dict.fromkeys(m.name for m in self.rows if m.is_derived))
+
+    def require_values(self, quantity: str) -> None:
+        """Raise NotEvaluated where a quantity is derived: its values are unknown, not zero."""
+        for metric in (self.rows[row] for row in self._rows_of.get(quantity, ())):
+            if metric.is_derived:
+                formula = " ".join(metric.formula.split())
+                shown = formula if len(formula) <= SHOWN_FORMULA else formula[:SHOWN_FORMULA].rstrip() + " ..."
+                raise NotEvaluated(metric.name, metric.derivation, shown)
+
     def resolve(self, asked: str) -> str:
         """The quantity that a user means: its exact name, or the only one that contains the text."""
         names = self.quantities
@@ -218,19 +245,23 @@ class Metrics:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Visible quantities (all, where none is), in the order of the file's columns, times first."""
+        """Visible quantities with values (all, where none is), in the order of the file's columns, times first."""
         order = {name: number for number, name in reversed(list(enumerate(c.name for c in self.columns)))}
-        names = sorted(self.quantities, key=lambda name: order.get(name, len(order)))
+        known = (name for name in self.quantities if name not in self.derived)
+        names = sorted(known, key=lambda name: order.get(name, len(order)))
         visible = [name for name in names if self.first(name).visible] or names
         return tuple(sorted(visible, key=lambda name: not self.first(name).is_time))
 
     def default(self, has_cost: Callable[[str], bool] | None = None) -> str:
         """The first of those shown that has any cost: a time if there is one."""
         if not self.shown:
+            for name in self.derived[:1]:
+                self.require_values(name)
             raise UsageError("the experiment has no metric")
         return next((name for name in self.shown if has_cost is None or has_cost(name)), self.shown[0])
 
 
+SHOWN_FORMULA = 80  # characters that an error shows
 POWERS = re.compile(r"(2|10)\^(-?\d{1,2})\s*(\S.*)")
 TIME_UNITS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9, "nsec": 1e-9}
 

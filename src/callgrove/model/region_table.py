@@ -17,7 +17,7 @@ __all__ = ["COLUMNS", "RegionTable"]
 
 COLUMNS = ("kind", "name", "file", "line", "end_line", "module", "offset", "role", "paradigm")
 KIND, MODULE, OFFSET = (COLUMNS.index(name) for name in ("kind", "module", "offset"))
-Key = tuple[int, ...]  # a value for each column
+Key = tuple[int, ...]  # a value for each column, and a number for the mangled name
 
 
 @dataclass(frozen=True)
@@ -101,4 +101,4 @@ class RegionTable:
 
 def _bare(kind: int, module: int, offset: int) -> Key:
     """The key of an address without a name."""
-    return kind, ABSENT, ABSENT, ABSENT, ABSENT, module, offset, ABSENT, ABSENT
+    return kind, ABSENT, ABSENT, ABSENT, ABSENT, module, offset, ABSENT, ABSENT, ABSENT

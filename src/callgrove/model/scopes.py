@@ -120,9 +120,10 @@ def _signed(values: Array) -> Array:
 
 
 def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
-    """The best way to a quantity in a scope."""
+    """The best way to a quantity in a scope. Raises NotEvaluated where the quantity is derived."""
     if not metrics.scopes(quantity):
         metrics.resolve(quantity)  # says which there are
+    metrics.require_values(quantity)
     if scope not in SOURCES:
         found = metrics.find(quantity, scope)
         if found is None:

@@ -11,6 +11,8 @@ that call one function) stay apart: the first matches the first of the other tre
 
 New contexts follow in the order in which they appear, so unify([a, b, c]) is unify([unify([a, b]), c]), to the last id.
 `by_name` compares nothing but `names`: formats differ in kinds and places.
+Overloads (regions that differ in nothing but their mangled names) match by these. Compilers mangle differently, so
+where none of them is known but there are as many as before, the first matches the first.
 What the first tree says of a context (region, call site, attributes) stays. `source_id` is gone, as it means one file;
 elided contexts are never matched and keep theirs.
 """
@@ -25,7 +27,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.model.arrays import ABSENT, NO_OFFSET, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.renumbering import absent_stays
 
 __all__ = ["PLACES", "ROOT", "Unified", "Unifier", "names", "unify"]
@@ -88,19 +90,25 @@ class Unifier:
         self._merge_equal = merge_equal
         self._keep_elided = keep_elided
         self._keys: dict[Key, int] = {}
+        self._mangled: dict[Key, list[str]] = {}  # by which regions that look the same are told apart
+        self._unmangled: set[Key] = set()  # of regions of which no mangled name is known
         self._known: dict[int, int] = {}  # unified parent, key and ordinal, packed -> unified context
 
     def add(self, tree: ContextTree, keep_elided: bool | None = None) -> Ids:
         """Match a tree with those added before; gives, for each of its contexts, the number in the builder.
         `keep_elided` may differ from tree to tree."""
-        numbers, fresh = self._match(tree, self._keep_elided if keep_elided is None else keep_elided)
-        self._add_contexts(tree, numbers, fresh)
+        keys = [] if self._by_name else self._region_keys(tree)
+        mangled = {} if self._by_name else self._match_mangled(tree, keys)
+        for region, name in mangled.items():
+            keys[region] = (*keys[region], name) if name else keys[region]
+        slots = self._slots(tree, keys)
+        numbers, fresh = self._match(tree, slots, self._keep_elided if keep_elided is None else keep_elided)
+        self._add_contexts(tree, numbers, fresh, mangled)
         return numbers
 
-    def _match(self, tree: ContextTree, keep_elided: bool) -> tuple[Ids, Ints]:
+    def _match(self, tree: ContextTree, slots: Ints, keep_elided: bool) -> tuple[Ids, Ints]:
         """The number of every context, and which contexts are new, in the order of their numbers."""
         n = tree.n_listed
-        slots = self._slots(tree)
         above = tree.parent[:n].tolist()
         numbers, fresh = [ABSENT] * len(tree), []
         known, following = self._known, self._builder.n_contexts
@@ -116,9 +124,9 @@ class Unifier:
             numbers[n:] = range(following, following + len(tree) - n)
         return np.array(numbers, np.int32), np.array(fresh, np.int64)
 
-    def _slots(self, tree: ContextTree) -> Ints:
+    def _slots(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
         """Key and ordinal of each context in one number below 2^62: (ordinal << 31) + key."""
-        keys = self._key_numbers(tree)
+        keys = self._key_numbers(tree, region_keys)
         if self._merge_equal:
             return keys
         order = np.lexsort((keys, tree.parent[: len(keys)]))
@@ -128,7 +136,7 @@ class Unifier:
         ordinal[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
         return (ordinal << 31) + keys
 
-    def _key_numbers(self, tree: ContextTree) -> Ints:
+    def _key_numbers(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
         """What identifies each context below its parent, as a number that is the same in all trees."""
         n = tree.n_listed
         if self._by_name:
@@ -138,7 +146,7 @@ class Unifier:
         for column in (tree.region, tree.kind, tree.relation, *site):
             _, code = np.unique((code << 32) + column[:n] + 1, return_inverse=True)
         _, one, code = np.unique(code, return_index=True, return_inverse=True)
-        keys = self._keys_of(tree, one)
+        keys = self._keys_of(tree, one, region_keys)
         numbers = np.array([self._number(key) for key in keys], np.int64)[code]
         for context in sorted(c for c in tree.parameters if c < n):
             numbers[context] = self._number((*keys[code[context]], tree.parameters[context]))
@@ -147,8 +155,8 @@ class Unifier:
     def _number(self, key: Key) -> int:
         return self._keys.setdefault(key, len(self._keys))
 
-    def _keys_of(self, tree: ContextTree, contexts: Ints) -> list[Key]:
-        regions: list[Key] = [*self._region_keys(tree), ()]  # -1 picks the last: no region
+    def _keys_of(self, tree: ContextTree, contexts: Ints, region_keys: list[Key]) -> list[Key]:
+        regions: list[Key] = [*region_keys, ()]  # -1 picks the last: no region
         columns: list[list[object]] = [
             tree.kind[contexts].tolist(),
             tree.relation[contexts].tolist(),
@@ -169,8 +177,30 @@ class Unifier:
             columns.append(_texts(column, tables[name]) if name in tables else column.tolist())
         return list(zip(*columns, strict=True))
 
-    def _add_contexts(self, tree: ContextTree, numbers: Ids, fresh: Ints) -> None:
-        regions, files = self._tables(tree, fresh)
+    def _match_mangled(self, tree: ContextTree, keys: list[Key]) -> dict[int, str]:
+        """The mangled name by which each region is known: its own, or that of the region that it matches."""
+        used = _present(tree.region[: tree.n_listed]).tolist()
+        own = {region: tree.regions.mangled(region) for region in used} if tree.regions.details else {}
+        if not any(own.values()) and not self._mangled:  # as nearly always
+            self._unmangled.update(keys[region] for region in used)
+            return {}
+        alike: dict[Key, list[int]] = {}
+        for region in used:
+            alike.setdefault(keys[region], []).append(region)
+        out: dict[int, str] = {}
+        for key, regions in alike.items():
+            said = list(dict.fromkeys(own.get(region, "") for region in regions))
+            known = self._mangled.setdefault(key, [""] if key in self._unmangled else [])
+            if len(said) == len(known) and not set(said) & set(known):
+                renamed = dict(zip(said, known, strict=True))
+            else:
+                renamed = {name: name for name in said}
+                known += [name for name in said if name not in known]
+            out |= {region: renamed[own.get(region, "")] for region in regions}
+        return out
+
+    def _add_contexts(self, tree: ContextTree, numbers: Ids, fresh: Ints, mangled: dict[int, str]) -> None:
+        regions, files = self._tables(tree, fresh, mangled)
         lookup = absent_stays(numbers)
         elided = tree.kind[fresh] == ContextKind.ELIDED
         columns = {
@@ -189,7 +219,7 @@ class Unifier:
             given = tree.parameters.get(context, ()), tree.attributes.get(context, {})
             self._builder.describe_context(int(numbers[context]), *given)
 
-    def _tables(self, tree: ContextTree, fresh: Ints) -> tuple[Ids, Ids]:
+    def _tables(self, tree: ContextTree, fresh: Ints, mangled: dict[int, str]) -> tuple[Ids, Ids]:
         """The builder's numbers of the regions and of the files that new contexts need; absent stays absent.
 
         Each table is gone through in its own order, so that ids do not depend on how trees were grouped.
@@ -220,9 +250,19 @@ class Unifier:
                 offset=None if offset == int(NO_OFFSET) else offset,
                 role=role,
                 paradigm=paradigm,
-                details=regions.details.get(region),
+                details=_details(regions, region, mangled),
             )
         return out, files
+
+
+def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str, str]:
+    """The details of a region, with the mangled name by which it is known."""
+    found = dict(regions.details.get(region, {}))
+    if name := mangled.get(region, found.get(MANGLED, "")):
+        found[MANGLED] = name
+    else:
+        found.pop(MANGLED, None)
+    return found
 
 
 def _present(*columns: Ids) -> Ids:

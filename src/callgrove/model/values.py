@@ -283,6 +283,7 @@ class Values:
 
     def metric(self, metric: int, profiles: Ints | None = None) -> SparseBlock:
         """All values of one metric, over the measured profiles or those given."""
+        self.metrics.require_values(self.metrics[metric].name)
         return SparseBlock.joined([b.triples() for b in self.blocks(profiles, np.array([metric]))])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
@@ -295,6 +296,7 @@ class Values:
 
     def dense(self, profile: int, metric: int) -> Array:
         """One metric of one profile over all contexts; absent is neutral."""
+        self.metrics.require_values(self.metrics[metric].name)
         return self._spread(self.backend.profile(profile, np.array([metric])), metric)
 
     def totals(self, metric: int, profiles: Ints | None = None) -> Array:
@@ -302,6 +304,7 @@ class Values:
 
         Where a stored summary holds this very combination and nothing was selected, it answers alone.
         """
+        self.metrics.require_values(self.metrics[metric].name)
         if profiles is not None:
             self.demand_known(profiles)
         elif (summary := self._summary_of(metric)) is not None:

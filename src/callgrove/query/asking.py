@@ -29,10 +29,13 @@ class Answer:
     The database behind it goes away with the last row, at the end of a `with`, or when it is closed.
     """
 
-    def __init__(self, engine: Engine, names: Sequence[str], rows: Rows, loaded: dict[str, int]) -> None:
+    def __init__(
+        self, engine: Engine, names: Sequence[str], rows: Rows, loaded: dict[str, int], left_out: Sequence[str] = ()
+    ) -> None:
         self._engine, self._rows = engine, rows
         self.names = unique_names([name or f"column_{k}" for k, name in enumerate(names, 1)])
         self.loaded = loaded  # how many rows of which table were read
+        self.left_out = tuple(left_out)  # which metrics have no values in these tables, and why
 
     def __iter__(self) -> Iterator[Table]:
         """At least one chunk, so that an empty result has its columns."""
@@ -105,7 +108,7 @@ def sql(
             chosen.load(relation, wanted, counted)
             loaded[name] = counted.n
         names, rows = chosen.ask(query)
-        return Answer(chosen, names, _explained(rows, catalog, query), loaded)
+        return Answer(chosen, names, _explained(rows, catalog, query), loaded, catalog.told)
     except Failed as failed:
         chosen.close()
         raise complaint(str(failed), catalog.relations, query) from None

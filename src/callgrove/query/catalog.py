@@ -8,7 +8,7 @@ they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,21 +32,26 @@ NUMBERED = ("profiles", "metrics", "contexts", "parameters", "series")  # these 
 
 @dataclass(frozen=True)
 class Catalog:
-    """The tables of some inputs."""
+    """The tables of some inputs. `told` gets, while tables are read, which metrics have no values in them, and why."""
 
     inputs: tuple[Opened, ...]
+    told: list[str] = field(default_factory=list)
 
     @cached_property
     def relations(self) -> Mapping[str, Relation]:
         """By name, in the order in which they are listed: ours first, then those named like rocprofv3's views."""
-        ours = [self._inputs_table(), *own_relations(self.inputs), *span_relations()]
+        ours = [self._inputs_table(), *own_relations(self.inputs, self._tell), *span_relations()]
         theirs = [*view_relations(), *sum_relations(), *thing_relations()]
         return {one.name: _with_input(one) if one.name in NUMBERED else one for one in (*ours, *theirs)}
+
+    def _tell(self, text: str) -> None:
+        if text not in self.told:
+            self.told.append(text)
 
     @property
     def n_own(self) -> int:
         """How many tables are ours; the rest is named like views of rocprofv3."""
-        return 1 + len(own_relations(self.inputs)) + len(span_relations())
+        return 1 + len(own_relations(self.inputs, self._tell)) + len(span_relations())
 
     def relation(self, name: str) -> Relation:
         """By its name; one that none of the inputs has is an error."""
@@ -75,15 +80,13 @@ class Catalog:
 
     def _shown(self, table: Table, relation: Relation, wanted: Wanted, number: int) -> Table:
         columns = []
-        for field in relation.fields:
-            if field.name not in wanted:
+        for one in relation.fields:
+            if one.name not in wanted:
                 continue
-            if field.name == "input" and relation.name in NUMBERED:
+            if one.name == "input" and relation.name in NUMBERED:
                 columns.append(Column("input", np.full(len(table), number)))
             else:
-                columns.append(
-                    _shifted(table.column(field.name), self._firsts[field.counts][number] if field.counts else 0)
-                )
+                columns.append(_shifted(table.column(one.name), self._firsts[one.counts][number] if one.counts else 0))
         return Table(tuple(columns))
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -28,15 +28,16 @@ INTEGERS = re.compile(r"u?int(eger)?\d*(_t)?")
 SERIES = "callpath:t metric:t repetitions mean:r median:r minimum:r maximum:r std:r"
 
 
-def own_relations(inputs: Sequence[Opened]) -> list[Relation]:
-    """All of them; what columns `series` has, and whether values are integers, depends on the inputs."""
+def own_relations(inputs: Sequence[Opened], tell: Callable[[str], None]) -> list[Relation]:
+    """All of them; what columns `series` has, and whether values are integers, depends on the inputs. `tell` hears
+    which metrics have no values in a table that is read."""
     ids = {name: name for name in ("profile", "context", "metric", "run")}
     columns = _series_columns(inputs)
     return [
         _table("profiles", "threads, streams: where things were measured", fields_of(PROFILES, ids)),
         _table("metrics", "what was measured, in which scope", fields_of(METRICS, ids | {"parent": "metric"})),
         _table("contexts", "the calling context tree", fields_of(CONTEXTS, ids | {"parent": "context"})),
-        *_values(inputs, ids),
+        *_values(inputs, ids, tell),
         _table("samples", "what profiles executed over time", fields_of("profile time_ns context metric", ids)),
         _table("counters", "quantities over time", fields_of("profile name:t time_ns value:r", ids)),
         Relation(
@@ -72,18 +73,18 @@ def _exported(table: str, opened: Opened, wanted: Wanted) -> Iterator[Table]:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _values(inputs: Sequence[Opened], ids: dict[str, str]) -> list[Relation]:
+def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str], None]) -> list[Relation]:
     """`value` is an integer where all metrics are, else a real number, and then `integer` has what it may round."""
     dtypes = [m.dtype for one in inputs if isinstance(one, Experiment) for m in one.metrics]
     exact = bool(dtypes) and all(_is_integer(dtype) for dtype in dtypes)
     columns = "profile context metric value{} integer fields:t"
     fields, real = fields_of(columns.format("" if exact else ":r"), ids), fields_of(columns.format(":r"), ids)
-    stored = Relation("stored_values", "profile, context, metric: a value", fields, partial(_valued, "stored"))
+    stored = Relation("stored_values", "profile, context, metric: a value", fields, partial(_valued, "stored", tell))
     return [
         Relation("values", 'the same; to be written "values"', fields, stored.read),
         stored,
         *(
-            Relation(f"{scope}_values", f"values in scope {scope}", real, partial(_valued, scope))
+            Relation(f"{scope}_values", f"values in scope {scope}", real, partial(_valued, scope, tell))
             for scope in ("exclusive", "inclusive")
         ),
     ]
@@ -94,10 +95,10 @@ def _is_integer(dtype: str) -> bool:
     return INTEGERS.fullmatch(dtype.lower()) is not None
 
 
-def _valued(scope: str, opened: Opened, wanted: Wanted) -> Iterator[Table]:
+def _valued(scope: str, tell: Callable[[str], None], opened: Opened, wanted: Wanted) -> Iterator[Table]:
     if isinstance(opened, Experiment) and not len(opened.metrics):  # then no scope can be computed, which is no mistake
         return
-    for table in export(opened, "values", Selection(scope=scope)):
+    for table in export(opened, "values", Selection(scope=scope, tell=tell)):
         value = np.asarray(table.column("value").values)
         whole = value.dtype.kind in "biu"
         integer: Array = value if whole else np.full(len(value), NOTHING)

@@ -78,6 +78,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
 
     takes_spans = True
     keeps_summaries = True
+    keeps_fillers = True
 
     def __init__(self, target: Path, options: WriteOptions) -> None:
         arrow()

@@ -16,7 +16,7 @@ from callgrove.formats.cube.anchor import Level
 from callgrove.formats.cube.places import Place, Places
 from callgrove.formats.cube.plan import CnodePlan, MetricPlan, PlannedMetric
 from callgrove.formats.cube.words import CLUSTERING, CREATOR, MIRRORS, TITLE
-from callgrove.model.contexts import ContextKind, ContextTree, Regions
+from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric
 from callgrove.model.system import Topology
@@ -27,7 +27,7 @@ VERSION, VERSION_WITH_ACCELERATORS = "4.4", "4.7"
 CUBE_VERSION, CUBEPL_VERSION = "4.8.2", "1.1"
 CLUSTERED_IDS = ("CLUSTER ROOT CNODE ID", "CLUSTER MAPPING ")
 WRITTEN_BY = "callgrove version"
-OWN_DETAILS = ("mangled_name", "description", "url")
+OWN_DETAILS = (MANGLED, "description", "url")
 UNKNOWN_REGION = "<unknown>"
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
@@ -137,9 +137,9 @@ def _metric(metric: Metric, planned: PlannedMetric) -> str:
     if "val" in said.texts:
         out.append(element("val", said.texts["val"]))
     out += [element("url", metric.url), element("descr", metric.description)]
-    if metric.formula:
+    if formula := metric.formula or said.texts.get("cubepl", ""):
         row_wise = "" if said.row_wise is None else f' rowwise="{in_quotes(said.row_wise)}"'
-        out.append(element("cubepl", metric.formula, row_wise))
+        out.append(element("cubepl", formula, row_wise))
     if "cubeplinit" in said.texts:
         out.append(element("cubeplinit", said.texts["cubeplinit"]))
     out += [element("cubeplaggr", text, f' cubeplaggrtype="{in_quotes(kind)}"') for kind, text in said.rules]
@@ -167,7 +167,7 @@ def _region(regions: Regions, number: int) -> str:
     named = int(regions.name[number]) < 0 or kind not in (ContextKind.FUNCTION, ContextKind.LOOP)
     name = regions.label(number) if int(regions.name[number]) >= 0 or named else ""
     texts = {
-        "mangled_name": details.get("mangled_name", ""),
+        "mangled_name": details.get(MANGLED, ""),
         "paradigm": regions.strings[paradigm] if paradigm >= 0 else "",
         "role": regions.strings[role] if role >= 0 else "loop" if kind == ContextKind.LOOP else "",
     }

@@ -10,7 +10,7 @@ from callgrove.formats.cube.anchor import Level
 from callgrove.formats.cube.anchor_writer import NOT_XML
 from callgrove.formats.cube.places import Places
 from callgrove.formats.cube.plan import CnodePlan, MetricPlan
-from callgrove.formats.losses import losses_of_events, losses_of_runs, some
+from callgrove.formats.losses import losses_of_events, losses_of_formulas, losses_of_runs, some
 from callgrove.model.arrays import NO_OFFSET
 from callgrove.model.contexts import ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment
@@ -32,8 +32,9 @@ def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, pl
 
 
 def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
-    if plan.left_out:
-        yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in plan.left_out)}"
+    yield from losses_of_formulas(metrics[row] for row in plan.left_out)
+    if rows := [row for row in plan.left_out if not metrics[row].is_derived]:
+        yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in rows)}"
     written = [(metrics[p.row], p) for p in plan.metrics]
     if found := [m.name for m, _ in written if m.scope == Scope.POINT]:
         yield f"costs of instructions of {some(found)}: stored as exclusive costs of their contexts"

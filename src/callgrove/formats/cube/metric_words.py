@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from callgrove.formats.cube.anchor import RawMetric
+from callgrove.formats.cube.words import DERIVED
 from callgrove.model.metrics import Metric
 
 __all__ = ["CubeMetric"]
 
 PREFIX = "cube: "
+FORMULA = "cubepl"  # kept here where a metric has values beside it
 GIVEN = ("type", "viztype", "convertible", "cacheable")  # attributes of the element
-TEXTS = ("disp_name", "val", "cubeplinit")
+TEXTS = ("disp_name", "val", FORMULA, "cubeplinit")
 RULE = "cubeplaggr "
 UNIT, ROW_WISE = "uom", "rowwise"
 
@@ -27,10 +29,17 @@ class CubeMetric:
     unit: str | None = None  # where the file says something wrong
     others: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """The type in capitals, such as PREDERIVED_EXCLUSIVE; empty where none is said."""
+        return self.given.get("type", "").strip().upper()
+
     @classmethod
     def of_raw(cls, raw: RawMetric, unit: str | None = None) -> CubeMetric:
         given = {word: raw.given[word] for word in GIVEN if word in raw.given}
         texts = {word: raw.texts[word] for word in TEXTS if raw.texts.get(word)}
+        if given.get("type", "").strip().upper() in DERIVED:  # then it is the metric's formula
+            texts.pop(FORMULA, None)
         if raw.texts.get("disp_name") == raw.texts.get("uniq_name"):
             texts.pop("disp_name", None)
         return cls(given, texts, tuple(raw.rules), raw.row_wise, unit, tuple(raw.attributes))

@@ -79,6 +79,8 @@ class MetricPlan:
 def _chosen(metrics: Metrics) -> list[int]:
     found = []
     for quantity in metrics.quantities:
+        if metrics.first(quantity).is_derived and CubeMetric.of_row(metrics.first(quantity)).kind not in DERIVED:
+            continue  # a formula in the language of another tool
         rows = [row for scope in CHOICE if (row := metrics.find(quantity, scope)) is not None]
         found += rows[:1]
     return sorted(found)
@@ -94,9 +96,7 @@ def _planned(metrics: Metrics, row: int, id_: int, place: dict[int, int], names:
     fits = type_ is not None and (type_.composite is None) == (metric.composite is None)
     if type_ is not None and type_.aggregation != metric.aggregation and metric.aggregation in DOUBLES:
         fits = False  # another tool's minimum or maximum
-    kind = said.given.get("type", "").strip().upper()
-    if kind not in SCOPES:
-        kind = TYPES[metric.scope]
+    kind = said.kind if said.kind in SCOPES else TYPES[metric.scope]
     if type_ is None or not fits:
         type_ = value_type(DOUBLES.get(metric.aggregation, "DOUBLE"))
         assert type_ is not None

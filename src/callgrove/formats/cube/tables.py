@@ -16,7 +16,7 @@ from callgrove.formats.cube.value_types import value_type
 from callgrove.formats.cube.words import DERIVED, GHOST, MIRRORS, SCOPES, TITLE, VOID
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.contexts import LAST_LINE, ContextKind
+from callgrove.model.contexts import LAST_LINE, MANGLED, ContextKind
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import Identifier, ProfileKind
@@ -82,6 +82,8 @@ def add_metrics(path: Path, builder: ExperimentBuilder, metrics: Sequence[RawMet
         names.add(row.name)
         if "type" not in raw.given:
             untyped.append(row.name)
+        if type_of(raw) in DERIVED and not row.is_derived:
+            builder.warn(Severity.DAMAGE, f"{path}: metric {row.name} is {type_of(raw)} and has no formula")
         builder.add_metric(row)
     if untyped:
         some = ", ".join(untyped[:5]) + (", ..." if len(untyped) > 5 else "")
@@ -105,6 +107,9 @@ def _metric(raw: RawMetric) -> Metric:
     aggregation = Aggregation.SUM if type_ is None or kind in DERIVED else type_.aggregation
     if kind == "POSTDERIVED":
         aggregation = Aggregation.NONE
+    formula = texts.get("cubepl", "") if kind in DERIVED else ""
+    if kind in DERIVED and not formula.strip():
+        scope = Scope.NONE  # nobody knows its values
     said = CubeMetric.of_raw(raw)
     if name == "time" and type_ is not None and type_.name == "TAU_ATOMIC" and scope == Scope.EXCLUSIVE:
         # Score-P's thread tuples: ticks of the timer, inclusive, whatever the anchor says
@@ -119,7 +124,7 @@ def _metric(raw: RawMetric) -> Metric:
         url=texts.get("url", ""),
         visible=raw.given.get("viztype", "") != GHOST and not is_void(raw),
         parent=raw.parent,
-        formula=texts.get("cubepl", ""),
+        formula=formula,
         source_id=raw.id,
         id_of_quantity=True,
         composite=type_.composite if type_ is not None and kind not in DERIVED else None,
@@ -195,7 +200,7 @@ def _region(builder: ExperimentBuilder, raw: RawRegion) -> int:
     details = {
         word: value
         for word, value in (
-            ("mangled_name", texts.get("mangled_name", "")),
+            (MANGLED, texts.get("mangled_name", "")),
             ("description", texts.get("descr", "")),
             ("url", texts.get("url", "")),
             *raw.attributes,

@@ -42,6 +42,8 @@ TEXT_ENDINGS = (".spec", ".txt", ".xml", ".csv", ".json")
 class CubeWriter(TargetWriter[PendingFile, Experiment]):
     """One file in the making."""
 
+    keeps_fillers = True
+
     def __init__(self, target: Path, options: WriteOptions) -> None:
         dialect = options.dialect or DIALECTS[0]
         if dialect not in DIALECTS:

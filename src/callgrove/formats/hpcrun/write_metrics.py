@@ -6,6 +6,7 @@ Values in `point` are taken as they are unless some belong to contexts without a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.formats.hpcrun.metrics import description_of, is_int, renumbered
 from callgrove.formats.hpcrun.primitives import REAL, MetricDescription
-from callgrove.formats.losses import some
+from callgrove.formats.losses import losses_of_formulas, some
 from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints, Offsets
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -24,6 +25,7 @@ __all__ = ["Column", "MetricPlan"]
 
 MOST_METRICS = 1 << 16
 INTEGER = 1
+OWN_FORMULA = re.compile(r"[\w\s.,()+*/^#$@-]*")  # numbers, names of functions and of metrics, operators
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class MetricPlan:
     row_of: dict[int, int]
     left_out: list[str]
     formulas: dict[int, str] = field(default_factory=dict)
+    unknown_formulas: list[Metric] = field(default_factory=list)  # derived metrics in the language of another tool
     is_real: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     written: Floats = field(default_factory=lambda: np.zeros(0))  # the sum of all that went into columns
     n_written: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -60,11 +63,13 @@ class MetricPlan:
                 plan.row_of[way.stored] = len(plan.rows)
                 plan.rows.append(way.metric)
                 plan.recipes.append(None if way.metric.scope in (Scope.POINT, Scope.EXCLUSIVE) else way)
-            elif row is not None and metrics[row].formula and metrics[row].statistic == "":
+            elif row is not None and metrics[row].is_derived and OWN_FORMULA.fullmatch(metrics[row].formula):
                 plan.row_of[row] = len(plan.rows)
                 formulas.append(len(plan.rows))
                 plan.rows.append(metrics[row])
                 plan.recipes.append(None)
+            elif metrics.first(quantity).is_derived:
+                plan.unknown_formulas.append(metrics.first(quantity))
             else:
                 plan.left_out.append(quantity)
         sign = "$" if is_old else "#"
@@ -81,6 +86,7 @@ class MetricPlan:
             self.is_real[row] = True
 
     def losses(self) -> Iterator[str]:
+        yield from losses_of_formulas(self.unknown_formulas)
         if self.left_out:
             yield f"metrics {some(self.left_out)}: files hold sums over nodes only"
         computed = [m.name for m, way in zip(self.rows, self.recipes, strict=True) if way is not None]

@@ -9,7 +9,7 @@ import numpy as np
 from callgrove.formats.hpctoolkit.database import GPU_KINDS, unit_of
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.release_words import storable
-from callgrove.formats.losses import losses_of_events, losses_of_runs, some
+from callgrove.formats.losses import losses_of_events, losses_of_formulas, losses_of_runs, some
 from callgrove.model.arrays import Bools, Ids, distinct
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
@@ -70,6 +70,8 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     if lost := {m.statistic for m in metrics if m.statistic and m.statistic not in kept.get(m.name, ())}:
         yield f"statistics of the stored summary: {some(sorted(lost))}"
     measured = [(metric, written, stored) for metric, written, stored in rows if not metric.statistic]
+    yield from losses_of_formulas(metrics)
+    measured = [row for row in measured if not row[0].is_derived]
     extremes = (Aggregation.MINIMUM, Aggregation.MAXIMUM)
     left_out = [(m, f"{m.name} ({m.scope.word or 'no scope'})") for m, written, _ in measured if not written]
     if found := [label for metric, label in left_out if metric.aggregation in extremes]:

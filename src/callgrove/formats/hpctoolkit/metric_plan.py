@@ -144,7 +144,7 @@ def _wanted(metrics: Metrics, scopes: tuple[Scope, ...], knows_threads: bool) ->
     for row, metric in enumerate(metrics):
         if metric.statistic:
             statistics.setdefault(metric.name, set()).update([metric.statistic] if knows_threads else [])
-        elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE):
+        elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE) and not metric.is_derived:
             groups.setdefault(metric.name, {})[metric.scope] = row
     for name, own in groups.items():
         if (exclusive := own.get(Scope.EXCLUSIVE)) is not None:

@@ -15,10 +15,12 @@ __all__ = ["ShownCosts", "is_additive", "shown_costs"]
 
 @dataclass(frozen=True)
 class ShownCosts:
-    """The metric that is shown first, and the others; `left_out` counts those beyond the most that a page shows."""
+    """The metric that is shown first, and the others; `left_out` counts those beyond the most that a page shows,
+    `derived` those whose formulas are not evaluated."""
 
     metrics: tuple[Costs, ...]
     left_out: int = 0
+    derived: int = 0
 
 
 def is_additive(found: Costs) -> bool:
@@ -42,7 +44,7 @@ def shown_costs(experiment: Experiment, choice: Choice, limits: Limits) -> Shown
             left_out += 1
         elif (one := _costs(experiment, name, choice, must=bool(choice.metric) and name == first)) is not None:
             found.append(one)
-    return ShownCosts(tuple(found), left_out) if found else None
+    return ShownCosts(tuple(found), left_out, len(experiment.metrics.derived)) if found else None
 
 
 def _costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Costs | None:

@@ -81,6 +81,8 @@ class ProfileMaker:
         if self._found.left_out:
             n_shown, left = len(self._found.metrics), self._found.left_out
             notes.append(f"{n_shown} metrics are shown, {left} more are not; -m chooses which one comes first.")
+        if n := self._found.derived:
+            notes.append(f"{n} derived metrics are not shown: their formulas are not evaluated.")
         return tuple(notes)
 
 
