@@ -22,11 +22,13 @@ from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.formats.columnar.group_writer import GroupWriter
 from callgrove.formats.cube.spool import Rows
+from callgrove.formats.gpu.draft_rows import SpanRows
 from callgrove.formats.hpcrun.write_metrics import MetricPlan
 from callgrove.formats.hpctoolkit.rows import RowMaker
 from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
 from callgrove.formats.interface import LossReport, WriteOptions, Writes
 from callgrove.formats.registry import writer_of
+from callgrove.formats.timeline.slices import SliceMaker
 from callgrove.formats.transfer import transfer
 from callgrove.model.books import Books, Totals, counted_contexts
 from callgrove.model.builder import ExperimentBuilder
@@ -36,7 +38,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.scopes import Recipe
-from callgrove.model.traces import Traces
+from callgrove.model.traces import SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 from callgrove.prof import conversion
 from callgrove.prof.costs import block_of
@@ -114,8 +116,9 @@ def test_examples_are_written_whole(to: str) -> None:
     assert write(example(ranks=2), to).unexplained == []
 
 
-def test_spans_are_written_whole() -> None:
-    assert write(gpu_example(), "callgrove").unexplained == []
+@pytest.mark.parametrize("to", ["callgrove", "perfetto", "chrome-json", "otf2", "rocpd-draft"])
+def test_spans_are_written_whole(to: str) -> None:
+    assert write(gpu_example(), to).unexplained == []
 
 
 @pytest.mark.parametrize("to", WRITERS)
@@ -196,6 +199,23 @@ def test_lost_spans_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[0].startswith("spans of kind ")
 
 
+@pytest.mark.parametrize("to", ["perfetto", "chrome-json", "rocpd-draft"])
+def test_spans_that_a_trace_lacks_are_said(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, insert = SliceMaker.of, SpanRows._insert
+
+    def shortened(chunk: Any) -> Any:
+        return {name: column[chunk["kind"] != SpanKind.COPY] for name, column in chunk.items()}
+
+    def insert_others(self: SpanRows, statement: str, chunk: Any, *rest: Any, **words: Any) -> None:
+        if (chunk["kind"] != SpanKind.COPY).all():
+            insert(self, statement, chunk, *rest, **words)
+
+    monkeypatch.setattr(SliceMaker, "of", lambda self, chunk: made(self, shortened(chunk)))
+    monkeypatch.setattr(SpanRows, "_insert", insert_others)
+    found = write(gpu_example(ranks=1), to).unexplained
+    assert any(text.startswith("spans of kind copy: ") and text.endswith(" 0 were passed on") for text in found), found
+
+
 def test_a_summary_that_says_more_than_the_profiles_is_said() -> None:
     made = ExperimentBuilder("made up", title="summary")
     context = made.add_context(-1, ContextKind.FUNCTION, made.region(ContextKind.FUNCTION, "main"))
@@ -260,7 +280,7 @@ def test_computed_values_add_up_to_what_is_stored(monkeypatch: pytest.MonkeyPatc
     def told_by(experiment: Experiment) -> list[str]:
         told: list[str] = []
         for scope in ("exclusive", "inclusive"):
-            for _ in export(experiment, "values", Selection(scope=scope, tell=told.append)):
+            for _ in export(experiment, "values", Selection(scope=scope, complain=told.append)):
                 pass
         return told
 

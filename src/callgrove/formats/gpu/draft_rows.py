@@ -18,6 +18,7 @@ from callgrove.formats.gpu.draft_infos import SIDE_DEVICES, SIDE_TEXTS
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
 from callgrove.formats.gpu.draft_schema import insert
 from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.books import Ledger
 from callgrove.model.launches import launch_calls
 from callgrove.model.side_rows import SideRows
 from callgrove.model.traces import LABEL, PARENT, SideTable, SpanChunk, SpanKind, Traces
@@ -57,11 +58,18 @@ Info = Mapping[str, Sequence[object]]  # key -> what each row says; None: nothin
 
 
 class SpanRows:
-    """Writes spans chunk by chunk; `names` are those that spans refer to."""
+    """Writes spans chunk by chunk; `names` are those that spans refer to. What is written is added to `passed`."""
 
     def __init__(
-        self, database: sqlite3.Connection, strings: Strings, places: DraftPlaces, traces: Traces, names: Sequence[str]
+        self,
+        database: sqlite3.Connection,
+        strings: Strings,
+        places: DraftPlaces,
+        traces: Traces,
+        names: Sequence[str],
+        passed: Ledger,
     ) -> None:
+        self._passed = passed
         self._database, self._strings, self._places, self._names = database, strings, places, names
         self._sides = {side: SideRows(traces, side) for side in ("kernel", "copy", "alloc")}
         self._counters = SideRows(traces, "counter")
@@ -187,6 +195,7 @@ class SpanRows:
         process, thread = (column[chunk["profile"]].tolist() for column in (self._places.process, self._places.thread))
         own = [number or None for number in thread] if threads is None else threads
         self._database.executemany(statement, zip(process, own, *columns, strict=True))
+        self._passed.add_spans(chunk)
 
     def _ids(self, chunk: SpanChunk) -> list[int | None]:
         """The id of every name in the table `strings`."""

@@ -30,6 +30,7 @@ from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.losses import losses_of_runs, losses_of_sides, losses_of_tables
 from callgrove.formats.writing import TargetWriter
+from callgrove.model.books import COUNTERS, VALUES, Books, Ledger
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import SIDE_TABLES
@@ -70,10 +71,12 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         if not traces.n_spans and not traces.n_samples and traces.counters is None:
             raise UsageError(f"{self.target}: this format holds events and samples, and the input has neither")
         self._open = tables
+        self._books = books = Books.of(tables.metrics)
+        books.excuse(VALUES, COUNTERS)
         self._places = DraftPlaces(self._database, self._strings, tables)
         self._spans: SpanRows | None = None
         if (backend := traces.spans_backend) is not None:
-            self._spans = SpanRows(self._database, self._strings, self._places, traces, backend.strings)
+            self._spans = SpanRows(self._database, self._strings, self._places, traces, backend.strings, books.passed)
             self._report_losses(tables)
 
     def _report_losses(self, tables: Experiment) -> None:
@@ -113,11 +116,18 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
     def _write_samples(self, chunk: SampleChunk, tree: ContextTree) -> None:
         if chunk.metric >= 0:
             self._report.add("samples of metrics: only samples of contexts are stored")
+            self._passed.n_samples += len(chunk.samples)  # which are accounted for
             return
         times, contexts = chunk.samples.time_ns.tolist(), chunk.samples.context.tolist()
         for context in set(contexts).difference(self._frames):
             self._frames[context] = self._frames_of(tree, context)
         self._database.executemany(STACK, self._stack_rows(chunk.profile, times, contexts))
+        self._passed.n_samples += len(times)
+
+    @property
+    def _passed(self) -> Ledger:
+        assert self._books is not None
+        return self._books.passed
 
     def _stack_rows(self, profile: int, times: list[int], contexts: list[int]) -> Iterator[tuple[object, ...]]:
         who = (int(self._places.process[profile]), int(self._places.thread[profile]) or None)

@@ -10,7 +10,8 @@ from collections import Counter
 import numpy as np
 
 from callgrove.formats.interface import LossReport
-from callgrove.model.arrays import Bools, Ints
+from callgrove.model.arrays import Array, Bools, Ints
+from callgrove.model.traces import SpanKind
 
 __all__ = [
     "ARGUMENTS",
@@ -24,6 +25,7 @@ __all__ = [
     "UNNAMED",
     "Losses",
     "clean",
+    "count_kinds",
     "possible",
 ]
 
@@ -45,21 +47,31 @@ POINTS = "values of counters at times that no clock shows: negative, or beyond 6
 
 
 class Losses:
-    """How often something could not be written as it is."""
+    """How often something could not be written as it is; and of each kind of span, how many were read, left out for a
+    reason that is counted, and written."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.read, self.left_out, self.written = (np.zeros(len(SpanKind), np.int64) for _ in range(3))
 
     def add(self, what: str, n: int = 1) -> None:
         if n:
             self.counts[what] += n
 
-    def merge(self, counts: Counter[str]) -> None:
-        self.counts.update(counts)
+    def merge(self, other: Losses) -> None:
+        """Add what was counted elsewhere."""
+        self.counts.update(other.counts)
+        for own, theirs in ((self.read, other.read), (self.left_out, other.left_out), (self.written, other.written)):
+            own += theirs
 
     def report(self, report: LossReport) -> None:
         for what, n in sorted(self.counts.items()):
             report.add(f"{n:,} {what}")
+
+
+def count_kinds(kind: Array) -> Ints:
+    """Count spans of each kind."""
+    return np.bincount(kind, minlength=len(SpanKind))
 
 
 def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:

@@ -20,6 +20,7 @@ from callgrove.formats.timeline.content import (
     UNKNOWN_FREES,
     Losses,
     clean,
+    count_kinds,
     possible,
 )
 from callgrove.formats.timeline.items import CounterPoints, Slices, Texts
@@ -82,8 +83,13 @@ class SliceMaker:
     def read(self, progress: Callable[[int], None] = lambda n: None) -> None:
         """Read all spans of the part."""
         for chunk in self.source.read():
-            self.source.add(chunk)
+            self.add(chunk)
             progress(len(chunk["span"]))
+
+    def add(self, chunk: SpanChunk) -> None:
+        """Take spans of the part, in file order."""
+        self._losses.read += count_kinds(chunk["kind"])
+        self.source.add(chunk)
 
     def made(self) -> Iterator[Slices | CounterPoints]:
         """Everything that was read or added to the source."""
@@ -103,6 +109,7 @@ class SliceMaker:
         kept = possible(chunk["start_ns"], end, self._losses)
         rows = {**chunk, "end_ns": end, "unfinished": unfinished}
         if kept is not None:
+            self._losses.left_out += count_kinds(chunk["kind"][~kept])
             rows = {name: column[kept] for name, column in rows.items()}
         if len(rows["span"]):
             yield self._slices(tracks, rows)

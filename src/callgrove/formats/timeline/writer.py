@@ -13,7 +13,6 @@ the work. Within a process, the order is: spans by time, then what is known only
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.registry import FORMATS
-from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses
+from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses, count_kinds
 from callgrove.formats.timeline.items import CounterPoints, Slices
 from callgrove.formats.timeline.output import Data, FileOutput, Output
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
@@ -36,7 +35,7 @@ from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import Ints
 from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import PARENT, SpanChunk, Traces
+from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = ["Encoder", "PartEncoder", "TimelineWriter"]
@@ -77,21 +76,26 @@ class _Task:
         return SliceMaker(self.traces, self.part, self.profiles, self.places, self.options, losses)
 
 
-def _encoded(task: _Task) -> tuple[Path, Counter[str]]:
+def _encoded(task: _Task) -> tuple[Path, Losses]:
     """Encode a part into a file beside the target."""
     losses = Losses()
     assert task.target is not None
     maker = task.maker(losses)
     maker.read()
     with task.target.open("wb") as file:
-        for data in _bytes_of(maker, task.encoder.part()):
+        for data in _bytes_of(maker, task.encoder.part(), losses):
             file.write(data)
-    return task.target, losses.counts
+    return task.target, losses
 
 
-def _bytes_of(maker: SliceMaker, encoder: PartEncoder) -> Iterator[Data]:
+def _bytes_of(maker: SliceMaker, encoder: PartEncoder, losses: Losses) -> Iterator[Data]:
     for item in maker.made():
-        yield from encoder.slices(item) if isinstance(item, Slices) else encoder.points(item)
+        if not isinstance(item, Slices):
+            yield from encoder.points(item)
+            continue
+        yield from encoder.slices(item)
+        if item.kind is not None:
+            losses.written += count_kinds(item.kind)
 
 
 class TimelineWriter(TargetWriter[Output, Experiment]):
@@ -165,13 +169,13 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         if self._pushed is None or self._pushed[0] != part:
             self._finish_pushed()
             self._pushed = part, self._task_of_whole(part).maker(self._losses)
-        self._pushed[1].source.add(chunk)
+        self._pushed[1].add(chunk)
 
     def _finish_pushed(self) -> None:
         if self._pushed is not None:
             _, maker = self._pushed
             self._pushed = self._sampled = None
-            self._put(_bytes_of(maker, self._encoder.part()))
+            self._put(_bytes_of(maker, self._encoder.part(), self._losses))
 
     def _write_samples(self, chunk: SampleChunk) -> None:
         if chunk.metric >= 0:
@@ -179,6 +183,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             return
         process = int(self._places.process[chunk.profile])
         if process < 0:
+            self._losses.add("samples of profiles that belong to no process", len(chunk.samples))
             return
         if self._sampled is None or self._sampled[0] != process:
             self._sampled = process, self._encoder.part()
@@ -217,15 +222,15 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         for number in range(n_parts):
             maker = self._task(number).maker(self._losses)  # by itself where it can be: others are not looked at
             maker.read(count)
-            self._put(_bytes_of(maker, self._encoder.part()))
+            self._put(_bytes_of(maker, self._encoder.part(), self._losses))
             progress("writing parts", number + 1, n_parts)
 
     def _write_parts_elsewhere(self, output: FileOutput, n_parts: int, progress: Progress) -> None:
         tasks = [replace(self._task(number), target=output.beside(number)) for number in range(n_parts)]
         found = self._options.workers.map(_encoded, tasks, label="writing parts", progress=progress)
-        for path, counts in found:
+        for path, losses in found:
             output.append(path)
-            self._losses.merge(counts)
+            self._losses.merge(losses)
 
     def _task(self, number: int) -> _Task:
         """A part by itself, where it can be had."""
@@ -256,7 +261,17 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         self._put(self._encoder.closing())
         self._say_losses()
 
+    def _compare_spans(self) -> None:
+        """Tell kinds of spans of which not all were written, though none is counted as lost."""
+        losses = self._losses
+        for kind in SpanKind:
+            read, written = int(losses.read[kind] - losses.left_out[kind]), int(losses.written[kind])
+            if read != written:
+                text = f"spans of kind {kind.word}: {read:,} were given, {written:,} were passed on"
+                self._report.unexplained.append(text)
+
     def _say_losses(self) -> None:
+        self._compare_spans()
         if self._losses.counts.pop(ARGUMENTS, 0):
             self._say_arguments()
         if not self._losses.counts.pop(RENAMED, 0) and self._options.kernel_rename:
