@@ -28,6 +28,8 @@ from callgrove.model.runs import Run
 from callgrove.model.table import Table
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.places import Places
+from callgrove.viewer.profile.tree import CallTree, CutTree
+from callgrove.viewer.report import Input, report
 from tests.analysis.trees import costly_trees
 from tests.formats.samples import databases
 from tests.model.strategies import experiments
@@ -377,3 +379,20 @@ def test_one_run_has_an_imbalance() -> None:
     shown = panels(wide(3, 2))
     assert shown["hotspots"].data["imbalance"]["time"] == pytest.approx(1003 / 1002.5 - 1)
     assert "runs" not in shown["spread"].data
+
+
+def test_views_that_do_not_add_up_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    report([Input(example(ranks=1), ["made"])], complain=told.append)
+    assert told == []
+    cut = CallTree.cut
+
+    def halved(self: CallTree, *given: Any) -> CutTree:
+        tree = cut(self, *given)
+        tree.data["metrics"][0]["exclusive"] = tree.data["metrics"][0]["exclusive"] / 2
+        return tree
+
+    monkeypatch.setattr(CallTree, "cut", halved)
+    report([Input(example(ranks=1), ["made"])], complain=told.append)
+    assert len(told) == 1
+    assert told[0].startswith("CPUTIME (sec): the call tree adds up to ")

@@ -44,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import note, say_unexplained
     from callgrove.cli.opening import inputs, said_everything, say_added_up
     from callgrove.cli.progress import progress
     from callgrove.cli.targets import really
-    from callgrove.errors import UsageError
+    from callgrove.errors import IncompleteResult, UsageError
     from callgrove.formats.targets import PendingFile
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if any(where.is_relative_to(really(path)) for path in inputs(args)):
         raise UsageError(f"{args.output}: lies in the input, which is never modified; name another FILE")
     pending = PendingFile(target, args.force)
+    unexplained: list[str] = []
     with pending.or_nothing():
         opened = list(_opened(args))
         for one in opened:
@@ -69,13 +70,16 @@ def run(args: argparse.Namespace) -> int:
                 say_added_up(one.opened)
         choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
         with progress() as report_progress:
-            text = report(opened, choice, args.title, args.max_size, report_progress, note)
+            text = report(opened, choice, args.title, args.max_size, report_progress, note, complain=unexplained.append)
         pending.place.write_text(text, encoding="utf-8", newline="")
         pending.complete()
     note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")
     for one in opened:
         if isinstance(one.opened, Experiment):
             said_everything(one.opened, args)
+    say_unexplained(unexplained)
+    if unexplained and args.strict:
+        raise IncompleteResult(f"{args.output}: was written, but what it shows does not add up to the totals")
     return 0
 
 

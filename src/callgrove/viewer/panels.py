@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from callgrove.model.metrics import Scope
 
-__all__ = ["Choice", "Detail", "Limits", "Panel", "PanelMaker", "Unavailable"]
+__all__ = ["Choice", "ComparesTotals", "Detail", "Limits", "Panel", "PanelMaker", "Unavailable"]
 
 DEFAULT_SIZE = 5_000_000  # bytes of a page
 LARGEST = 20  # times as much: memory is bounded, however large a page may get
@@ -81,6 +81,13 @@ class PanelMaker(Protocol):
 
     def panels(self, detail: Detail) -> Iterable[Panel]:
         """The panels; none where there is nothing to show."""
+
+
+@runtime_checkable
+class ComparesTotals(Protocol):
+    """A maker that compares what its panels show with the totals, whenever it makes them."""
+
+    differences: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ tables end sooner, profiles are grouped. Each panel says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from callgrove.model.study import Study
 from callgrove.viewer.encoding import encode
 from callgrove.viewer.gpu.maker import gpu_maker
 from callgrove.viewer.page import page
-from callgrove.viewer.panels import DEFAULT_SIZE, Choice, Detail, Limits, PanelMaker, Unavailable
+from callgrove.viewer.panels import DEFAULT_SIZE, Choice, ComparesTotals, Detail, Limits, PanelMaker, Unavailable
 from callgrove.viewer.profile.maker import profile_maker
 from callgrove.viewer.scaling.maker import scaling_maker
 from callgrove.viewer.section import Summary, summary_of
@@ -61,6 +61,12 @@ class _Section:
             "panels": [{"kind": p.kind, "title": p.title, "data": p.data, "notes": p.notes} for p in panels],
         }
 
+    @property
+    def differences(self) -> Iterator[str]:
+        """What panels made last show otherwise than the totals."""
+        for maker in self.makers:
+            yield from maker.differences if isinstance(maker, ComparesTotals) else ()
+
 
 def _silent(*said: object) -> None:
     """Nobody watches."""
@@ -74,9 +80,11 @@ def report(
     progress: Progress = _silent,
     tell: Callable[[str], None] = _silent,
     limits: Limits | None = None,
+    complain: Callable[[str], None] = _silent,
 ) -> str:
     """The page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which views
-    are not there, and why. `limits` are those that fit the size, unless given."""
+    are not there, and why; `complain` which of them do not add up to their total. `limits` are those that fit the size,
+    unless given."""
     sections = []
     limits = limits or Limits().for_size(max_size)
     for number, one in enumerate(inputs):
@@ -94,6 +102,8 @@ def report(
         text = page(name, encode({"title": name, "by": __version__, "sections": [s.data(detail) for s in sections]}))
         size = len(text.encode())
         if size <= max_size:
+            for difference in (text for section in sections for text in section.differences):
+                complain(difference)
             return text
         smallest = size
         room = max(max_size - empty, 0) / max(size - empty, 1)

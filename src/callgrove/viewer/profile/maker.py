@@ -20,6 +20,8 @@ from callgrove.viewer.profile.tree import CallTree, CutTree, described_metric
 
 __all__ = ["ProfileMaker", "profile_maker"]
 
+CLOSE = 1e-9  # of the total: sums in another order differ in the last digits
+
 
 def profile_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> ProfileMaker | None:
     """Panels of an experiment in which any context has any cost."""
@@ -42,6 +44,7 @@ class ProfileMaker:
         profiles = experiment.profiles.measured if chosen is None else chosen
         self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
         self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice, limits)
+        self.differences: tuple[str, ...] = ()
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         labels = Labels(self._experiment.contexts)
@@ -53,6 +56,7 @@ class ProfileMaker:
         spread = self._spread.data(labels, detail) if self._spread is not None else None
         shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}
         notes = self._notes(tree)
+        self.differences = tuple(self._compare(tree.data, flat))
         imbalance = self._spread.imbalance() if self._spread is not None else {}
         glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
         yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
@@ -61,6 +65,18 @@ class ProfileMaker:
         yield Panel("calltree", "Call tree", {**shared, "tree": tree.data, "flat": flat, "callers": bottom_up}, notes)
         if spread is not None:
             yield Panel("spread", "Spread", {**shared, **spread[0]}, spread[1])
+
+    def _compare(self, tree: dict[str, Any], flat: list[dict[str, Any]]) -> Iterator[str]:
+        """Yield views that do not add up to the total of a metric: the call tree, flat tables with their rest."""
+        for number, costs in enumerate(self._found.metrics):
+            if not is_additive(costs) or not np.isfinite(costs.total):
+                continue
+            views = {"call tree": tree["metrics"][number]["exclusive"]}
+            views |= {f"table by {table['by']}": [*table["exclusive"][number], table["rest"][number]] for table in flat}
+            for name, shown in views.items():
+                found = float(np.sum(shown, dtype=np.float64))
+                if abs(found - costs.total) > CLOSE * max(abs(costs.whole), abs(costs.total)):
+                    yield f"{costs.metric.name}: the {name} adds up to {found:g}, the total is {costs.total:g}"
 
     def _notes(self, tree: CutTree) -> tuple[str, ...]:
         notes = []
