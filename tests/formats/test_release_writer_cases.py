@@ -180,7 +180,7 @@ def test_no_traces_no_file(tmp_path: Path) -> None:
     nothing = Samples(np.empty(0, np.int64), np.empty(0, np.int32))
     made.set_traces(ArraySamples(np.zeros(1, np.int32), np.full(1, ABSENT, np.int32), (nothing,)))
     write(made.build(), tmp_path / "empty.d")
-    assert check_layout(tmp_path / "empty.d").time_range == (0, 0)
+    assert not (tmp_path / "empty.d" / "trace.db").exists()
     assert read(tmp_path / "empty.d").traces.n_samples == 0
 
 

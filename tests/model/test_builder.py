@@ -120,7 +120,7 @@ BROKEN: dict[str, tuple[Callable[[ExperimentBuilder], object], str]] = {
         r"a number does not fit its column",
     ),
     "profile run": (lambda b: b.add_profile(ProfileKind.THREAD, run=1), r"profiles: run 1 of row 2 is not one of 1"),
-    "profile kind": (lambda b: b.add_profile(8), r"profiles: kind 8 of row 2"),  # type: ignore[arg-type]
+    "profile kind": (lambda b: b.add_profile(9), r"profiles: kind 9 of row 2"),  # type: ignore[arg-type]
     "profile system": (lambda b: b.set_system(system([-1]), ids(0, 4)), r"profiles: system 4 of row 1 is not one of 1"),
     "leaves": (lambda b: b.set_system(system([-1]), ids(0)), r"profiles: 2 profiles, but 1 leaves of the system tree"),
     "system parent": (lambda b: b.set_system(system([-1, -2]), ids(0, 1)), r"system: parent -2 of row 1"),
@@ -189,7 +189,7 @@ BROKEN: dict[str, tuple[Callable[[ExperimentBuilder], object], str]] = {
     "span context": (lambda b: b.set_traces(spans=spans(context=[3, 0])), r"spans: context 3 of row 0"),
     "span name": (lambda b: b.set_traces(spans=spans(name=[0, 2])), r"spans: name 2 of row 1 is not one of 2"),
     "span category": (lambda b: b.set_traces(spans=spans(category=[2, -1])), r"spans: category 2 of row 0"),
-    "span kind": (lambda b: b.set_traces(spans=spans(kind=[0, 8])), r"spans: kind 8 of row 1 is not one of 8"),
+    "span kind": (lambda b: b.set_traces(spans=spans(kind=[0, 9])), r"spans: kind 9 of row 1 is not one of 9"),
     "side table": (
         lambda b: b.set_traces(
             spans=ArraySpans(dict(spans().columns), sides={"copy": SideTable(np.array([2]), {"bytes": np.zeros(1)})})

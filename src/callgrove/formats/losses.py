@@ -120,6 +120,9 @@ SIDES = {  # side tables, as a sentence names their rows
     "counter": "counters of kernels",
     "flow": "flows that the input names",
     "extra": "values that no reader here knows (extras)",
+    "event": "further columns of events",
+    "event_text": "further texts of events",
+    "region": "further columns of regions",
 }
 NOTHING: Mapping[str, Collection[str]] = {}
 NAMES = ("name", "model_name", "vendor_name", "product_name", "user_name")  # what a device is known by

@@ -13,7 +13,7 @@ from callgrove.model.arrays import ABSENT, Array, Bools, Ints
 __all__ = ["SIDE_DEVICES", "SIDE_TEXTS", "Infos", "listed", "others_info", "whole_number"]
 
 SIDE_DEVICES = ("source", "destination", "device")
-SIDE_TEXTS = ("value_type",)
+SIDE_TEXTS = ("value_type", "short_name", "demangled_name")
 
 OURS = (  # what is made of these keys: draft_tables.py
     *("kind", "category", "label", "corr", "queue", "gpu", "lane", "name", "duration_ns", "bytes", "level"),
