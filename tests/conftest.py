@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.exhaustive import adds_cases, exhaustive
 from tests.requirements import SHARED, need
 
 # No deadline, and no look at how long examples take to make: the machine may be busy. In CI there are more examples,
@@ -23,6 +24,14 @@ pytest.register_assert_rewrite("tests.formats.contract", "tests.formats.damage")
 
 # A shell starts what runs in its background deaf to Ctrl-C; tests of interruptions, and what they start, must hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that only add cases by where they are; those of single grids are marked in place."""
+    for item in items:
+        if adds_cases(item):
+            item.add_marker(exhaustive)
 
 
 # What a shell or a terminal may say, and what changes the look of outputs or the words of the system.

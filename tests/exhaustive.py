@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["exhaustive", "grids_of", "some_of", "whole_or_some"]
+__all__ = ["adds_cases", "exhaustive", "grids_of", "some_of", "whole_or_some"]
 
 exhaustive = pytest.mark.exhaustive
 
@@ -18,6 +18,21 @@ exhaustive = pytest.mark.exhaustive
 whole_or_some = pytest.mark.parametrize(
     "whole", [pytest.param(False, id="some"), pytest.param(True, id="all", marks=exhaustive)]
 )
+
+
+IN_BROWSERS = ("test_calltree.py", "test_flame.py", "test_report.py")  # pages of every kind, which run always
+CLUSTERS = {"mpirun", "scheduler"}  # fixtures that start processes which find each other
+
+
+def adds_cases(item: pytest.Item) -> bool:
+    """Tell whether a test is exhaustive by where it is: most of those in browsers, those of verbs on clusters, which
+    tests/execution covers for all, and benches."""
+    folder, name = item.path.parent.name, item.path.name
+    if folder == "browser":
+        return name not in IN_BROWSERS
+    return name == "test_bench.py" or (
+        folder != "execution" and not CLUSTERS.isdisjoint(getattr(item, "fixturenames", ()))
+    )
 
 
 def some_of(cases: Iterable[Any], is_kept: Callable[[Any], bool], ids: Callable[[Any], str] = str) -> list[Any]:

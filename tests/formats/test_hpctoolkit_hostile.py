@@ -23,6 +23,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.scopes import Recipe
 from callgrove.render import render
+from tests.exhaustive import exhaustive
 from tests.formats import damage, deep_trees
 from tests.formats.by_source_id import open_database
 from tests.formats.comparing import GENERATIONS, rows
@@ -119,6 +120,7 @@ def test_xml_cut_before_the_tree_cannot_be_salvaged(tmp_path: Path) -> None:
 # -- trees that no program made --------------------------------------------------------------------------------------
 
 
+@exhaustive
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_very_deep_tree(generation: str, tmp_path: Path) -> None:
     path = copied(generation, tmp_path)
