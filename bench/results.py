@@ -105,8 +105,8 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
 - `convert`: databases from one generation to the other, against reading all files of the input and writing files of the
   output's sizes; the limit is for the largest. Memory is what converting takes beyond the opened input, without pages
   of files, against the larger of profile.db and cct.db.
-- `books`: the same conversions with and without adding up what writers are given and what they pass on, in processor
-  time.
+- `books`: processor time that goes into adding up what writers are given and what they pass on, against that of all
+  else in the same conversion.
 - `gpu`: `summary` of generated rocprofv3 databases, opening included, against SQL that groups the same tables of events
   by name (regions by category as well) in the same process, and against reading the bytes; columns read from pages
   against `fetchall` of the same columns; and all databases opened as one calling-context profile, as `top` does.
