@@ -1,7 +1,7 @@
 """Books: what a stream was given and what it passed on, added up at both ends, so that a loss cannot go unnoticed.
 
 A `Ledger` adds up what passes one place: per metric row the total and the number of values; samples; spans by kind with
-their time; values over time. `Books` compares two of them. A difference that nothing accounts for is a defect of this
+their time. `Books` compares two of them. A difference that nothing accounts for is a defect of this
 program, and is reported as such.
 
 Totals come in two measures. Where values keep their contexts and scopes, all of them are added up. Where a target nests
@@ -28,9 +28,9 @@ from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.traces import SpanChunk, SpanKind
 from callgrove.model.values import Block, DenseBlock, is_set
 
-__all__ = ["COUNTERS", "SAMPLES", "SPANS", "VALUES", "Books", "KeepsBooks", "Ledger", "Totals", "counted_contexts"]
+__all__ = ["SAMPLES", "SPANS", "VALUES", "Books", "KeepsBooks", "Ledger", "Totals", "counted_contexts"]
 
-VALUES, SAMPLES, SPANS, COUNTERS = "values", "samples", "spans", "values over time"
+VALUES, SAMPLES, SPANS = "values", "samples", "spans"
 NEAR = 1e-9  # of the sum of magnitudes: sums in another order differ in the last digits
 ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSIVE)  # scopes that have a cost
 
@@ -160,7 +160,6 @@ class Ledger:
     n_samples: int = 0
     n_spans: Ints = field(default_factory=lambda: np.zeros(len(SpanKind), np.int64))
     span_ns: Floats = field(default_factory=lambda: np.zeros(len(SpanKind)))
-    n_counters: int = 0
 
     def add_spans(self, chunk: SpanChunk) -> None:
         """Add spans, by their kind."""
@@ -195,7 +194,7 @@ class Books:
         return cls(metrics, given, passed, one_to_one, has_elided=has_elided)
 
     def excuse(self, *items: str) -> None:
-        """Do not compare VALUES, SAMPLES, SPANS or COUNTERS: a `lost:` line says what becomes of them."""
+        """Do not compare VALUES, SAMPLES or SPANS: a `lost:` line says what becomes of them."""
         self.excused.update(items)
 
     def excuse_rows(self, rows: Iterator[int] | Sequence[int]) -> None:
@@ -208,8 +207,6 @@ class Books:
             yield from self._of_values()
         if SAMPLES not in self.excused and self.given.n_samples != self.passed.n_samples:
             yield f"{SAMPLES}: {self.given.n_samples:,} were given, {self.passed.n_samples:,} were passed on"
-        if COUNTERS not in self.excused and self.given.n_counters != self.passed.n_counters:
-            yield f"{COUNTERS}: {self.given.n_counters:,} were given, {self.passed.n_counters:,} were passed on"
         if SPANS not in self.excused:
             yield from self._of_spans()
 

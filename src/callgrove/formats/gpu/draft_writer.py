@@ -30,7 +30,7 @@ from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.losses import losses_of_runs, losses_of_sides, losses_of_tables
 from callgrove.formats.writing import TargetWriter
-from callgrove.model.books import COUNTERS, VALUES, Books, Ledger
+from callgrove.model.books import VALUES, Books, Ledger
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import SIDE_TABLES
@@ -72,7 +72,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
             raise UsageError(f"{self.target}: this format holds events and samples, and the input has neither")
         self._open = tables
         self._books = books = Books.of(tables.metrics)
-        books.excuse(VALUES, COUNTERS)
+        books.excuse(VALUES)
         self._places = DraftPlaces(self._database, self._strings, tables)
         self._spans: SpanRows | None = None
         if (backend := traces.spans_backend) is not None:
