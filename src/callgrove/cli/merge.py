@@ -51,6 +51,8 @@ def _write_index(args: argparse.Namespace, paths: list[str], target: str) -> int
     from callgrove.formats.interface import Indexes, WriteOptions
     from callgrove.formats.registry import detect, load
 
+    if args.kernel_names:
+        raise UsageError("--index lists files as they are; give --kernel-names when OUT is read")
     source = Source.of_all(paths)
     format_ = load(args.from_format) if args.from_format else detect(source)[0]
     if not isinstance(format_, Indexes):
