@@ -429,12 +429,3 @@ def test_several_jobs_are_told_by_their_times(starts: tuple[int, int], n_runs: i
         moved = tuple(replace(e, start=e.start + start, end=e.end + start) for e in own.events)
         write_rocpd(tmp_path / f"out_{number}x.db", [replace(own, events=moved)])
     assert len(jobs_in(tmp_path)) == n_runs - 1
-
-
-def test_names_that_are_no_points_are_refused_with_another_way(tmp_path: Path, capsys: Capture) -> None:
-    for name in ("job.s101", "job.s102x3"):
-        (tmp_path / name).mkdir()
-        write_rocpd(tmp_path / name / "out.db", [process(len(name))])
-    text = said(capsys, "info", tmp_path, code=3)
-    assert "name one of them: job.s101, job.s102x3; --from rocpd opens all as one run" in text
-    assert rows(capsys, "summary", tmp_path, "--from", "rocpd")

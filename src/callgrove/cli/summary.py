@@ -158,9 +158,9 @@ def _quality(found: Summary, experiment: Experiment) -> list[str]:
     from callgrove.model.runs import describe_runs
 
     if not found.n_read and not experiment.traces.n_spans:
-        if experiment.runs[0].parameters:
+        if experiment.runs[0].parameters or len(experiment.runs) > 1:
             which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
-            return [f"{experiment.path}: holds runs over parameters, and a summary is of the events of one; {which}"]
+            return [f"{experiment.path}: holds several runs, and a summary is of the events of one; {which}"]
         nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
         return [f"{experiment.path}: {nothing}"]
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
