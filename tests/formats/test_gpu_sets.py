@@ -401,31 +401,3 @@ def test_a_trace_says_once_that_arguments_are_left_out(
     execute(data / "out_0x.db", f"DELETE FROM rocpd_arg{suffix_of(runs[0])}")
     bare = write(opened(data / "out_0x.db"), load(name), tmp_path / "bare", WriteOptions(**options))  # type: ignore[arg-type]
     assert not [text for text in (*bare.losses, *bare.hints) if "arguments" in text]
-
-
-def jobs_in(folder: Path) -> list[str]:
-    return [warning.text for warning in opened(folder).warnings if "runs, which are opened as one" in warning.text]
-
-
-def test_databases_of_several_jobs_are_told_by_the_environment(tmp_path: Path) -> None:
-    for job, ranks in ((101, (0, 1)), (102, (2,))):
-        (tmp_path / f"slurm_{job}").mkdir()
-        for rank in ranks:
-            told = {"SLURM_JOB_ID": str(job), "SLURM_STEP_ID": "0"}
-            write_rocpd(tmp_path / f"slurm_{job}" / f"out_{rank}x.db", [process(rank, environment=told)])
-    (text,) = jobs_in(tmp_path)
-    assert text == (
-        f"{tmp_path}: holds 2 runs, which are opened as one: job 101.0, 2 processes in {tmp_path / 'slurm_101'}; "
-        f"job 102.0, 1 process in {tmp_path / 'slurm_102' / 'out_2x.db'}; name the files of one to open it alone"
-    )
-    assert jobs_in(tmp_path / "slurm_101") == []
-
-
-@pytest.mark.parametrize(("starts", "n_runs"), [((1000, 1500), 1), ((1000, 900_000_000), 2)])
-def test_several_jobs_are_told_by_their_times(starts: tuple[int, int], n_runs: int, tmp_path: Path) -> None:
-    """Processes of one machine that follow each other are no single run."""
-    for number, start in enumerate(starts):
-        own = process(number, machine="m0", host="node0000", start=start)
-        moved = tuple(replace(e, start=e.start + start, end=e.end + start) for e in own.events)
-        write_rocpd(tmp_path / f"out_{number}x.db", [replace(own, events=moved)])
-    assert len(jobs_in(tmp_path)) == n_runs - 1

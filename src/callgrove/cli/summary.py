@@ -75,12 +75,14 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.summary import By, WindowMode, summarise
     from callgrove.analysis.summary_table import sections_of, table, tables
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment, said_damage, said_everything
+    from callgrove.cli.opening import open_experiment, said_damage, said_everything, say_added_up
     from callgrove.execute import executor
 
     with executor(engine_for(args, args.paths), preload=WORK) as workers:
         args.workers = workers
         experiment = open_experiment(args)
+        if experiment.traces.n_spans:
+            say_added_up(experiment)
         window, profiles = _window(experiment, args), select(experiment, args.rank, None)
         by, mode, sections = [By(word) for word in args.by], WindowMode(args.window_mode), args.section or SECTIONS
         found = summarise(experiment, by, window, mode, profiles, workers, sections, args.ignore_digits)

@@ -33,7 +33,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from callgrove.formats.gpu.dataset import CounterRows, Device, Process
+from callgrove.formats.gpu.dataset import CounterRows, Device, Process, Recorded
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import OVERHEAD, EventTable, LaneList, TableData, or_absent
@@ -73,6 +73,8 @@ OP = EventTable(
         "correlation": ("id",),
     },
 )
+SESSION_BITS = 32  # the bits of an id beyond these count the sessions that wrote into a file
+NEVER = 2**63 - 1
 KERNEL_TYPES = ("KernelExecution", "Task", "Kernel", "ConcurrentKernel", "hcCommandKernel")
 KIND_OF_BEGINNING = {  # how the types of all other operations begin
     **dict.fromkeys(("Copy", "Memcpy", "MEMORY_COPY"), SpanKind.COPY),
@@ -135,7 +137,7 @@ class RpdData(TableData):
         """Processes, devices and lanes, from all that calls and operations name."""
         threads = self._pairs("rocpd_api", "pid", "tid")
         pids = sorted({pid for pid, _ in threads}) or [0]
-        self.processes = [Process(f"{self.path}:{pid:012}", _within(max(pid, 0), self._pid_stride)) for pid in pids]
+        self.processes = self._read_processes(pids)
         process_of = {pid: k for k, pid in enumerate(pids)}
         lanes = LaneList()
         self._threads = {
@@ -153,6 +155,25 @@ class RpdData(TableData):
             )
         self._monitored = {gpu: self._monitored_lane(lanes, gpu) for gpu in self._monitored_gpus()}
         self.lanes = lanes.all
+
+    def _read_processes(self, pids: Sequence[int]) -> list[Process]:
+        """The processes, each with its session and when it was recorded: from its first call to the end of its last."""
+        first = dict.fromkeys(pids, (MISSING, NEVER, -NEVER))  # the session, start and end
+        for cells in self._file.chunks("rocpd_api", dict.fromkeys(("id", "pid", "start", "end"), INTEGER)):
+            timed = (cells["start"] >= 0) & (cells["end"] >= cells["start"])
+            for pid in np.unique(cells["pid"][timed]).tolist():
+                rows = timed & (cells["pid"] == pid)
+                session, start, end = first[pid]
+                session = int(cells["id"][rows][0]) >> SESSION_BITS if session == MISSING else session
+                starts, ends = cells["start"][rows], cells["end"][rows]
+                first[pid] = session, min(start, int(starts.min())), max(end, int(ends.max()))
+        return [self._process(pid, *told) for pid, told in first.items()]
+
+    def _process(self, pid: int, session: int, start_ns: int, end_ns: int) -> Process:
+        recorded = Recorded("", start_ns, end_ns) if start_ns <= end_ns else None
+        uid, number = f"{self.path}:{pid:012}", _within(max(pid, 0), self._pid_stride)
+        session = 0 if self._pid_stride else max(session, 0)  # what was merged of several files is one run
+        return Process(uid, number, session=f"{self.path}:{session}", recorded=recorded)
 
     def _monitored_lane(self, lanes: LaneList, gpu: int) -> int:
         process, number = int(self._process_by_gpu(np.array([gpu]))[0]), _within(gpu, self._gpu_stride)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -109,7 +109,7 @@ def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
     chosen = load(format_name) if format_name else detect(source, without=(NAME,))[0]
     refuse_unused(options, chosen.name, path)
     try:
-        opened = chosen.read(source, options)
+        opened = chosen.read(source, replace(options, run=""))  # which names one of these, not of what is in it
     except CallgroveError as error:
         if isinstance(error, InputError):
             raise
