@@ -27,7 +27,9 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.table import Table
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.profile.labels import Labels
 from callgrove.viewer.profile.places import Places
+from callgrove.viewer.profile.tables import callers
 from callgrove.viewer.profile.tree import CallTree, CutTree
 from callgrove.viewer.report import Input, report
 from tests.analysis.trees import costly_trees
@@ -76,6 +78,21 @@ def test_numbers_are_those_of_the_command_line(path: Path) -> None:
     assert_rows(tree, tree.data["callers"][0], bottom_up(found, 2000))
     assert_rows(shown["hotspots"], shown["hotspots"].data["paths"][0], hot_path(found))
     assert tree.data["metrics"][0]["total"] == found.total
+
+
+@every_database
+@pytest.mark.parametrize("most", [1, 3, 2000])
+def test_functions_without_room_in_the_table_of_callers_say_their_cost(path: Path, most: int) -> None:
+    found = costs(opened(path))
+    data = callers(found, Labels(found.tree), Detail(), most)
+    assert data is not None
+    functions = top(found, "function")
+    costly = [cost for cost in functions.column("exclusive").values if cost]
+    shown = np.asarray(data["exclusive"])[data["depth"] == 0]
+    assert len(shown) + data["functions_left"] == len(costly)
+    assert float(shown.sum()) + data["rest"] == pytest.approx(found.total, rel=1e-12)
+    assert data["left"] >= data["functions_left"]
+    assert len(data["label"]) == most or not data["left"]
 
 
 @every_database

@@ -17,7 +17,7 @@ from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
 from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import open_paths
+from callgrove.formats.registry import entry_of, open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
 
@@ -52,7 +52,7 @@ def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | St
 
 def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experiment | Study:
     """What of an input --run chooses. One run of a folder is opened by itself, so that it is what naming it gives, with
-    its traces and its own columns."""
+    its traces and its own columns; whoever opens many databases as one has chosen among them already."""
     from callgrove.algebra.selecting import part
     from callgrove.model.runs import choose_runs
 
@@ -61,6 +61,8 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
         return opened
     if isinstance(opened, Study):
         raise UsageError(f"{named(args)}: holds series over parameters, not runs, so there is none to choose")
+    if entry_of(opened.format).sets:
+        return opened
     try:
         numbers = choose_runs(opened.runs, wanted)
     except UsageError as error:
@@ -103,6 +105,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             align=getattr(args, "align", ""),
             kernel_names=getattr(args, "kernel_names", ""),
             extrap_compat=getattr(args, "extrap_compat", False),
+            run=getattr(args, "run", None) or "",
             workers=workers,
         )
         if options.extrap_compat:

@@ -29,6 +29,9 @@ from callgrove.model.experiment import Experiment
 __all__ = ["RocpdWriter"]
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAMES_AS_STORED = (
+    "--kernel-names: changes nothing here, as tables are copied with every name; give it when this is read"
+)
 
 
 class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
@@ -45,6 +48,8 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         refuse_input_as(self.target, tables)
         self._open = tables
         datasets = self._chosen(tables)
+        if any(dataset.kernel_names for dataset in datasets.values()):
+            self._report.hint(NAMES_AS_STORED)
         columns = _columns_of_all(datasets, self._report)
         self._database.execute("BEGIN")
         made: dict[str, list[str]] = {}

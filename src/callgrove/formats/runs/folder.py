@@ -16,8 +16,7 @@ from shlex import quote as quoted
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
-from callgrove.formats.registry import entry_of
-from callgrove.formats.runs.opened_runs import NAME, RunAt, format_in, has_run, is_run, open_runs, runs_in
+from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.run_names import (
     EXAMPLE,
@@ -150,16 +149,18 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
     try:
         runs, said = agreed(found, options.strict)
     except InputError as error:
-        raise InputError(f"{folder}: {error}{_other_ways(folder, entries, names)}") from None
+        if options.strict:
+            raise InputError(f"{folder}: {error}") from None
+        runs, said = _without_parameters(found, error)
     return runs, notes + [f"{folder}: {text}" for text in said]
 
 
-def _other_ways(folder: Path, entries: Sequence[Path], names: Sequence[str]) -> str:
-    """How to open entries whose names are no points of a study: nobody may have meant them to be."""
+def _without_parameters(found: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
+    """Runs whose names are no points of one study, which nobody may have meant them to be."""
+    names = [one.name for one in found]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    format_name = format_in(Source(folder).inside(entries[0]))
-    as_one = f"; --from {format_name} opens all as one run" if format_name and entry_of(format_name).sets else ""
-    return f". If these are no points of a study, name one of them: {listed}{as_one}"
+    text = f"{error} to model them; they are {len(names)} runs without parameters: {listed}; --run chooses one"
+    return [replace(one, parameters={}) for one in found], [text]
 
 
 def _differences(found: Sequence[NamedRun]) -> list[str]:
