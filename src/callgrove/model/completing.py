@@ -120,7 +120,9 @@ class _Work:
         sizes = np.diff(raw.repetition_bounds)[repetitions]
         values = raw.values[_ranges(raw.repetition_bounds[repetitions], sizes)]
         bounds = np.append(0, np.cumsum(sizes)), np.append(0, np.cumsum(counts))
-        return RawValues(frozen(values), frozen(bounds[0]), frozen(bounds[1])) if len(values) else None
+        if not len(values):
+            return None
+        return RawValues(frozen(values), frozen(bounds[0]), frozen(bounds[1]), raw.makes_statistics)
 
     def _notes(self) -> list[InputWarning]:
         notes = []

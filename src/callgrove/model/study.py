@@ -103,6 +103,7 @@ class RawValues:
     values: Floats
     repetition_bounds: Ints
     cell_bounds: Ints
+    makes_statistics: bool = False  # known: the statistics of all cells that have values are theirs
 
     def cell(self, cell: int) -> Floats:
         """All values of a cell."""

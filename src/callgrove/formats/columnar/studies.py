@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.errors import CorruptFile
-from callgrove.formats.columnar.arrow import Cells, Words
+from callgrove.formats.columnar.arrow import Cells, Words, numbers
 from callgrove.formats.columnar.folder import Folder
 from callgrove.formats.columnar.group_writer import write_table
 from callgrove.formats.columnar.manifest import Manifest, warnings_from, warnings_in
@@ -22,6 +22,7 @@ from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.targets import PendingFolder
 from callgrove.model.arrays import Array, Floats, Ints, frozen
 from callgrove.model.study import STATISTICS, RawValues, Segment, StoredModel, Study, Term
+from callgrove.model.study_books import StudyBooks
 
 __all__ = ["read_study", "write_study"]
 
@@ -31,8 +32,10 @@ MAPPINGS = ("callpath_tags", "metric_tags", "units", "modelers", "attributes")
 
 def write_study(study: Study, target: Path, options: WriteOptions) -> LossReport:
     pending = PendingFolder(target, options.overwrite, FOLDER)
+    books = StudyBooks(study, has_statistics=True)
+    entered = _EnteredTables(books)
     with pending.or_nothing():
-        rows = {name: write_table(pending.place, name, STUDY[name], cells) for name, cells in _tables(study)}
+        rows = {name: write_table(pending.place, name, STUDY[name], cells, entered) for name, cells in _tables(study)}
         Manifest(
             "study",
             study.title,
@@ -47,7 +50,58 @@ def write_study(study: Study, target: Path, options: WriteOptions) -> LossReport
             },
         ).write(pending.place)
         pending.complete()
-    return LossReport()
+    return LossReport(unexplained=list(books.differences()))
+
+
+class _EnteredTables:
+    """Enters the tables of a study into books, as they were written. Measurements come before raw values."""
+
+    def __init__(self, books: StudyBooks) -> None:
+        self._study, self._passed = books.study, books.passed
+        self._measured: Ints = np.empty(0, np.int64)  # cells whose values may follow
+        self._mean: Floats = np.empty(0)
+
+    def __call__(self, name: str, table: Any) -> None:
+        if name == "points":
+            self._passed.name_points(numbers(table["point"], "int32"))
+        elif name == "series":
+            self._passed.name_series(numbers(table["series"], "int32"))
+        elif name == "measurements":
+            series = numbers(table["series"], "int32").astype(np.int64)
+            columns = {name: numbers(table[name], "double") for name in STATISTICS}
+            columns["repetitions"] = numbers(table["repetitions"], "int64")
+            self._passed.add_statistics(series, columns)
+            self._measured, self._mean = self._cells(table), columns["mean"]
+            if self._study.raw is None:
+                self._add_means(self._measured[:0])
+        elif name == "raw_values":
+            self._add_values(table)
+        elif name == "models":
+            self._passed.n_models += table.num_rows
+
+    def _cells(self, table: Any) -> Ints:
+        series, point = (numbers(table[name], "int32").astype(np.int64) for name in ("series", "point"))
+        cells: Ints = series * self._study.n_points + point
+        return cells
+
+    def _add_values(self, table: Any) -> None:
+        valid = table["value"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+        cell = self._cells(table)[valid]
+        repetition = numbers(table["repetition"], "int64")[valid]
+        is_new = np.append(True, (np.diff(cell) != 0) | (np.diff(repetition) != 0))[: len(cell)]
+        first = np.flatnonzero(is_new)
+        sizes = np.diff(np.append(first, len(cell)))
+        values = numbers(table["value"], "double")[valid]
+        self._passed.add(cell[first], np.ones(len(first), np.int64), sizes, values)
+        self._add_means(cell)
+
+    def _add_means(self, cells_with_values: Ints) -> None:
+        """Add the means of measurements that have no values."""
+        has_values = np.zeros(self._study.present.size, np.bool_)
+        has_values[cells_with_values] = True
+        alone = ~has_values[self._measured]
+        ones = np.ones(int(alone.sum()), np.int64)
+        self._passed.add(self._measured[alone], ones, ones, self._mean[alone])
 
 
 def _tables(study: Study) -> Iterator[tuple[str, Mapping[str, Cells]]]:
