@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import callgrove
+from callgrove.analysis import tables
 from callgrove.cli.main import main
 from callgrove.formats.columnar import studies
 from callgrove.formats.extrap import experiment_writer, text_writer
@@ -22,12 +23,19 @@ from callgrove.formats.extrap.measurement_json import measurement
 from callgrove.formats.extrap.writing import Cells
 from callgrove.formats.interface import LossReport, WriteOptions, WritesStudies
 from callgrove.formats.registry import open_path, writer_of
+from callgrove.model import completing
+from callgrove.model.completing import completed
+from callgrove.model.experiment import Experiment
+from callgrove.model.folding import Combination
+from callgrove.model.metrics import Scope
 from callgrove.model.study import RawValues, Statistics, StoredModel, Study
 from callgrove.model.study_books import StudyBooks
 from callgrove.model.study_builder import StudyBuilder
 from tests.exhaustive import some_of
 from tests.formats.extrap_files import plain_study, study_with_models
+from tests.formats.raw_cubes import Cube, Node, RawMetric
 from tests.formats.samples import samples
+from tests.model.test_folding import three_runs
 from tests.requirements import SHARED
 
 PLAIN = ("extrap-text", "extrap-talpas", "extrap-json", "extrap-json-old", "extrap-jsonl")
@@ -257,3 +265,61 @@ def test_strict_ends_with_4(
     lose_value(monkeypatch, "extrap-jsonl")
     assert main([*words, str(tmp_path / "short.jsonl")]) == 4
     assert "unexplained: time: 36 repetitions were given, 24 were passed on" in capsys.readouterr().err
+
+
+# -- runs that become studies ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("combination", Combination)
+@pytest.mark.parametrize("scope", [Scope.EXCLUSIVE, Scope.INCLUSIVE])
+def test_runs_become_studies_whole(combination: Combination, scope: Scope) -> None:
+    study = three_runs().build().study(scope=scope, combination=combination)
+    assert study.unexplained == ()
+    assert completed(study, fold=scope == Scope.EXCLUSIVE).unexplained == ()
+
+
+def test_what_a_study_of_runs_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add = StudyBuilder.add_values
+
+    def without_g(self: StudyBuilder, callpath: str, *more: Any) -> None:
+        if callpath != "m->g":
+            add(self, callpath, *more)
+
+    monkeypatch.setattr(StudyBuilder, "add_values", without_g)
+    told = callgrove.write(three_runs().build(), tmp_path / "out.jsonl", "extrap-jsonl")
+    assert "unexplained: time: the runs make 26, the study 19" in told
+
+
+def test_what_is_lost_with_incomplete_series_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = three_runs().build().study()
+    assert completed(study).unexplained == ()
+    monkeypatch.setattr(completing._Work, "fold", lambda self, series: self.kept.__setitem__(series, False))
+    assert completed(study).unexplained == (
+        "time: means of 17 were given, 1 are left when series that lack points are added",
+    )
+
+
+def test_inclusive_values_reach_call_paths_that_a_file_does_not_list(tmp_path: Path) -> None:
+    tree: list[Node] = [(0, "main", [(1, "send", [])])]
+    for p in (1, 2):
+        folder = tmp_path / "runs" / f"app.p{p}.r1"
+        folder.mkdir(parents=True)
+        Cube(tree, [RawMetric("bytes", "EXCLUSIVE", "UINT64", {1: (p, p, p, p)})]).write(folder / "profile.cubex")
+    runs = open_path(tmp_path / "runs")
+    assert isinstance(runs, Experiment)
+    study = runs.study(scope=Scope.INCLUSIVE)
+    assert study.series("main", "bytes").mean.tolist() == study.series("main->send", "bytes").mean.tolist() == [4, 8]
+    assert runs.study().callpaths == ("main->send",)  # as stored
+    assert study.unexplained == ()
+
+
+def test_export_says_measurements_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    callgrove.write(plain_study(), tmp_path / "in.json", "extrap-json")
+    words = ["export", str(tmp_path / "in.json"), "--table", "series", "--strict", "-o", str(tmp_path / "out.csv")]
+    assert main(words) == 0
+    whole = Study.table
+    monkeypatch.setitem(tables._STUDY, "series", lambda study: whole(study).head(3))
+    assert main(words) == 4
+    assert "unexplained: series: there are 24, and 3 were printed" in capsys.readouterr().err

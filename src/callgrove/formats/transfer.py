@@ -41,7 +41,9 @@ def write(
     if isinstance(opened, Study):
         if not isinstance(format_, WritesStudies):
             raise UsageError(f"{target}: series over parameters cannot be written as {_name(format_)}; see `formats`")
-        return format_.write_study(opened, target, options)
+        report = format_.write_study(opened, target, options)
+        report.unexplained.extend(opened.unexplained)
+        return report
     if not isinstance(format_, Writes):
         raise UsageError(f"{target}: {_name(format_)} holds series over parameters, not an execution")
     return transfer(opened, format_.open_writer(target, options), options.progress)

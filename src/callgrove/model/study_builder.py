@@ -148,6 +148,7 @@ class StudyBuilder:
             attributes=dict(self.attributes),
             warnings=tuple(self.warnings),
             path=self.path,
+            unexplained=(),
         )
         if problems := study.validate():
             raise InvalidExperiment(problems)
