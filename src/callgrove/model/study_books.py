@@ -65,6 +65,12 @@ class StudyTotals:
         self._total[metric] += total
         self._is_measured[series * self._n_points + point] = 1
 
+    def enter_series(self, series: int, values: Sequence[float]) -> None:
+        """Add a series that has all points, with one value for each repetition."""
+        self.enter(series, 0, values)
+        first = series * self._n_points
+        self._is_measured[first : first + self._n_points] = b"\1" * self._n_points
+
     def enter_statistics(self, series: int, columns: Sequence[float]) -> None:
         """Add what is known of one measurement beside its values: mean, median, minimum, maximum, standard deviation
         and number of repetitions."""
@@ -87,12 +93,18 @@ class StudyTotals:
     def add(self, cell: Ints, n_repetitions: Ints, n_values: Ints, values: Floats) -> None:
         """Add measurements: the numbers of their cells (series x points), how many repetitions and values each has, and
         the values of all, one after the other."""
-        series, point = np.divmod(cell, max(self._n_points, 1))
-        self.measured[series, point] = True
-        metric, n = self._metric[series], len(self.total)
+        self.measured.reshape(-1)[cell] = True
+        metric, n = self._metric[cell // max(self._n_points, 1)], len(self.total)
         self.n_repetitions += np.bincount(metric, n_repetitions, n).astype(np.int64)
         self.n_values += np.bincount(metric, n_values, n).astype(np.int64)
         _add_finite(self.total, self.magnitude, np.repeat(metric, n_values), values)
+
+    def add_values(self, series: Ints, begins: Bools, values: Floats) -> None:
+        """Add a row for each value: its series, and whether a repetition begins with it."""
+        metric, n = self._metric[series], len(self.total)
+        self.n_repetitions += np.bincount(metric[begins], minlength=n)
+        self.n_values += np.bincount(metric, minlength=n)
+        _add_finite(self.total, self.magnitude, metric, values)
 
     def add_statistics(self, series: Ints, columns: Mapping[str, Array]) -> None:
         """Add what is known of measurements beside their values; NaN is unknown, and so are repetitions of -1."""

@@ -27,6 +27,7 @@ from callgrove.model.study_books import StudyBooks
 __all__ = ["read_study", "write_study"]
 
 MOST_CELLS = 1 << 28  # series x points, whatever was measured
+RAW_IDS = {"series": "int32", "point": "int32", "repetition": "int64"}  # what says to which repetition a value belongs
 MAPPINGS = ("callpath_tags", "metric_tags", "units", "modelers", "attributes")
 
 
@@ -85,15 +86,13 @@ class _EnteredTables:
         return cells
 
     def _add_values(self, table: Any) -> None:
-        valid = table["value"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
-        cell = self._cells(table)[valid]
-        repetition = numbers(table["repetition"], "int64")[valid]
-        is_new = np.append(True, (np.diff(cell) != 0) | (np.diff(repetition) != 0))[: len(cell)]
-        first = np.flatnonzero(is_new)
-        sizes = np.diff(np.append(first, len(cell)))
-        values = numbers(table["value"], "double")[valid]
-        self._passed.add(cell[first], np.ones(len(first), np.int64), sizes, values)
-        self._add_means(cell)
+        table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
+        ids = [numbers(table[name], type_) for name, type_ in RAW_IDS.items()]
+        begins = np.ones(table.num_rows, np.bool_)
+        begins[1:] = np.logical_or.reduce([one[1:] != one[:-1] for one in ids])
+        self._passed.add_values(ids[0], begins, numbers(table["value"], "double"))
+        series, point = (one[begins].astype(np.int64) for one in ids[:2])
+        self._add_means(series * self._study.n_points + point)
 
     def _add_means(self, cells_with_values: Ints) -> None:
         """Add the means of measurements that have no values."""

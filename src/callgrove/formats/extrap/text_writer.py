@@ -55,10 +55,12 @@ def _write(study: Study, cells: Cells, series: list[int], file: IO[str]) -> None
             metric = int(study.series_metric[one])
             file.write(f"METRIC {study.metrics[metric]}\n" if study.metrics[metric] else "")
         file.write(f"REGION {study.callpaths[study.series_callpath[one]]}\n")
+        written: list[float] = []
         for point in points:
             values = _flat(cells.values(one, point))
             file.write(f"DATA {' '.join(map(as_words, values))}\n")
-            cells.wrote(one, point, values)
+            written += values
+        cells.books.passed.enter_series(one, written)
 
 
 def _flat(values: list[float] | list[list[float]]) -> list[float]:
