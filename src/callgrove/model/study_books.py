@@ -251,8 +251,10 @@ def _n_values(raw: RawValues) -> Ints:
 
 def _n_repetitions(raw: RawValues) -> Ints:
     """How many repetitions of each cell have values."""
-    before = np.append(0, np.cumsum(np.diff(raw.repetition_bounds) > 0))
-    return np.diff(before[raw.cell_bounds])
+    has_values = np.diff(raw.repetition_bounds) > 0
+    if has_values.all():
+        return np.diff(raw.cell_bounds)
+    return np.diff(np.append(0, np.cumsum(has_values))[raw.cell_bounds])
 
 
 def _values_of(raw: RawValues, cells: Ints) -> Floats:
