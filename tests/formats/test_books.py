@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import callgrove
 from callgrove.algebra.cutting import common, cut
 from callgrove.algebra.operations import diff, mean, merge
+from callgrove.analysis import tables
 from callgrove.analysis.tables import Selection, export
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
@@ -309,6 +310,16 @@ def test_export_says_rows_that_are_missing(
     monkeypatch.setattr(Traces, "lines", lambda self, *rest: islice(whole(self, *rest), 1))
     assert main(words) == 4
     assert "unexplained: samples: there are " in capsys.readouterr().err
+
+
+def test_a_limit_is_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    callgrove.write(example(ranks=1), tmp_path / "in.d", "hpctoolkit-release")
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    words = ["export", str(tmp_path / "in.d"), "--table", "contexts", "--strict", "-o", str(tmp_path / "contexts.csv")]
+    assert main([*words, "--limit", "3"]) == 0
+    assert "unexplained" not in capsys.readouterr().err
 
 
 def test_prof_says_costs_that_no_call_path_has(

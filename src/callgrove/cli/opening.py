@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from callgrove.cli.messages import note
+from callgrove.cli.messages import note, say_unexplained
 from callgrove.cli.options import engine_for
 from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
@@ -168,7 +168,11 @@ def open_experiment(args: argparse.Namespace) -> Experiment:
 
 def open_study(args: argparse.Namespace) -> Study:
     """The study at PATH: one that is stored, or the runs of an experiment folded as --scaling and --inclusive say."""
-    return as_study(open_any(args), args)
+    study = as_study(open_any(args), args)
+    say_unexplained(study.unexplained)
+    if study.unexplained and args.strict:
+        raise IncompleteResult(f"{named(args)}: the study does not hold all that the runs have")
+    return study
 
 
 def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:

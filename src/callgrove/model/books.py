@@ -28,7 +28,7 @@ from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
 from callgrove.model.traces import SpanChunk, SpanKind
 from callgrove.model.values import Block, DenseBlock, is_set
 
-__all__ = ["SAMPLES", "SPANS", "VALUES", "Books", "KeepsBooks", "Ledger", "Totals", "counted_contexts"]
+__all__ = ["SAMPLES", "SPANS", "VALUES", "Books", "KeepsBooks", "Ledger", "Totals", "counted_contexts", "is_equal"]
 
 VALUES, SAMPLES, SPANS = "values", "samples", "spans"
 NEAR = 1e-9  # of the sum of magnitudes: sums in another order differ in the last digits
@@ -133,7 +133,7 @@ class Totals:
         """Tell whether a row has the total of a row, or of another one, of other totals, but for rounding."""
         there = row if place is None else place
         magnitude = float(max(self.magnitude[row], other.magnitude[there]))
-        return _is_equal(float(self.total[row]), float(other.total[there]), magnitude)
+        return is_equal(float(self.total[row]), float(other.total[there]), magnitude)
 
 
 def _adds_up(metric: Metric, is_cost: bool) -> bool:
@@ -242,12 +242,13 @@ class Books:
             if given.n_spans[kind] != passed.n_spans[kind]:
                 n, m = int(given.n_spans[kind]), int(passed.n_spans[kind])
                 yield f"{SPANS} of kind {kind.word}: {n:,} were given, {m:,} were passed on"
-            elif not _is_equal(float(given.span_ns[kind]), float(passed.span_ns[kind]), float(given.span_ns[kind])):
+            elif not is_equal(float(given.span_ns[kind]), float(passed.span_ns[kind]), float(given.span_ns[kind])):
                 before, after = given.span_ns[kind], passed.span_ns[kind]
                 yield f"{SPANS} of kind {kind.word}: {before:,.0f} ns were given, {after:,.0f} ns were passed on"
 
 
-def _is_equal(before: float, after: float, magnitude: float) -> bool:
+def is_equal(before: float, after: float, magnitude: float) -> bool:
+    """Tell whether two sums of values with this sum of magnitudes are equal, but for rounding."""
     if not (np.isfinite(before) and np.isfinite(after)):
         return bool(np.isfinite(before) == np.isfinite(after))
     return abs(before - after) <= NEAR * max(abs(before), abs(after), magnitude)
