@@ -83,7 +83,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         report.add(f"damaged values: {problem}")
     if isinstance(computed, KeepsBooks) and not isinstance(writer, WritesTraces):
         report.unexplained.extend(computed.differences())
-    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries):
+    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries | WritesTraces):
         for loss in _disagreements(experiment, books):
             report.add(loss)
     return report
