@@ -204,9 +204,12 @@ def test_measurements_become_databases(conditions: Conditions, monkeypatch: pyte
     assert len(few.contexts) == 1 + 4 * 298  # an entry, and what is below it
 
 
-def test_reports_keep_to_their_bounds(conditions: Conditions) -> None:
+def test_reports_keep_to_their_bounds(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "TRACES", ((4, 40, None, 1_000), (12, 5, None, 1_000)))
     findings = list(report.run(conditions))
-    assert [f.bench for f in findings] == ["report"] * 5
+    assert [f.bench for f in findings] == ["report"] * 9
+    drawn = opened(conditions.folder / "timeline-12.m")
+    assert (len(drawn.profiles.measured), drawn.traces.n_samples) == (12, 60)
     assert all(finding.is_kept for finding in findings)
 
 

@@ -22,6 +22,7 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
 from callgrove.viewer.encoding import encode
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.timeline import cells, events
 from callgrove.viewer.timeline.boxes import INNERMOST, LINES, WHOLE, dominant
 from callgrove.viewer.timeline.cells import Cells, Tally
 from callgrove.viewer.timeline.events import Events
@@ -381,6 +382,47 @@ def many(n_rows: int, n_events: int) -> Experiment:
     spans = np.stack([np.repeat(np.arange(n_rows), n_events), np.tile(np.arange(n_events) % 2, n_rows), at, at, at * 0])
     spans[3] += np.where(spans[1] == 0, 25, 75)
     return traced(spans.T.tolist(), n_rows)
+
+
+def branching(n_rows: int, n_samples: int) -> Experiment:
+    """Lines of different lengths, with samples at different depths of a tree and idle ones between them; profiles are
+    not in the order of rows."""
+    chance = np.random.default_rng(4)
+    builder = ExperimentBuilder("made", title="made")
+    for context in range(40):
+        region = builder.region(ContextKind.FUNCTION, f"f{context % 17}")
+        builder.add_context((context - 1) // 2 if context else -1, ContextKind.FUNCTION, region)
+    lines = []
+    for rank in chance.permutation(n_rows).tolist():
+        builder.add_profile(ProfileKind.THREAD, [(RANK, rank, rank, 3)])
+        time = np.cumsum(chance.integers(0, 90, n_samples // (1 + rank)))
+        lines.append(Samples(time, chance.integers(-1, 40, len(time)).astype(np.int32)))
+    every = np.arange(n_rows, dtype=np.int32)
+    builder.set_traces(ArraySamples(every, np.full(n_rows, -1, np.int32), tuple(lines)))
+    return builder.build()
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(events=500, bins=256), Limits(events=50, bins=256, sums=3_000)])
+def test_lines_in_chunks_of_any_size_give_one_picture(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = branching(9, 4_000)
+    expected = panel_of(experiment, limits=limits)
+    for size in (3, 100):
+        monkeypatch.setattr(events, "SAMPLES_AT_ONCE", 7 * size)
+        monkeypatch.setattr(cells, "PAIRS_AT_ONCE", 5 * size)
+        monkeypatch.setattr(cells, "CELLS_AT_ONCE", size)
+        found = panel_of(experiment, limits=limits)
+        assert (encode(found.data), found.notes) == (encode(expected.data), expected.notes)
+
+
+def test_a_trace_may_last_until_the_end_of_time() -> None:
+    """As damaged traces do; whatever is exact in 63 bits, but not in the 53 of a double, is not lost."""
+    builder = ExperimentBuilder("made", title="made")
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    builder.add_profile(ProfileKind.THREAD, [(RANK, 0, 0, 3)])
+    lines = (Samples(np.array([2**63 - 9, 2**63 - 3, 2**63 - 1]), np.array([0, -1, 0], np.int32)),)
+    builder.set_traces(ArraySamples(np.zeros(1, np.int32), np.full(1, -1, np.int32), lines))
+    boxes = boxes_of(panel_of(builder.build()).data)
+    assert [(start, end) for *_, start, end, _ in boxes] == [(0, 6), (8, 8)]
 
 
 def test_many_events_become_steps_that_say_what_took_most() -> None:
