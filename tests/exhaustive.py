@@ -1,6 +1,7 @@
 """What `make test` leaves out: whole grids, large sizes, all pairs. `make test-all` and continuous integration run it.
 
-Whatever is marked here only adds cases to something that `make test` runs as well.
+Whatever is marked here only adds cases to something that `make test` runs as well. Continuous integration also tries
+more random examples: all that a test names, where `make test` tries one in four.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-__all__ = ["adds_cases", "exhaustive", "grids_of", "some_of", "whole_or_some"]
+__all__ = ["EXAMPLES_IN_CI", "adds_cases", "exhaustive", "grids_of", "some_of", "try_examples", "whole_or_some"]
+
+EXAMPLES_IN_CI = 100  # of a test that names no number
 
 exhaustive = pytest.mark.exhaustive
 
@@ -44,3 +48,11 @@ def grids_of(cases: Sequence[Any], is_kept: Callable[[Any], bool], ids: Callable
     """Parameters (case, whole): a selection of the grids of those that `is_kept` chooses, and the whole ones of all."""
     some = [pytest.param(case, False, id=f"{ids(case)}-some") for case in cases if is_kept(case)]
     return [*some, *(pytest.param(case, True, id=f"{ids(case)}-all", marks=exhaustive) for case in cases)]
+
+
+def try_examples(number: int, *suppressed: HealthCheck) -> settings:
+    """Try `number` random examples in continuous integration; elsewhere fewer, in proportion to the profile."""
+    checks = [*settings.default.suppress_health_check, *suppressed]
+    return settings(
+        max_examples=max(1, number * settings.default.max_examples // EXAMPLES_IN_CI), suppress_health_check=checks
+    )

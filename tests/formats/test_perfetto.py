@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.formats.interface import LossReport, WriteOptions
@@ -19,6 +19,7 @@ from callgrove.formats.timeline.perfetto.format import FORMAT
 from callgrove.formats.transfer import transfer, write
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import SpanKind
+from tests.exhaustive import try_examples
 from tests.formats.timelines import (
     BASE,
     COUNTERS,
@@ -310,7 +311,7 @@ def test_the_trace_processor_agrees_on_crossing_and_touching_slices(tmp_path: Pa
     )
 
 
-@settings(max_examples=25)
+@try_examples(25)
 @given(st.integers(0, 10**6), st.integers(0, 120))
 def test_no_time_is_altered_and_nothing_is_lost(tmp_path_factory: pytest.TempPathFactory, seed: int, n: int) -> None:
     spans = [*random_spans(seed, n), Span(0, SpanKind.API, "last", 500, 500)]

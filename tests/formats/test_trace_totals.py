@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.formats.interface import LossReport, WriteOptions
@@ -32,6 +32,7 @@ from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import ArraySpans, SideTable, SpanKind
+from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Event, Run, write_rocpd
 from tests.formats.gpu_truth import opened, spans
 from tests.outside import perfetto_trace
@@ -200,7 +201,7 @@ def is_told(report: LossReport, *words: str) -> bool:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=15)
+@try_examples(15)
 @given(run=runs())
 def test_what_is_written_adds_up_or_is_said_to_be_lost(name: str, run: Run) -> None:
     target, options, read = WRITERS[name]
@@ -216,7 +217,7 @@ def test_what_is_written_adds_up_or_is_said_to_be_lost(name: str, run: Run) -> N
     assert (found.counted or 0) == want.counted or is_told(report, "counters of kernels")
 
 
-@settings(max_examples=10)
+@try_examples(10)
 @given(run=runs(), other=runs())
 def test_many_databases_add_up_in_one(run: Run, other: Run) -> None:
     second = replace(other, guid=other.guid[:-1] + "1", host="node1", machine="m1")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.cli.main import main
@@ -23,6 +23,7 @@ from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames
 from callgrove.prof.dwarf import units_of
 from callgrove.prof.name_cache import MAGIC, NameCache, default_folder
 from callgrove.prof.scopes import ScopeTable
+from tests.exhaustive import try_examples
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.prof.test_prof_binaries import SOURCE, functions_of, tool
@@ -106,7 +107,7 @@ def steps_of(plain: Steps, addresses: list[int], wanted: list[int]) -> Steps:
 
 
 @given(data=st.data())
-@settings(max_examples=12)
+@try_examples(12)
 def test_the_answer_does_not_depend_on_what_was_asked_before(
     data: st.DataObject, program: Path, addresses: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.experiment import Experiment
@@ -14,10 +14,11 @@ from callgrove.viewer.gpu.maker import gpu_maker
 from callgrove.viewer.panels import Choice, Detail
 from callgrove.viewer.scaling.maker import scaling_maker
 from callgrove.viewer.timeline.maker import timeline_maker
+from tests.exhaustive import try_examples
 from tests.model.strategies import experiments
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(experiments(), st.sampled_from([1.0, 0.01, 1e-6]))
 def test_any_experiment_has_panels_that_can_be_written(experiment: Experiment, share: float) -> None:
     for make in (timeline_maker, gpu_maker, scaling_maker):
@@ -27,7 +28,7 @@ def test_any_experiment_has_panels_that_can_be_written(experiment: Experiment, s
             assert all(isinstance(note, str) for note in panel.notes)
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(experiments())
 def test_small_timelines_show_every_span(experiment: Experiment) -> None:
     maker = timeline_maker(experiment, Choice())
