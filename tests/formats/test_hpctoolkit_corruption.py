@@ -90,7 +90,7 @@ def test_wrong_counts_and_offsets_in_little_memory(folder: Path, whole: bool) ->
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANG_SEC, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert int(done.stdout.split()[-2]) > 50
+    assert int(done.stdout.split()[-2]) >= 40
 
 
 @try_examples(60)
