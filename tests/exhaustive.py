@@ -26,16 +26,21 @@ whole_or_some = pytest.mark.parametrize(
 
 IN_BROWSERS = ("test_calltree.py", "test_flame.py", "test_report.py")  # pages of every kind, which run always
 CLUSTERS = {"mpirun", "scheduler"}  # fixtures that start processes which find each other
+# Inputs of ../shared with the same kinds of records as smaller ones: tests of them would take an eighth of the time.
+LARGE_INPUTS = ("gxx_s", "wide4x2", "loops-cuda-nvidiapc-t", "loops-cputime-t.m")
 
 
 def adds_cases(item: pytest.Item) -> bool:
     """Tell whether a test is exhaustive by where it is: most of those in browsers, those of verbs on clusters, which
-    tests/execution covers for all, and benches."""
+    tests/execution covers for all, and benches; or by the large input that its name ends with."""
     folder, name = item.path.parent.name, item.path.name
     if folder == "browser":
         return name not in IN_BROWSERS
-    return name == "test_bench.py" or (
-        folder != "execution" and not CLUSTERS.isdisjoint(getattr(item, "fixturenames", ()))
+    is_large = any(large in item.name.partition("[")[2] for large in LARGE_INPUTS)
+    return (
+        is_large
+        or name == "test_bench.py"
+        or (folder != "execution" and not CLUSTERS.isdisjoint(getattr(item, "fixturenames", ())))
     )
 
 
