@@ -243,14 +243,15 @@ for number in range(first, first + 40):
 
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    """Whatever is read is whole; what one of them adds may be lost, and is then looked up again."""
+    """Whatever is read is whole, and has what was added last; what one of them added before may be lost, and is then
+    looked up again."""
     command = [sys.executable, "-c", WRITE, str(tmp_path / "names")]
     both = [subprocess.Popen([*command, str(first)], cwd=ROOT, stderr=subprocess.PIPE) for first in (0, 1000)]
     errors = [process.communicate(timeout=HANG_SEC)[1] for process in both]
     assert ([process.returncode for process in both], errors) == ([0, 0], [b"", b""])
     cache = NameCache(tmp_path / "names")
     found = cache.load({"build id": "1"})
-    assert len(found.known) >= 40
+    assert not found.known.isdisjoint({39, 1039})
     assert found.symbols.keys() == found.known
     assert len(files_in(tmp_path / "names")) == 1
 
