@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import usable
+from callgrove.model.traces import SpanKind
 from callgrove.viewer.encoding import encode
 from callgrove.viewer.gpu.maker import gpu_maker
 from callgrove.viewer.panels import Choice, Detail
@@ -31,17 +32,27 @@ def test_any_experiment_has_panels_that_can_be_written(experiment: Experiment, s
 @try_examples(40)
 @given(experiments())
 def test_small_timelines_show_every_span(experiment: Experiment) -> None:
+    """Only what the profiler did before and after the application is cut off."""
     maker = timeline_maker(experiment, Choice())
-    n_spans = 0
-    for chunk in experiment.traces.spans(("profile", "start_ns", "end_ns", "depth")):
-        measured = ~experiment.profiles.is_summary[chunk["profile"]]
-        n_spans += int((measured & usable(chunk["start_ns"], chunk["end_ns"]) & (chunk["depth"] < 64)).sum())
+    chunks = list(experiment.traces.spans(("profile", "kind", "start_ns", "end_ns", "depth")))
+    wanted = [
+        ~experiment.profiles.is_summary[chunk["profile"]]
+        & usable(chunk["start_ns"], chunk["end_ns"])
+        & (chunk["depth"] < 64)
+        for chunk in chunks
+    ]
     if maker is None:
-        assert n_spans == 0
+        assert not any(spans.any() for spans in wanted)
         return
     (panel,) = maker.panels(Detail())
     (layer,) = panel.data["layers"]
     assert layer["exact"]
+    first = int(panel.data["origin"])
+    last, n_spans = first + panel.data["length_ns"], 0
+    for chunk, spans in zip(chunks, wanted, strict=True):
+        inside = (chunk["start_ns"] <= last) & (chunk["end_ns"] >= first)
+        assert (chunk["kind"][spans & ~inside] == SpanKind.OVERHEAD).all()
+        n_spans += int((spans & inside).sum())
     sampled = panel.data["sampled"].tolist()
     shown = sum(
         count for row, count in zip(layer["row"].tolist(), layer["count"].tolist(), strict=True) if not sampled[row]
