@@ -38,6 +38,7 @@ from tests.formats.timelines import (
 from tests.outside import perfetto_trace
 from tests.outside.perfetto_trace import Slice, Trace
 from tests.outside.trace_processor import processed
+from tests.requirements import need_module
 
 GOLDEN = """
 0a1550016803e2030e08101a0a0801320672616e6b2030
@@ -214,8 +215,8 @@ def test_chunk_by_chunk_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_perfettos_own_classes_know_every_field(tmp_path: Path) -> None:
-    pytest.importorskip("perfetto")
-    unknown_fields = pytest.importorskip("google.protobuf.unknown_fields")
+    need_module("perfetto")
+    unknown_fields = need_module("google.protobuf.unknown_fields")
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Messages
 
     data, _ = converted(cross_format(), tmp_path / "t.pftrace", annotations="all")

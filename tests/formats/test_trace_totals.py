@@ -36,6 +36,7 @@ from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Event, Run, write_rocpd
 from tests.formats.gpu_truth import opened, spans
 from tests.outside import perfetto_trace
+from tests.requirements import need_module
 
 Totals = dict[str, tuple[int, int]]  # kind -> spans, nanoseconds
 KINDS = ("api", "marker", "region", "kernel", "copy", "alloc")
@@ -140,7 +141,7 @@ def in_chrome(path: Path) -> Found:
 
 
 def in_otf2(path: Path) -> Found:
-    otf2 = pytest.importorskip("otf2")
+    otf2 = need_module("otf2")
     totals, copied = Counter[tuple[str, str]](), 0
     with otf2.reader.open(str(path / "traces.otf2")) as trace:
         for _, event in trace.events:
@@ -175,7 +176,7 @@ def in_csv(path: Path) -> Found:
 
 
 def in_folder(path: Path) -> Found:
-    pytest.importorskip("pyarrow")
+    need_module("pyarrow")
     experiment = opened(path)
     rows = ((name, end - start) for name, start, end in spans(experiment, "name", "start_ns", "end_ns"))
     copies, counters = (experiment.traces.side(name) for name in ("copy", "counter"))
@@ -276,7 +277,7 @@ def test_what_nobody_expected_is_written_or_named(
 ) -> None:
     """A column that a reader may give tomorrow does not vanish in silence: 7 is in the file, or a line has a count."""
     if name == "otf2":
-        pytest.importorskip("otf2")
+        need_module("otf2")
     experiment = made(tmp_path, side, words)
     target = tmp_path / WRITERS[name][0]
     report = write(experiment, writer_of(name), target, WriteOptions(annotations="all"))
@@ -293,7 +294,7 @@ def test_what_nobody_expected_is_written_or_named(
 @pytest.mark.parametrize("name", ["perfetto", "chrome-json", "otf2"])
 def test_facts_about_devices_are_named_as_lost(name: str, tmp_path: Path) -> None:
     if name == "otf2":
-        pytest.importorskip("otf2")
+        need_module("otf2")
     report = write(made(tmp_path, "copy", {"bytes": 5}), writer_of(name), tmp_path / WRITERS[name][0], WriteOptions())
     (told,) = (text for text in report.losses if "names and numbers alone" in text)
     assert told.startswith("1 devices")
