@@ -57,7 +57,8 @@ def grids_of(cases: Sequence[Any], is_kept: Callable[[Any], bool], ids: Callable
 
 def try_examples(number: int, *suppressed: HealthCheck) -> settings:
     """Try `number` random examples in continuous integration; elsewhere fewer, in proportion to the profile."""
-    checks = [*settings.default.suppress_health_check, *suppressed]
+    profile = settings()
     return settings(
-        max_examples=max(1, number * settings.default.max_examples // EXAMPLES_IN_CI), suppress_health_check=checks
+        max_examples=max(1, number * profile.max_examples // EXAMPLES_IN_CI),
+        suppress_health_check=[*profile.suppress_health_check, *suppressed],
     )
