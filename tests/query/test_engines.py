@@ -27,6 +27,7 @@ from callgrove.query import asking
 from callgrove.query.asking import sql
 from callgrove.query.catalog import Catalog
 from callgrove.query.complaints import complaint
+from callgrove.query.duckdb_engine import DuckdbEngine
 from callgrove.query.engines import ENGINES
 
 EACH = pytest.mark.parametrize("engine", ENGINES)
@@ -306,6 +307,20 @@ def test_ctrl_c_ends_a_query(gpu: Experiment, engine: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         ask()
     pressed.join()
+
+
+@pytest.mark.parametrize(("words", "wanted"), [("Query interrupted", KeyboardInterrupt), ("no idea", RuntimeError)])
+def test_ctrl_c_before_the_query_runs(
+    gpu: Experiment, words: str, wanted: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What DuckDB says of it while the engine is set up."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(DuckdbEngine, "_set_if_known", fail)
+    with pytest.raises(wanted):
+        sql(gpu, "SELECT 1", "duckdb")
 
 
 @EACH
