@@ -24,7 +24,7 @@ whole_or_some = pytest.mark.parametrize(
 )
 
 
-IN_BROWSERS = ("test_calltree.py", "test_flame.py", "test_report.py")  # pages of every kind, which run always
+IN_BROWSERS = ("test_calltree.py", "test_report.py")  # every view of pages of every kind, which run always
 CLUSTERS = {"mpirun", "scheduler"}  # fixtures that start processes which find each other
 # Inputs of ../shared with the same kinds of records as smaller ones: tests of them would take an eighth of the time.
 LARGE_INPUTS = ("gxx_s", "wide4x2", "loops-cuda-nvidiapc-t", "loops-cputime-t.m")

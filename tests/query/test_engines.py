@@ -29,6 +29,7 @@ from callgrove.query.catalog import Catalog
 from callgrove.query.complaints import complaint
 from callgrove.query.duckdb_engine import DuckdbEngine
 from callgrove.query.engines import ENGINES
+from tests.exhaustive import some_of
 
 EACH = pytest.mark.parametrize("engine", ENGINES)
 
@@ -273,7 +274,7 @@ def many_spans(n: int) -> Experiment:
     return builder.build()
 
 
-@EACH
+@pytest.mark.parametrize("engine", some_of(ENGINES, lambda name: name == "sqlite"))
 def test_memory_does_not_grow_with_the_rows(engine: str) -> None:
     """Rows in and out. What Python and NumPy ask for is counted, not what the system gives."""
 
