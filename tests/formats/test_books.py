@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import callgrove
@@ -52,6 +52,7 @@ from callgrove.model.values import DenseBlock, SparseBlock
 from callgrove.prof import conversion
 from callgrove.prof.costs import block_of
 from tests.algebra.consistent import consistent
+from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
 from tests.model.strategies import experiments
 
@@ -228,7 +229,7 @@ def test_counters_that_have_no_place_are_said_to_be_lost(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("to", WRITERS)
-@settings(max_examples=25)
+@try_examples(25)
 @given(data=st.data())
 def test_nothing_is_unexplained(to: str, data: st.DataObject) -> None:
     shapes = st.one_of(consistent(), experiments(scopes=(Scope.EXCLUSIVE,), aggregations=(Aggregation.SUM,)))
@@ -479,7 +480,7 @@ def test_a_summary_that_says_more_than_the_profiles_is_said() -> None:
 # -- the algebra -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@try_examples(20)
 @given(left=consistent(), right=consistent())
 def test_the_algebra_keeps_its_books(left: Experiment, right: Experiment) -> None:
     made = [merge(left, right, conflict="sum"), mean(left, right), diff(left, right)]

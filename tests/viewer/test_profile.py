@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.analysis.callers import bottom_up
@@ -33,6 +33,7 @@ from callgrove.viewer.profile.tables import callers
 from callgrove.viewer.profile.tree import CallTree, CutTree
 from callgrove.viewer.report import Input, report
 from tests.analysis.trees import costly_trees
+from tests.exhaustive import try_examples
 from tests.formats.samples import databases
 from tests.model.strategies import experiments
 from tests.viewer.pages import cells, inclusive_of, panels, tree_rows
@@ -193,7 +194,7 @@ def test_folded_trees_add_up(path: Path, share: float) -> None:
 
 
 @given(experiments(traces=False, aggregations=(Aggregation.SUM,)), st.floats(0.01, 1))
-@settings(max_examples=60)
+@try_examples(60)
 def test_panels_of_any_experiment(experiment: Experiment, share: float) -> None:
     shown = panels(experiment, Detail(share))
     whole = panels(experiment)
@@ -211,7 +212,7 @@ def test_panels_of_any_experiment(experiment: Experiment, share: float) -> None:
 
 
 @given(experiments(traces=False, n_runs=2, composite=True))
-@settings(max_examples=30)
+@try_examples(30)
 def test_minima_composites_and_runs_make_panels_too(experiment: Experiment) -> None:
     shown = panels(experiment)
     if "flame" in shown:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.examples import example, gpu_example, study_example
@@ -27,6 +27,7 @@ from callgrove.viewer.timeline.boxes import INNERMOST, LINES, WHOLE, dominant
 from callgrove.viewer.timeline.cells import Cells, Tally
 from callgrove.viewer.timeline.events import Events
 from callgrove.viewer.timeline.maker import timeline_maker
+from tests.exhaustive import try_examples
 from tests.formats.samples import CORPUS
 
 Span = tuple[int, int, int, int, int]  # profile, name, start, end, depth
@@ -561,7 +562,7 @@ def test_the_legend_of_any_spans_is_exact(limits: Limits, spans: list[Drawn]) ->
     assert sum(shares(data["kinds"]).values()) == pytest.approx(1 if own else 0)
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(spans=DRAWN)
 def test_a_step_shows_the_name_with_the_most_own_time_and_how_much_that_is(spans: list[Drawn]) -> None:
     data = panel_of(drawn_spans(spans), limits=MANY).data
