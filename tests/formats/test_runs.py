@@ -172,7 +172,7 @@ def test_different_parameters_are_none(database: Path, tmp_path: Path) -> None:
     found = opened(folder)
     assert [(run.name, dict(run.parameters)) for run in found.runs] == [("app.p1", {}), ("app.q2", {})]
     assert "app.p1 has the parameters p, but app.q2 has q" in found.warnings[0].text
-    with pytest.raises(UsageError, match="no parameters"):
+    with pytest.raises(InputError, match=r"app\.p1 has the parameters p, but app\.q2 has q"):
         found.study()
     with pytest.raises(InputError, match=r"app\.p1 has the parameters p, but app\.q2 has q"):
         opened(folder, strict=True)

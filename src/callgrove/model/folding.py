@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import InputError, UsageError
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints, summable
 from callgrove.model.books import Totals, counted_contexts, is_equal
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
@@ -28,6 +28,7 @@ from callgrove.model.grouping import distinct_rows
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.orders import combine_upwards
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.runs import PARAMETERS_DIFFER
 from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.study import Study
 from callgrove.model.study_books import StudyBooks
@@ -203,6 +204,8 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
     """The parameters of the runs, which must all have the same ones."""
     where = experiment.path or experiment.title
     names = tuple(experiment.runs[0].parameters)
+    if not names and (disagreement := experiment.attributes.get(PARAMETERS_DIFFER)):
+        raise InputError(f"{where}: {disagreement}")
     if not names:
         raise UsageError(
             f"{where}: the runs carry no parameters, so there is nothing to study them over; say them (--point p=4 RUN)"

@@ -28,6 +28,7 @@ from callgrove.model.run_names import (
     parse_named_file,
     suggest_pattern,
 )
+from callgrove.model.runs import PARAMETERS_DIFFER
 
 __all__ = ["FORMAT"]
 
@@ -59,7 +60,7 @@ class RunsFormat:
         entries = list(_entries(source.path))
         if not entries:
             raise InputError(f"{source.path}: is empty; expected folders of runs, like {EXAMPLE}/")
-        named, notes = _named(entries, source.path, options)
+        named, notes, disagreement = _named(entries, source.path, options)
         if beside := _files_beside(entries, source.path):
             left = f"{', '.join(beside[:5])}{', ...' if len(beside) > 5 else ''}"
             notes.append(f"{source.path}: left alone, as they lie beside folders of runs: {left}")
@@ -75,7 +76,8 @@ class RunsFormat:
             runs += [RunAt(path, one.name, dict(one.parameters), one.repetition) for path in found]
         if not runs:
             raise InputError(f"{source.path}: no run was recognised in {source.path}/*/*; see `callgrove formats`")
-        return _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
+        opened = _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
+        return replace(opened, attributes={**opened.attributes, **disagreement})
 
     def check(self, source: Source, options: ReadOptions) -> list[Problem]:
         """What opening all runs has to say."""
@@ -125,8 +127,10 @@ def _files_beside(entries: Sequence[Path], folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
-def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple[list[NamedRun], list[str]]:
-    """The entries with their parameters, and what is worth saying."""
+def _named(
+    entries: Sequence[Path], folder: Path, options: ReadOptions
+) -> tuple[list[NamedRun], list[str], dict[str, str]]:
+    """Return the entries with their parameters, what is worth saying, and why they are no points of one study."""
     names = [entry.name for entry in entries]
     notes: list[str] = []
     if options.folder_pattern:
@@ -146,13 +150,15 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")
         notes += [f"{folder}: {text}" for text in _differences(found)]
+    disagreement = {}
     try:
         runs, said = agreed(found, options.strict)
     except InputError as error:
         if options.strict:
             raise InputError(f"{folder}: {error}") from None
         runs, said = _without_parameters(found, error)
-    return runs, notes + [f"{folder}: {text}" for text in said]
+        disagreement = {PARAMETERS_DIFFER: str(error)}
+    return runs, notes + [f"{folder}: {text}" for text in said], disagreement
 
 
 def _without_parameters(found: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
