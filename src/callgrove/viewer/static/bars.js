@@ -33,7 +33,13 @@ const SIZE = { size: 12 };
 export function createBars(name, label, dataOf, picking) {
   let data = dataOf();
   let cursor = -1;
-  const picture = createPicture({ name, label, height: () => Math.max(data.rows.length + (data.more > 0 ? 1 : 0), 1) * ROW + 4, draw, caption: () => [{ text: data.caption }] });
+  const picture = createPicture({
+    name,
+    label,
+    height: () => Math.max(data.rows.length + (data.more > 0 ? 1 : 0), 1) * ROW + 4,
+    draw,
+    caption: () => [{ text: data.caption }],
+  });
   const { canvas } = picture;
 
   function draw(surface, width) {
@@ -63,12 +69,17 @@ export function createBars(name, label, dataOf, picking) {
     const left = room - indent - length; // beside the bar
     const inside = fitting(surface, one.name, length - 10, SIZE);
     if (inside === one.name || left <= length) surface.text(indent + 6, middle, inside, { fill: inkOn(fill), ...SIZE });
-    else surface.text(indent + length + 6, middle, fitting(surface, one.name, left - 12, SIZE), { fill: theme.ink, ...SIZE });
+    else
+      surface.text(indent + length + 6, middle, fitting(surface, one.name, left - 12, SIZE), {
+        fill: theme.ink,
+        ...SIZE,
+      });
     surface.text(width - 2, middle, one.text, { fill: theme.muted, ...SIZE, anchor: "end" });
   }
 
   const barAt = (k) => (data.rows[k]?.gap ? undefined : data.rows[k]);
-  const tell = (one, x, y) => tooltip.show({ ...one.details, rows: [...one.details.rows, ["", one.pick ? picking : ""]] }, x, y);
+  const tell = (one, x, y) =>
+    tooltip.show({ ...one.details, rows: [...one.details.rows, ["", one.pick ? picking : ""]] }, x, y);
   const atMouse = (event) => barAt(Math.floor(event.offsetY / ROW));
 
   function move(step) {
@@ -97,6 +108,17 @@ export function createBars(name, label, dataOf, picking) {
     else tooltip.hide();
   });
   canvas.addEventListener("mouseleave", () => tooltip.hide());
-  canvas.addEventListener("blur", () => { tooltip.hide(); picture.redraw(); });
-  return { root: picture.root, buttons: picture.buttons, refresh: () => { data = dataOf(); cursor = -1; picture.redraw(); } };
+  canvas.addEventListener("blur", () => {
+    tooltip.hide();
+    picture.redraw();
+  });
+  return {
+    root: picture.root,
+    buttons: picture.buttons,
+    refresh: () => {
+      data = dataOf();
+      cursor = -1;
+      picture.redraw();
+    },
+  };
 }

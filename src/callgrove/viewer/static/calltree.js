@@ -20,34 +20,84 @@ export function drawCallTree(place, data, view) {
   let rows = /** @type {any} */ (null);
   const said = element("span", { class: "match", attributes: { role: "status" } });
   const frame = element("div", { class: "table-frame" });
-  const groups = choice("by", data.flat.map((one) => [one.by, one.by]), by, (value) => { by = value; show(); });
-  const ways = switches("View", [["top-down", "Top-down"], ["bottom-up", "Bottom-up"], ["flat", "Flat"]], way, (value) => { way = value; show(); });
+  const groups = choice(
+    "by",
+    data.flat.map((one) => [one.by, one.by]),
+    by,
+    (value) => {
+      by = value;
+      show();
+    },
+  );
+  const ways = switches(
+    "View",
+    [
+      ["top-down", "Top-down"],
+      ["bottom-up", "Bottom-up"],
+      ["flat", "Flat"],
+    ],
+    way,
+    (value) => {
+      way = value;
+      show();
+    },
+  );
   const opening = element("span", { class: "opening" }, [
-    button("Expand all", "Open every row", () => { rows.openAll(true); update(); }),
-    button("Collapse all", "Close every row", () => { rows.openAll(false); update(); }),
-    button("Hot path", "Open the rows along the costliest calls", () => { rows.openHot(); update(); }),
+    button("Expand all", "Open every row", () => {
+      rows.openAll(true);
+      update();
+    }),
+    button("Collapse all", "Close every row", () => {
+      rows.openAll(false);
+      update();
+    }),
+    button("Hot path", "Open the rows along the costliest calls", () => {
+      rows.openHot();
+      update();
+    }),
   ]);
-  place.append(element("div", { class: "toolbar" }, [
-    ways.root, groups.root, opening, said, element("span", { class: "gap" }),
-    element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", saveCsv)]),
-  ]), frame);
+  place.append(
+    element("div", { class: "toolbar" }, [
+      ways.root,
+      groups.root,
+      opening,
+      said,
+      element("span", { class: "gap" }),
+      element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", saveCsv)]),
+    ]),
+    frame,
+  );
   let table = /** @type {any} */ (null);
 
   function show() {
     groups.root.hidden = way !== "flat";
     opening.hidden = way === "flat";
-    rows = way === "top-down" ? treeRows(treeOf(data.tree, labels), metric)
-      : way === "bottom-up" ? callerRows(data.callers[metric], labels, metrics[metric].signed)
-        : flatRows(data.flat.find((one) => one.by === by), labels, metric, metrics[metric]);
+    rows =
+      way === "top-down"
+        ? treeRows(treeOf(data.tree, labels), metric)
+        : way === "bottom-up"
+          ? callerRows(data.callers[metric], labels, metrics[metric].signed)
+          : flatRows(
+              data.flat.find((one) => one.by === by),
+              labels,
+              metric,
+              metrics[metric],
+            );
     const shared = way === "top-down" ? "inclusive" : "exclusive";
     table = createTable({
       label: `${way} ${metrics[metric].name}`,
       columns: columnsOf(rows, metrics[metric], shared),
       sortBy: shared,
-      onSort: (key, down) => { rows.sort(key === "percent" ? shared : key, down); update(); },
+      onSort: (key, down) => {
+        rows.sort(key === "percent" ? shared : key, down);
+        update();
+      },
       depth: way === "flat" ? undefined : (i) => rows.depth(i),
       opened: way === "flat" ? undefined : (i) => rows.opened(i),
-      onToggle: (i) => { rows.toggle(i); update(); },
+      onToggle: (i) => {
+        rows.toggle(i);
+        update();
+      },
       rowClass: (i) => (rows.found(i) ? "found" : rows.isMore?.(i) ? "more" : ""),
     });
     frame.replaceChildren(table.root);
@@ -60,7 +110,9 @@ export function drawCallTree(place, data, view) {
     const shown = rows.visible();
     table.setRows(shown, stay);
     const { unit, whole } = metrics[metric];
-    const rest = Number.isFinite(rows.rest) ? ` (${amountOf(unit)(rows.rest)}${whole ? `, ${percent(rows.rest / whole)}` : ""} together)` : "";
+    const rest = Number.isFinite(rows.rest)
+      ? ` (${amountOf(unit)(rows.rest)}${whole ? `, ${percent(rows.rest / whole)}` : ""} together)`
+      : "";
     const left = rows.left ? `; ${count(rows.left)} more with less cost${rest} are not in this page` : "";
     const search = view.get("search").trim();
     said.textContent = `${count(shown.length)} rows${search ? ` for “${search}”` : ""}${left}`;
@@ -69,16 +121,46 @@ export function drawCallTree(place, data, view) {
   function saveCsv() {
     const { whole, additive } = metrics[metric];
     const shared = way === "top-down" ? "inclusive" : "exclusive";
-    const header = [...(way === "flat" ? [] : ["context", "depth"]), "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent"];
+    const header = [
+      ...(way === "flat" ? [] : ["context", "depth"]),
+      "name",
+      "kind",
+      "file",
+      "line",
+      "module",
+      "exclusive",
+      "inclusive",
+      "percent",
+    ];
     const all = rows.all();
-    save(`${way}.csv`, new Blob([csv(header, Array.from(all, (i) => [
-      ...(way === "flat" ? [] : [rows.context(i), rows.depth(i)]),
-      rows.name(i), rows.kind(i), rows.file(i), rows.line(i) >= 0 ? rows.line(i) : null, rows.module(i),
-      finite(rows.exclusive(i)), finite(rows.inclusive(i)), additive && whole ? (100 * rows[shared](i)) / whole : null,
-    ]))], { type: "text/csv" }));
+    save(
+      `${way}.csv`,
+      new Blob(
+        [
+          csv(
+            header,
+            Array.from(all, (i) => [
+              ...(way === "flat" ? [] : [rows.context(i), rows.depth(i)]),
+              rows.name(i),
+              rows.kind(i),
+              rows.file(i),
+              rows.line(i) >= 0 ? rows.line(i) : null,
+              rows.module(i),
+              finite(rows.exclusive(i)),
+              finite(rows.inclusive(i)),
+              additive && whole ? (100 * rows[shared](i)) / whole : null,
+            ]),
+          ),
+        ],
+        { type: "text/csv" },
+      ),
+    );
   }
 
-  view.watch("metric", (name) => { metric = metricNumber(metrics, name); show(); });
+  view.watch("metric", (name) => {
+    metric = metricNumber(metrics, name);
+    show();
+  });
   view.watch("search", (text) => {
     rows.search(text);
     update(false);
@@ -98,7 +180,10 @@ export function drawCallTree(place, data, view) {
 function columnsOf(rows, { unit, whole, additive, signed }, shared) {
   const amount = amountOf(unit);
   const cost = (key) => ({
-    key, title: key, width: "150px", numeric: true,
+    key,
+    title: key,
+    width: "150px",
+    numeric: true,
     text: (i) => (Number.isFinite(rows[key](i)) ? amount(rows[key](i)) : ""),
     share: additive && whole ? (i) => Math.abs(rows[key](i)) / whole : undefined,
     barClass: signed ? (i) => (rows[key](i) < 0 ? "" : "bar-above") : undefined,
@@ -106,11 +191,30 @@ function columnsOf(rows, { unit, whole, additive, signed }, shared) {
   });
   const place = (i) => [rows.file(i) && `${rows.file(i)}:${rows.line(i)}`, rows.module(i)].filter(Boolean).join("\n");
   return [
-    { key: "name", title: "name", width: "minmax(260px, 1fr)", text: (i) => shortName(rows.name(i), rows.kind(i)), hint: (i) => rows.name(i) },
+    {
+      key: "name",
+      title: "name",
+      width: "minmax(260px, 1fr)",
+      text: (i) => shortName(rows.name(i), rows.kind(i)),
+      hint: (i) => rows.name(i),
+    },
     cost("inclusive"),
     cost("exclusive"),
-    { key: "percent", title: "percent", width: "74px", numeric: true, text: (i) => (additive ? percent(rows[shared](i) / (whole || NaN)) : ""), hint: () => (signed ? "of all changes by their sizes" : `of ${shared} cost`) },
-    { key: "where", title: "where", width: "minmax(90px, 0.35fr)", text: (i) => whereabouts(rows.file(i), rows.line(i), rows.module(i)), hint: place },
+    {
+      key: "percent",
+      title: "percent",
+      width: "74px",
+      numeric: true,
+      text: (i) => (additive ? percent(rows[shared](i) / (whole || NaN)) : ""),
+      hint: () => (signed ? "of all changes by their sizes" : `of ${shared} cost`),
+    },
+    {
+      key: "where",
+      title: "where",
+      width: "minmax(90px, 0.35fr)",
+      text: (i) => whereabouts(rows.file(i), rows.line(i), rows.module(i)),
+      hint: place,
+    },
     { key: "kind", title: "kind", width: "96px", text: (i) => rows.kind(i) },
   ];
 }
@@ -118,5 +222,8 @@ function columnsOf(rows, { unit, whole, additive, signed }, shared) {
 const finite = (value) => (Number.isFinite(value) ? value : null);
 
 function metricNumber(metrics, name) {
-  return Math.max(0, metrics.findIndex((one) => one.name === name));
+  return Math.max(
+    0,
+    metrics.findIndex((one) => one.name === name),
+  );
 }

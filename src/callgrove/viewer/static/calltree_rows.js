@@ -14,7 +14,11 @@ function comparison(rows, key, down) {
     const value = (i) => (Number.isFinite(rows[key](i)) ? size(rows[key](i)) : down ? -Infinity : Infinity);
     return (a, b) => sign * (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
   }
-  const text = { name: rows.name, kind: rows.kind, where: (i) => `${rows.file(i)}\u0000${String(rows.line(i)).padStart(9, "0")}` }[key];
+  const text = {
+    name: rows.name,
+    kind: rows.kind,
+    where: (i) => `${rows.file(i)}\u0000${String(rows.line(i)).padStart(9, "0")}`,
+  }[key];
   return (a, b) => sign * (text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0);
 }
 
@@ -31,13 +35,16 @@ function openRows(tree, rows, childrenBy) {
       const at = /** @type {number} */ (stack.pop());
       if (at !== tree.root) out.push(at);
       if (at !== tree.root && !enter(at)) continue;
-      for (let k = tree.start[at + 1] - 1; k >= tree.start[at]; k--) if (rows.has(list[k]) && (!hits || hits.is[list[k]] || hits.above[list[k]])) stack.push(list[k]);
+      for (let k = tree.start[at + 1] - 1; k >= tree.start[at]; k--)
+        if (rows.has(list[k]) && (!hits || hits.is[list[k]] || hits.above[list[k]])) stack.push(list[k]);
     }
     return out;
   };
   Object.assign(rows, {
     opened: (i) => (tree.hasChildren(i) ? Boolean(open[i]) : null),
-    toggle: (i) => { open[i] = open[i] ? 0 : 1; },
+    toggle: (i) => {
+      open[i] = open[i] ? 0 : 1;
+    },
     openAll: (value) => open.fill(value ? 1 : 0),
     openHot() {
       for (let at = tree.root; tree.hasChildren(at);) {
@@ -48,7 +55,9 @@ function openRows(tree, rows, childrenBy) {
         at = next;
       }
     },
-    sort: (key, down) => { list = childrenBy(key, down); },
+    sort: (key, down) => {
+      list = childrenBy(key, down);
+    },
     search(text) {
       const fits = matcher(text ?? "");
       hits = null;
@@ -63,7 +72,13 @@ function openRows(tree, rows, childrenBy) {
     },
     found: (i) => Boolean(hits?.is[i]),
     visible: () => walk((i) => open[i]),
-    all: () => { const kept = hits; hits = null; const out = walk(() => true); hits = kept; return out; },
+    all: () => {
+      const kept = hits;
+      hits = null;
+      const out = walk(() => true);
+      hits = kept;
+      return out;
+    },
   });
   rows.openHot();
   return rows;
@@ -85,9 +100,19 @@ export function treeRows(tree, metric) {
   }
   const rows = {
     left: 0,
-    name: tree.name, kind: tree.kind, file: tree.file, line: tree.line, module: tree.module, context: tree.context,
-    isMore: tree.isMore, depth: (i) => tree.depth[i], inclusive: (i) => inclusive[i], exclusive: (i) => exclusive[i],
-    has: (i) => costly[i], weight: (i) => weight[i], signed,
+    name: tree.name,
+    kind: tree.kind,
+    file: tree.file,
+    line: tree.line,
+    module: tree.module,
+    context: tree.context,
+    isMore: tree.isMore,
+    depth: (i) => tree.depth[i],
+    inclusive: (i) => inclusive[i],
+    exclusive: (i) => exclusive[i],
+    has: (i) => costly[i],
+    weight: (i) => weight[i],
+    signed,
   };
   return openRows(tree, rows, (key, down) => tree.childrenBy(`${key} ${down} ${metric}`, comparison(rows, key, down)));
 }
@@ -112,8 +137,15 @@ export function callerRows(data, labels, signed) {
   const tree = { n, root: n, parent, start, hasChildren: (i) => start[i + 1] > start[i] };
   const rows = {
     ...labelled(labels, table.label),
-    left: table.left, context: () => null, isMore: () => false, has: () => true, depth: (i) => table.depth[i],
-    inclusive: (i) => table.inclusive[i], exclusive: (i) => table.exclusive[i], weight: (i) => Math.abs(table.exclusive[i]), signed,
+    left: table.left,
+    context: () => null,
+    isMore: () => false,
+    has: () => true,
+    depth: (i) => table.depth[i],
+    inclusive: (i) => table.inclusive[i],
+    exclusive: (i) => table.exclusive[i],
+    weight: (i) => Math.abs(table.exclusive[i]),
+    signed,
   };
   const made = openRows(tree, rows, (key, down) => sortedChildren(start, children, comparison(rows, key, down)));
   made.openAll(false);
@@ -130,12 +162,23 @@ export function callerRows(data, labels, signed) {
 export function flatRows(data, labels, metric, { additive, signed }) {
   const [inclusive, exclusive] = [data.inclusive[metric], data.exclusive[metric]];
   let hits = /** @type {(function(string): boolean) | null} */ (null);
-  let order = Array.from(data.label, (_, i) => i).filter((i) => isThere(inclusive[i], additive) || isThere(exclusive[i], additive));
+  let order = Array.from(data.label, (_, i) => i).filter(
+    (i) => isThere(inclusive[i], additive) || isThere(exclusive[i], additive),
+  );
   const rows = {
     ...labelled(labels, data.label),
-    left: data.left, rest: data.rest[metric], inclusive: (i) => inclusive[i], exclusive: (i) => exclusive[i], signed,
-    sort: (key, down) => { const compare = comparison(rows, key, down); order.sort((a, b) => compare(a, b) || Math.abs(inclusive[b]) - Math.abs(inclusive[a]) || a - b); },
-    search: (text) => { hits = matcher(text ?? ""); },
+    left: data.left,
+    rest: data.rest[metric],
+    inclusive: (i) => inclusive[i],
+    exclusive: (i) => exclusive[i],
+    signed,
+    sort: (key, down) => {
+      const compare = comparison(rows, key, down);
+      order.sort((a, b) => compare(a, b) || Math.abs(inclusive[b]) - Math.abs(inclusive[a]) || a - b);
+    },
+    search: (text) => {
+      hits = matcher(text ?? "");
+    },
     found: () => false,
     visible: () => (hits ? order.filter((i) => hits?.(rows.name(i))) : order),
     all: () => order,
@@ -148,7 +191,10 @@ const isThere = (value, additive) => (additive ? value !== 0 : Number.isFinite(v
 
 function labelled(labels, label) {
   return {
-    name: (i) => labels.name[label[i]], kind: (i) => labels.kind[label[i]], file: (i) => labels.file[label[i]],
-    line: (i) => labels.line[label[i]], module: (i) => labels.module[label[i]],
+    name: (i) => labels.name[label[i]],
+    kind: (i) => labels.kind[label[i]],
+    file: (i) => labels.file[label[i]],
+    line: (i) => labels.line[label[i]],
+    module: (i) => labels.module[label[i]],
   };
 }

@@ -60,7 +60,9 @@ export function canvasSurface(context) {
     text(x, y, text, style = {}) {
       context.font = fontOf(style);
       context.fillStyle = style.fill ?? "#000000";
-      context.textAlign = /** @type {CanvasTextAlign} */ ({ middle: "center", end: "right" }[style.anchor ?? ""] ?? "left");
+      context.textAlign = /** @type {CanvasTextAlign} */ (
+        { middle: "center", end: "right" }[style.anchor ?? ""] ?? "left"
+      );
       context.textBaseline = "middle";
       context.fillText(text, x, y + 0.5);
     },
@@ -106,18 +108,40 @@ export function svgSurface(width, height) {
   root.setAttribute("height", number(height));
   return {
     rect(x, y, w, h, fill, stroke) {
-      add("rect", { x: number(x), y: number(y), width: number(Math.max(w, 0)), height: number(Math.max(h, 0)), fill: fill || "none", stroke });
+      add("rect", {
+        x: number(x),
+        y: number(y),
+        width: number(Math.max(w, 0)),
+        height: number(Math.max(h, 0)),
+        fill: fill || "none",
+        stroke,
+      });
     },
     line(points, stroke, w = 1, dashed = false) {
       const d = points.map(([x, y]) => `${number(x)},${number(y)}`).join(" ");
-      add("polyline", { points: d, fill: "none", stroke, "stroke-width": number(w), "stroke-dasharray": dashed ? "4 3" : undefined });
+      add("polyline", {
+        points: d,
+        fill: "none",
+        stroke,
+        "stroke-width": number(w),
+        "stroke-dasharray": dashed ? "4 3" : undefined,
+      });
     },
     text(x, y, text, style = {}) {
-      add("text", {
-        x: number(x), y: number(y), fill: style.fill ?? "#000000", "font-size": number(style.size ?? 12),
-        "font-family": style.mono ? MONO : SANS, "font-weight": style.bold ? "600" : undefined,
-        "text-anchor": style.anchor ?? "start", "dominant-baseline": "central",
-      }, text);
+      add(
+        "text",
+        {
+          x: number(x),
+          y: number(y),
+          fill: style.fill ?? "#000000",
+          "font-size": number(style.size ?? 12),
+          "font-family": style.mono ? MONO : SANS,
+          "font-weight": style.bold ? "600" : undefined,
+          "text-anchor": style.anchor ?? "start",
+          "dominant-baseline": "central",
+        },
+        text,
+      );
     },
     circle(x, y, radius, fill, stroke) {
       add("circle", { cx: number(x), cy: number(y), r: number(radius), fill: fill || "none", stroke });
@@ -166,7 +190,11 @@ export function themeColours() {
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue(name).trim();
   return {
-    ink: get("--ink"), muted: get("--muted"), faint: get("--line"), ground: get("--surface"), accent: get("--accent"),
+    ink: get("--ink"),
+    muted: get("--muted"),
+    faint: get("--line"),
+    ground: get("--surface"),
+    accent: get("--accent"),
     mark: get("--mark"),
   };
 }

@@ -47,12 +47,20 @@ export function button(text, title, action) {
  */
 export function choice(label, options, value, chosen) {
   const select = /** @type {HTMLSelectElement} */ (
-    element("select", { on: { change: () => chosen(select.value) } },
-      options.map(([key, text]) => element("option", { text, attributes: { value: key } })))
+    element(
+      "select",
+      { on: { change: () => chosen(select.value) } },
+      options.map(([key, text]) => element("option", { text, attributes: { value: key } })),
+    )
   );
   select.value = value;
   const root = element("label", { class: "choice" }, [element("span", { text: label }), select]);
-  return { root, set: (next) => { select.value = next; } };
+  return {
+    root,
+    set: (next) => {
+      select.value = next;
+    },
+  };
 }
 
 /**
@@ -65,7 +73,10 @@ export function choice(label, options, value, chosen) {
  */
 export function switches(label, options, value, chosen) {
   const buttons = options.map(([key, text]) => {
-    const made = button(text, text, () => { set(key); chosen(key); });
+    const made = button(text, text, () => {
+      set(key);
+      chosen(key);
+    });
     made.setAttribute("role", "radio");
     made.dataset.value = key;
     return made;

@@ -7,21 +7,31 @@ import { button, element } from "./dom.js";
  * @param {{facts: [string, string][], warnings: [string, string][], commands: string[]}} section
  */
 export function drawFacts(place, section) {
-  const rows = section.facts.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { attributes: { title: text } }, pathParts(text))]);
-  place.append(element("section", { class: "card facts" }, [
-    element("h2", { text: "What was opened" }),
-    element("dl", {}, rows),
-    section.warnings.length ? element("ul", { class: "warnings", attributes: { "aria-label": "Warnings" } }, section.warnings.map(warning)) : null,
-    section.commands.length ? element("div", { class: "commands" }, [
-      element("h3", { text: "Go on with" }),
-      ...section.commands.map(command),
-    ]) : null,
-  ]));
+  const rows = section.facts.flatMap(([word, text]) => [
+    element("dt", { text: word }),
+    element("dd", { attributes: { title: text } }, pathParts(text)),
+  ]);
+  place.append(
+    element("section", { class: "card facts" }, [
+      element("h2", { text: "What was opened" }),
+      element("dl", {}, rows),
+      section.warnings.length
+        ? element("ul", { class: "warnings", attributes: { "aria-label": "Warnings" } }, section.warnings.map(warning))
+        : null,
+      section.commands.length
+        ? element("div", { class: "commands" }, [
+            element("h3", { text: "Go on with" }),
+            ...section.commands.map(command),
+          ])
+        : null,
+    ]),
+  );
 }
 
 function warning([severity, text]) {
   return element("li", { class: `warning ${severity}` }, [
-    element("span", { class: "badge", text: severity }), element("span", { text }),
+    element("span", { class: "badge", text: severity }),
+    element("span", { text }),
   ]);
 }
 
@@ -39,5 +49,8 @@ function command(text) {
 
 /** A text that may go on in a new line behind every slash, so that paths are not cut within words. */
 function pathParts(text) {
-  return text.split(/(?<=\/)/).flatMap((part) => [document.createTextNode(part), element("wbr")]).slice(0, -1);
+  return text
+    .split(/(?<=\/)/)
+    .flatMap((part) => [document.createTextNode(part), element("wbr")])
+    .slice(0, -1);
 }

@@ -19,7 +19,11 @@ const TOP = MAP + 8; // where the first box begins
 const PADDING = 8; // of the element around the picture
 const NARROWEST = 0.7; // pixels; narrower boxes are not drawn
 const COLOURINGS = /** @type {[string, string][]} */ ([
-  ["name", "name"], ["module", "module"], ["kind", "kind"], ["exclusive", "exclusive cost"], ["inclusive", "inclusive cost"],
+  ["name", "name"],
+  ["module", "module"],
+  ["kind", "kind"],
+  ["exclusive", "exclusive cost"],
+  ["inclusive", "inclusive cost"],
 ]);
 
 /**
@@ -57,8 +61,14 @@ class FlameGraph {
     this.measure();
     this.build(place);
     this.listen();
-    view.watch("metric", () => { this.measure(); this.zoom(-1); });
-    view.watch("search", () => { this.find(); this.refresh(); });
+    view.watch("metric", () => {
+      this.measure();
+      this.zoom(-1);
+    });
+    view.watch("search", () => {
+      this.find();
+      this.refresh();
+    });
     view.watch("step", ({ by }) => this.step(by));
   }
 
@@ -89,14 +99,33 @@ class FlameGraph {
     });
     this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
     this.scroller = element("div", { class: "flame-scroller" }, [this.spacer]);
-    const direction = switches("Direction", [["down", "Roots at top"], ["up", "Roots at bottom"]], "down", (value) => this.turn(value === "up"));
-    const colouring = choice("Colour by", this.signed ? [["change", "change"], ...COLOURINGS] : COLOURINGS, this.colouring, (value) => this.colour(value));
+    const direction = switches(
+      "Direction",
+      [
+        ["down", "Roots at top"],
+        ["up", "Roots at bottom"],
+      ],
+      "down",
+      (value) => this.turn(value === "up"),
+    );
+    const colouring = choice(
+      "Colour by",
+      this.signed ? [["change", "change"], ...COLOURINGS] : COLOURINGS,
+      this.colouring,
+      (value) => this.colour(value),
+    );
     place.append(
       element("div", { class: "toolbar" }, [
-        direction.root, colouring.root, button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
-        this.share, element("span", { class: "gap" }), this.picture.buttons,
+        direction.root,
+        colouring.root,
+        button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
+        this.share,
+        element("span", { class: "gap" }),
+        this.picture.buttons,
       ]),
-      this.crumbs, this.scroller, this.legend,
+      this.crumbs,
+      this.scroller,
+      this.legend,
     );
   }
 
@@ -108,7 +137,14 @@ class FlameGraph {
     canvas.addEventListener("mouseleave", () => tooltip.hide());
     canvas.addEventListener("blur", () => tooltip.hide());
     canvas.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
-    this.scroller.addEventListener("scroll", () => { tooltip.hide(); this.picture.redraw(); }, { passive: true });
+    this.scroller.addEventListener(
+      "scroll",
+      () => {
+        tooltip.hide();
+        this.picture.redraw();
+      },
+      { passive: true },
+    );
     new ResizeObserver(() => this.refresh()).observe(this.scroller);
   }
 
@@ -154,7 +190,8 @@ class FlameGraph {
     const { names, scale } = this.colours;
     const part = this.focus < 0 ? "" : `, in ${this.tree.name(this.focus)}`;
     return [
-      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amountOf(unit)(total)} in total` : ""}${part}` }, { text: this.foundText() },
+      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amountOf(unit)(total)} in total` : ""}${part}` },
+      { text: this.foundText() },
       ...(names ?? []).map(([text, colour]) => ({ text, colour })),
       { text: scale ? `${this.colouring} cost, brighter from ${scale[0]} to ${scale[1]}` : "" },
     ];
@@ -203,7 +240,13 @@ class FlameGraph {
       if (right > x) surface.rect(x, y, Math.max(right - x, 2), this.row - 1, "", theme.ink);
     }
     this.drawMap(surface, width, theme);
-    if (!n) surface.text(width / 2, TOP + 40, this.data.metrics[this.metric].signed ? "nothing has changed here" : "nothing has a cost above 0 here", { fill: theme.muted, size: 13, anchor: "middle" });
+    if (!n)
+      surface.text(
+        width / 2,
+        TOP + 40,
+        this.data.metrics[this.metric].signed ? "nothing has changed here" : "nothing has a cost above 0 here",
+        { fill: theme.muted, size: 13, anchor: "middle" },
+      );
   }
 
   drawBox(surface, i, x, width, y, theme) {
@@ -231,7 +274,13 @@ class FlameGraph {
     });
     const part = this.to - this.from;
     if (part < 1) surface.rect(this.from * width, 0, Math.max(part * width, 3), MAP, "", theme.accent);
-    surface.line([[0, MAP + 3.5], [width, MAP + 3.5]], theme.faint);
+    surface.line(
+      [
+        [0, MAP + 3.5],
+        [width, MAP + 3.5],
+      ],
+      theme.faint,
+    );
   }
 
   // -- zooming ---------------------------------------------------------------------------------------------------------
@@ -310,7 +359,10 @@ class FlameGraph {
       ArrowRight: () => this.move(this.beside(1)),
       Enter: () => this.zoom(this.cursor),
       " ": () => this.zoom(this.cursor),
-      Escape: () => { tooltip.hide(); this.zoom(-1); },
+      Escape: () => {
+        tooltip.hide();
+        this.zoom(-1);
+      },
       Backspace: () => this.zoom(this.focus < 0 ? -1 : this.tree.parent[this.focus]),
       "+": () => this.zoomAround(middle, 0.5),
       "=": () => this.zoomAround(middle, 0.5),
@@ -344,9 +396,12 @@ class FlameGraph {
   step(by) {
     if (!this.found?.n || !this.picture.root.clientWidth) return; // nothing found, or another view is open
     const { weight } = this.tree.metrics[this.metric];
-    const calls = Array.from(this.found.is.keys()).filter((i) => this.found.is[i] && this.layout.to[i] > this.layout.from[i]).sort((a, b) => weight[b] - weight[a] || a - b);
+    const calls = Array.from(this.found.is.keys())
+      .filter((i) => this.found.is[i] && this.layout.to[i] > this.layout.from[i])
+      .sort((a, b) => weight[b] - weight[a] || a - b);
     const at = calls.indexOf(this.cursor);
-    if (calls.length) this.move(calls[(at < 0 ? (by > 0 ? 0 : calls.length - 1) : at + by + calls.length) % calls.length]);
+    if (calls.length)
+      this.move(calls[(at < 0 ? (by > 0 ? 0 : calls.length - 1) : at + by + calls.length) % calls.length]);
   }
 
   /** Put the keyboard at a call, with its details, and bring it into sight. */

@@ -1,6 +1,18 @@
 /** Numbers with units, for people: the same words as on the command line (render/units.py). */
 
-const PREFIXES = new Map([[-4, "p"], [-3, "n"], [-2, "u"], [-1, "m"], [0, ""], [1, "k"], [2, "M"], [3, "G"], [4, "T"], [5, "P"], [6, "E"]]);
+const PREFIXES = new Map([
+  [-4, "p"],
+  [-3, "n"],
+  [-2, "u"],
+  [-1, "m"],
+  [0, ""],
+  [1, "k"],
+  [2, "M"],
+  [3, "G"],
+  [4, "T"],
+  [5, "P"],
+  [6, "E"],
+]);
 const SYMBOLS = { sec: "s", seconds: "s", bytes: "B", byte: "B" };
 const TIME_UNITS = { sec: 1, s: 1, ms: 1e-3, us: 1e-6, usec: 1e-6, ns: 1e-9, nsec: 1e-9 };
 
@@ -46,7 +58,8 @@ function fixed(value, digits) {
   const up = Math.abs(value).toFixed(digits);
   const exact = Math.abs(value).toFixed(Math.min(digits + 60, 100));
   const rest = exact.slice(exact.indexOf(".") + 1 + digits);
-  const text = /^50*$/.test(rest) && Number(up.at(-1)) % 2 ? exact.slice(0, exact.indexOf(".") + (digits ? 1 + digits : 0)) : up;
+  const text =
+    /^50*$/.test(rest) && Number(up.at(-1)) % 2 ? exact.slice(0, exact.indexOf(".") + (digits ? 1 + digits : 0)) : up;
   return value < 0 && Number(text) !== 0 ? `-${text}` : text;
 }
 
@@ -57,7 +70,9 @@ function fixed(value, digits) {
  */
 export function amountOf(unit) {
   const seconds = TIME_UNITS[unit.trim().toLowerCase()];
-  return seconds === undefined ? (value) => si(value, unit) : (value) => si(value === null ? null : value * seconds, "s");
+  return seconds === undefined
+    ? (value) => si(value, unit)
+    : (value) => si(value === null ? null : value * seconds, "s");
 }
 
 /**
@@ -89,7 +104,10 @@ export function number(value) {
   if (!Number.isFinite(value)) return "";
   const four = Number(value.toPrecision(4));
   const size = Math.abs(four);
-  if (size >= 1e7 || (size > 0 && size < 1e-4)) return String(Number(four.toExponential(3))).includes("e") ? String(four) : four.toExponential(3).replace(/\.?0+e/, "e");
+  if (size >= 1e7 || (size > 0 && size < 1e-4))
+    return String(Number(four.toExponential(3))).includes("e")
+      ? String(four)
+      : four.toExponential(3).replace(/\.?0+e/, "e");
   const [whole, part] = String(four).split(".");
   return (size >= 1e4 ? count(Number(whole)) : whole) + (part ? `.${part}` : "");
 }

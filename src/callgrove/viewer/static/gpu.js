@@ -23,13 +23,26 @@ const IDLE = "idle";
 export function drawGpu(place, data, view) {
   const frame = element("div", { class: "table-frame" });
   const said = element("span", { class: "match", attributes: { role: "status" } });
-  const saver = element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => current && saveCsv(current))]);
+  const saver = element("div", { class: "savers" }, [
+    button("CSV", "Save this table as CSV", () => current && saveCsv(current)),
+  ]);
   const names = [OVERVIEW, ...data.sections.map((section) => section.name)];
   let current = /** @type {any} */ (null);
   let refresh = () => {};
-  place.append(element("div", { class: "toolbar" }, [
-    switches("Section", names.map((name) => [name, name]), OVERVIEW, open).root, said, element("span", { class: "gap" }), saver,
-  ]), frame);
+  place.append(
+    element("div", { class: "toolbar" }, [
+      switches(
+        "Section",
+        names.map((name) => [name, name]),
+        OVERVIEW,
+        open,
+      ).root,
+      said,
+      element("span", { class: "gap" }),
+      saver,
+    ]),
+    frame,
+  );
 
   function open(name) {
     tooltip.hide();
@@ -64,13 +77,26 @@ export function drawDevices(place, data, view) {
   const picture = devicePicture({ ...data, devices: { ...data.devices, rank: [] } });
   const more = button("More", "Kernels, copies, calls, and why devices waited", () => view.set("tab", "GPU"));
   more.className = "more";
-  place.append(card("Devices", `${data.n_devices > 1 ? `all ${count(data.n_devices)} together, ` : ""}from the first operation of each to the end of its last`, picture, more));
+  place.append(
+    card(
+      "Devices",
+      `${data.n_devices > 1 ? `all ${count(data.n_devices)} together, ` : ""}from the first operation of each to the end of its last`,
+      picture,
+      more,
+    ),
+  );
 }
 
 /** A picture with its title. */
 function card(title, hint, picture, more = null) {
   return element("section", { class: "card" }, [
-    element("div", { class: "card-head" }, [element("h2", { text: title }), element("span", { class: "hint", text: hint }), more, picture.buttons ?? null]), picture.root,
+    element("div", { class: "card-head" }, [
+      element("h2", { text: title }),
+      element("span", { class: "hint", text: hint }),
+      more,
+      picture.buttons ?? null,
+    ]),
+    picture.root,
   ]);
 }
 
@@ -82,11 +108,37 @@ function card(title, hint, picture, more = null) {
 function overviewOf(data, view) {
   const root = element("div", { class: "scrolling" });
   const grid = element("div", {});
-  Object.assign(grid.style, { display: "grid", gridTemplateColumns: "repeat(auto-fit, minmax(480px, 1fr))", gap: "12px", alignItems: "start" });
-  if (data.n_devices) grid.append(card("Devices", "from the first operation of each to the end of its last", devicePicture(data)));
-  for (const [name, title, hint] of [["kernels", "Kernels", "total time"], ["copies", "Copies", "total time and rate"], ["gaps", "Why devices waited", "time between operations"], ["longest-gaps", "Longest gaps", ""], ["api", "Calls", "total time on the host"], ["markers", "Markers", "total time"], ["regions", "Regions", "total time"]]) {
+  Object.assign(grid.style, {
+    display: "grid",
+    gridTemplateColumns: "repeat(auto-fit, minmax(480px, 1fr))",
+    gap: "12px",
+    alignItems: "start",
+  });
+  if (data.n_devices)
+    grid.append(card("Devices", "from the first operation of each to the end of its last", devicePicture(data)));
+  for (const [name, title, hint] of [
+    ["kernels", "Kernels", "total time"],
+    ["copies", "Copies", "total time and rate"],
+    ["gaps", "Why devices waited", "time between operations"],
+    ["longest-gaps", "Longest gaps", ""],
+    ["api", "Calls", "total time on the host"],
+    ["markers", "Markers", "total time"],
+    ["regions", "Regions", "total time"],
+  ]) {
     const section = data.sections.find((one) => one.name === name);
-    if (section) grid.append(card(title, hint, createBars(name, `${title} by time. Up and down go from bar to bar, Enter shows it in the timeline.`, () => ({ ...barsOf(section, view), caption: [title, hint].filter(Boolean).join(": ") }), "click to see it in the timeline")));
+    if (section)
+      grid.append(
+        card(
+          title,
+          hint,
+          createBars(
+            name,
+            `${title} by time. Up and down go from bar to bar, Enter shows it in the timeline.`,
+            () => ({ ...barsOf(section, view), caption: [title, hint].filter(Boolean).join(": ") }),
+            "click to see it in the timeline",
+          ),
+        ),
+      );
   }
   root.append(grid);
   root.style.flex = "1";
@@ -111,9 +163,19 @@ function barsOf(section, view) {
   };
   const rows = order.slice(0, N_BARS).map((i) => ({
     pick: section.name === "gaps" ? undefined : pick(i),
-    name: nameOf(section, i), value: total[i],
-    text: [durationNs(total[i]), share ? percent(share[i] / 100) : "", rate && Number.isFinite(rate[i]) ? `${si(rate[i], "B")}/s` : ""].filter(Boolean).join("  "),
-    details: { title: section.rows[i], rows: section.columns.map((column) => [heading(column.name), cellText(column.name, column.values[i])]) },
+    name: nameOf(section, i),
+    value: total[i],
+    text: [
+      durationNs(total[i]),
+      share ? percent(share[i] / 100) : "",
+      rate && Number.isFinite(rate[i]) ? `${si(rate[i], "B")}/s` : "",
+    ]
+      .filter(Boolean)
+      .join("  "),
+    details: {
+      title: section.rows[i],
+      rows: section.columns.map((column) => [heading(column.name), cellText(column.name, column.values[i])]),
+    },
   }));
   return { rows, more: section.rows.length + section.left - rows.length };
 }
@@ -129,23 +191,56 @@ function devicePicture(data) {
   const { devices } = data;
   const colours = doingColours(devices.doing);
   const n = devices.rank.length;
-  const names = Array.from({ length: n }, (_, i) => `${devices.rank[i] >= 0 ? `rank ${devices.rank[i]} ` : ""}GPU ${devices.agent[i] >= 0 ? devices.agent[i] : ""}`.trim());
+  const names = Array.from({ length: n }, (_, i) =>
+    `${devices.rank[i] >= 0 ? `rank ${devices.rank[i]} ` : ""}GPU ${devices.agent[i] >= 0 ? devices.agent[i] : ""}`.trim(),
+  );
   const tall = n > 40 ? 8 : ROW;
   const rows = [
-    { name: "all devices", span: devices.total_span_ns, busy: devices.total_busy_ns, ns: (one) => one.total_ns, most: 0 },
-    ...names.map((name, i) => ({ name, span: devices.span_ns[i], busy: devices.busy_ns[i], ns: (one) => one.ns[i], most: devices.most_at_once[i] })),
+    {
+      name: "all devices",
+      span: devices.total_span_ns,
+      busy: devices.total_busy_ns,
+      ns: (one) => one.total_ns,
+      most: 0,
+    },
+    ...names.map((name, i) => ({
+      name,
+      span: devices.span_ns[i],
+      busy: devices.busy_ns[i],
+      ns: (one) => one.ns[i],
+      most: devices.most_at_once[i],
+    })),
   ];
   const yOf = (k) => (k ? ROW + 6 + (k - 1) * tall : 0);
-  const picture = createPicture({ name: "devices", label: "How busy devices were, and with what. Up and down go from bar to bar.", height: () => yOf(rows.length) + 4, draw, caption: () => shown.map(({ name, text, colour }) => ({ text, colour: name === IDLE ? themeColours().faint : colour })) });
+  const picture = createPicture({
+    name: "devices",
+    label: "How busy devices were, and with what. Up and down go from bar to bar.",
+    height: () => yOf(rows.length) + 4,
+    draw,
+    caption: () =>
+      shown.map(({ name, text, colour }) => ({ text, colour: name === IDLE ? themeColours().faint : colour })),
+  });
   const [left, right] = [94, 92];
-  const shown = devices.doing.filter((one) => one.total_ns).map((one) => ({ name: one.name, text: `${one.name} ${percent(one.total_ns / (devices.total_span_ns || NaN))}`, colour: colours.get(one.name) }));
+  const shown = devices.doing
+    .filter((one) => one.total_ns)
+    .map((one) => ({
+      name: one.name,
+      text: `${one.name} ${percent(one.total_ns / (devices.total_span_ns || NaN))}`,
+      colour: colours.get(one.name),
+    }));
   let cursor = -1;
 
   function draw(surface, width) {
     const theme = themeColours();
     rows.forEach((row, k) => {
       const high = (k ? tall : ROW) - (tall > 10 || !k ? 4 : 1);
-      if (!k || tall > 10 || (k - 1) % 2 === 0) surface.text(left - 8, yOf(k) + high / 2, fitting(surface, row.name, left - 8, { size: 11.5, bold: !k }), { fill: k ? theme.muted : theme.ink, size: tall > 10 || !k ? 11.5 : 9, anchor: "end", bold: !k });
+      if (!k || tall > 10 || (k - 1) % 2 === 0)
+        surface.text(left - 8, yOf(k) + high / 2, fitting(surface, row.name, left - 8, { size: 11.5, bold: !k }), {
+          fill: k ? theme.muted : theme.ink,
+          size: tall > 10 || !k ? 11.5 : 9,
+          anchor: "end",
+          bold: !k,
+        });
       let x = left;
       for (const one of devices.doing) {
         const wide = row.span ? (row.ns(one) / row.span) * (width - left - right) : 0;
@@ -153,22 +248,33 @@ function devicePicture(data) {
         const fill = one.name === IDLE ? theme.faint : colours.get(one.name);
         surface.rect(x, yOf(k), Math.max(wide - (wide > 4 ? 1 : 0), 0.5), high, fill);
         const text = !k || tall > 16 ? fitting(surface, percent(row.ns(one) / row.span), wide - 6, { size: 11 }) : "";
-        if (text && !text.endsWith("…") && one.name !== IDLE) surface.text(x + 4, yOf(k) + high / 2, text, { fill: inkOn(fill), size: 11 });
+        if (text && !text.endsWith("…") && one.name !== IDLE)
+          surface.text(x + 4, yOf(k) + high / 2, text, { fill: inkOn(fill), size: 11 });
         x += wide;
       }
-      if (tall > 10 || !k) surface.text(width - right + 8, yOf(k) + high / 2, `busy ${percent(row.busy / (row.span || NaN))}`, { fill: theme.muted, size: 11.5 });
+      if (tall > 10 || !k)
+        surface.text(width - right + 8, yOf(k) + high / 2, `busy ${percent(row.busy / (row.span || NaN))}`, {
+          fill: theme.muted,
+          size: 11.5,
+        });
     });
   }
 
   function tell(row, x, y) {
-    tooltip.show({
-      title: row.name,
-      rows: /** @type {[string, string][]} */ ([
-        ["busy", `${durationNs(row.busy)} of ${durationNs(row.span)}`],
-        ...devices.doing.filter((one) => row.ns(one)).map((one) => [one.name, `${durationNs(row.ns(one))} (${percent(row.ns(one) / row.span)})`]),
-        ["at once", row.most ? `at most ${row.most} operations` : ""],
-      ]),
-    }, x, y);
+    tooltip.show(
+      {
+        title: row.name,
+        rows: /** @type {[string, string][]} */ ([
+          ["busy", `${durationNs(row.busy)} of ${durationNs(row.span)}`],
+          ...devices.doing
+            .filter((one) => row.ns(one))
+            .map((one) => [one.name, `${durationNs(row.ns(one))} (${percent(row.ns(one) / row.span)})`]),
+          ["at once", row.most ? `at most ${row.most} operations` : ""],
+        ]),
+      },
+      x,
+      y,
+    );
   }
 
   picture.canvas.addEventListener("mousemove", (event) => {
@@ -186,11 +292,15 @@ function devicePicture(data) {
     tell(rows[cursor], box.left + left, box.top + yOf(cursor));
   });
   for (const event of ["mouseleave", "blur"]) picture.canvas.addEventListener(event, () => tooltip.hide());
-  const legend = element("div", { class: "legend" }, shown.map(({ name, text, colour }) => {
-    const swatch = element("span", { class: "swatch" });
-    swatch.style.background = name === IDLE ? "var(--line)" : /** @type {string} */ (colour);
-    return element("span", { class: "key" }, [swatch, element("span", { text })]);
-  }));
+  const legend = element(
+    "div",
+    { class: "legend" },
+    shown.map(({ name, text, colour }) => {
+      const swatch = element("span", { class: "swatch" });
+      swatch.style.background = name === IDLE ? "var(--line)" : /** @type {string} */ (colour);
+      return element("span", { class: "key" }, [swatch, element("span", { text })]);
+    }),
+  );
   legend.style.marginTop = "6px";
   return { root: element("div", {}, [picture.root, legend]), buttons: picture.buttons };
 }
@@ -206,7 +316,7 @@ const columnOf = (section, name) => section.columns.find((column) => column.name
 function sectionTable(section) {
   const order = section.rows.map((_, i) => i);
   const total = columnOf(section, "total_ns");
-  let [sortBy, descending] = [total ? "total_ns" : section.columns[0]?.name ?? section.name, true];
+  let [sortBy, descending] = [total ? "total_ns" : (section.columns[0]?.name ?? section.name), true];
   let fits = /** @type {any} */ (null);
   const most = total ? Math.max(...Array.from(total).filter(Number.isFinite), 0) : 0;
   const table = createTable({
@@ -214,14 +324,22 @@ function sectionTable(section) {
     columns: [
       { key: section.name, title: "name", width: "minmax(260px, 1fr)", text: (i) => section.rows[i] },
       ...section.columns.map((column) => ({
-        key: column.name, title: heading(column.name), width: column.name === "start_ns" ? "200px" : "minmax(64px, 92px)", numeric: true,
+        key: column.name,
+        title: heading(column.name),
+        width: column.name === "start_ns" ? "200px" : "minmax(64px, 92px)",
+        numeric: true,
         text: (i) => cellText(column.name, column.values[i]),
-        hint: (i) => (typeof column.values[i] === "string" || Number.isFinite(column.values[i]) ? String(column.values[i]) : ""),
+        hint: (i) =>
+          typeof column.values[i] === "string" || Number.isFinite(column.values[i]) ? String(column.values[i]) : "",
         share: column.name === "total_ns" && most ? (i) => column.values[i] / most : undefined,
       })),
     ],
-    sortBy, descending,
-    onSort: (key, down) => { [sortBy, descending] = [key, down]; update(); },
+    sortBy,
+    descending,
+    onSort: (key, down) => {
+      [sortBy, descending] = [key, down];
+      update();
+    },
   });
   function update() {
     const values = sortBy === section.name ? section.rows : columnOf(section, sortBy);
@@ -231,7 +349,13 @@ function sectionTable(section) {
     table.setRows(shown);
     return shown.length;
   }
-  return { root: table.root, search: (next) => { fits = next; return update(); } };
+  return {
+    root: table.root,
+    search: (next) => {
+      fits = next;
+      return update();
+    },
+  };
 }
 
 const heading = (name) => name.replace(/_ns$/, "").replaceAll("_", " ");
@@ -248,6 +372,12 @@ function cellText(name, value) {
 
 function saveCsv(section) {
   const header = ["section", "name", ...section.columns.map((column) => column.name)];
-  const rows = section.rows.map((name, i) => [section.name, name, ...section.columns.map((column) => (typeof column.values[i] === "string" || Number.isFinite(column.values[i]) ? column.values[i] : null))]);
+  const rows = section.rows.map((name, i) => [
+    section.name,
+    name,
+    ...section.columns.map((column) =>
+      typeof column.values[i] === "string" || Number.isFinite(column.values[i]) ? column.values[i] : null,
+    ),
+  ]);
   save(`${section.name}.csv`, new Blob([csv(header, rows)], { type: "text/csv" }));
 }

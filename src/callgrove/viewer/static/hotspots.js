@@ -15,27 +15,59 @@ const [LONGEST, FIRST, LAST] = [14, 4, 9]; // rows of a hot path, and which of a
  */
 export function drawHotspots(place, data, view) {
   const { labels, metrics, top, paths } = data;
-  let metric = Math.max(0, metrics.findIndex((one) => one.name === view.get("metric")));
+  let metric = Math.max(
+    0,
+    metrics.findIndex((one) => one.name === view.get("metric")),
+  );
   const nameOf = (label) => shortName(labels.name[label], labels.kind[label]);
   const sizeOf = (cost) => (metrics[metric].signed ? Math.abs(cost) : cost);
-  const titles = () => (metrics[metric].signed
-    ? { functions: "Largest changes", path: "Path of the largest changes", hint: "inclusive cost, from the root along what changed most" }
-    : { functions: "Hottest functions", path: "Hot path", hint: "inclusive cost, from the root along the costliest calls" });
+  const titles = () =>
+    metrics[metric].signed
+      ? {
+          functions: "Largest changes",
+          path: "Path of the largest changes",
+          hint: "inclusive cost, from the root along what changed most",
+        }
+      : {
+          functions: "Hottest functions",
+          path: "Hot path",
+          hint: "inclusive cost, from the root along the costliest calls",
+        };
 
   const picking = "click to see it in the flame graph";
-  const functions = createBars("top-functions", "Functions with the highest exclusive cost. Up and down go from bar to bar, Enter shows it in the flame graph.", () => {
-    const costs = top.exclusive[metric];
-    const order = Array.from(costs, (_, i) => i).filter((i) => Number.isFinite(costs[i]) && sizeOf(costs[i]) > 0);
-    order.sort((a, b) => sizeOf(costs[b]) - sizeOf(costs[a]) || a - b);
-    return { rows: order.slice(0, N_TOP).map((i) => row(top.label[i], costs[i], top.inclusive[metric][i], costs[i])), more: 0, caption: `${titles().functions}: exclusive ${metrics[metric].name}` };
-  }, picking);
-  const path = createBars("hot-path", "Hot path: inclusive cost from the root down. Up and down go from bar to bar, Enter shows it in the flame graph.", () => {
-    const found = paths[metric];
-    const all = Array.from(found.label, (label, i) => row(label, found.inclusive[i], found.inclusive[i], found.exclusive[i])).filter((one) => Number.isFinite(one.value));
-    const gap = { ...all[0], gap: `… ${all.length - FIRST - LAST} more levels`, text: "" };
-    const shown = all.length > LONGEST ? [...all.slice(0, FIRST), gap, ...all.slice(-LAST)] : all;
-    return { rows: shown.map((one, depth) => ({ ...one, depth })), more: 0, caption: `${titles().path}: inclusive ${metrics[metric].name}` }; // steps of a stair: real depths leave no room to read
-  }, picking);
+  const functions = createBars(
+    "top-functions",
+    "Functions with the highest exclusive cost. Up and down go from bar to bar, Enter shows it in the flame graph.",
+    () => {
+      const costs = top.exclusive[metric];
+      const order = Array.from(costs, (_, i) => i).filter((i) => Number.isFinite(costs[i]) && sizeOf(costs[i]) > 0);
+      order.sort((a, b) => sizeOf(costs[b]) - sizeOf(costs[a]) || a - b);
+      return {
+        rows: order.slice(0, N_TOP).map((i) => row(top.label[i], costs[i], top.inclusive[metric][i], costs[i])),
+        more: 0,
+        caption: `${titles().functions}: exclusive ${metrics[metric].name}`,
+      };
+    },
+    picking,
+  );
+  const path = createBars(
+    "hot-path",
+    "Hot path: inclusive cost from the root down. Up and down go from bar to bar, Enter shows it in the flame graph.",
+    () => {
+      const found = paths[metric];
+      const all = Array.from(found.label, (label, i) =>
+        row(label, found.inclusive[i], found.inclusive[i], found.exclusive[i]),
+      ).filter((one) => Number.isFinite(one.value));
+      const gap = { ...all[0], gap: `… ${all.length - FIRST - LAST} more levels`, text: "" };
+      const shown = all.length > LONGEST ? [...all.slice(0, FIRST), gap, ...all.slice(-LAST)] : all;
+      return {
+        rows: shown.map((one, depth) => ({ ...one, depth })),
+        more: 0,
+        caption: `${titles().path}: inclusive ${metrics[metric].name}`,
+      }; // steps of a stair: real depths leave no room to read
+    },
+    picking,
+  );
 
   /** Where it is in the flame graph. */
   function find(name) {
@@ -48,12 +80,20 @@ export function drawHotspots(place, data, view) {
     const amount = amountOf(unit);
     const share = additive && whole ? cost / whole : NaN;
     return {
-      name: nameOf(label), value: sizeOf(cost), colour: signed ? (cost < 0 ? LESS : MORE) : undefined, text: `${amount(cost)}${Number.isFinite(share) ? `  ${percent(share)}` : ""}`, pick: () => find(labels.name[label]),
+      name: nameOf(label),
+      value: sizeOf(cost),
+      colour: signed ? (cost < 0 ? LESS : MORE) : undefined,
+      text: `${amount(cost)}${Number.isFinite(share) ? `  ${percent(share)}` : ""}`,
+      pick: () => find(labels.name[label]),
       details: {
         title: labels.name[label],
         rows: /** @type {[string, string][]} */ ([
-          ["metric", name], ["exclusive", amount(exclusive)], ["inclusive", amount(inclusive)], ["kind", labels.kind[label]],
-          ["where", whereabouts(labels.file[label], labels.line[label], "")], ["module", labels.module[label]],
+          ["metric", name],
+          ["exclusive", amount(exclusive)],
+          ["inclusive", amount(inclusive)],
+          ["kind", labels.kind[label]],
+          ["where", whereabouts(labels.file[label], labels.line[label], "")],
+          ["module", labels.module[label]],
         ]),
       },
     };
@@ -65,12 +105,25 @@ export function drawHotspots(place, data, view) {
   const pathHint = element("span", { class: "hint" });
   place.append(
     tiles,
-    element("section", { class: "card" }, [element("div", { class: "card-head" }, [functionTitle, element("span", { class: "hint", text: "exclusive cost" }), functions.buttons]), functions.root]),
-    element("section", { class: "card" }, [element("div", { class: "card-head" }, [pathTitle, pathHint, path.buttons]), path.root]),
+    element("section", { class: "card" }, [
+      element("div", { class: "card-head" }, [
+        functionTitle,
+        element("span", { class: "hint", text: "exclusive cost" }),
+        functions.buttons,
+      ]),
+      functions.root,
+    ]),
+    element("section", { class: "card" }, [
+      element("div", { class: "card-head" }, [pathTitle, pathHint, path.buttons]),
+      path.root,
+    ]),
   );
   refreshTiles();
   view.watch("metric", (name) => {
-    metric = Math.max(0, metrics.findIndex((one) => one.name === name));
+    metric = Math.max(
+      0,
+      metrics.findIndex((one) => one.name === name),
+    );
     functions.refresh();
     path.refresh();
     refreshTiles();
@@ -88,11 +141,32 @@ export function drawHotspots(place, data, view) {
     const runs = data.n_runs > 1 ? `${count(data.n_runs)} runs added up` : "";
     const find_ = hottest >= 0 ? () => find(labels.name[top.label[hottest]]) : undefined;
     tiles.replaceChildren(
-      additive && Number.isFinite(total) ? tile(amount(total), signed ? `difference of ${name}` : `${name} ${runs ? `of ${runs}` : "in total"}`, runs && data.has_spread ? () => view.set("tab", "Spread") : undefined, runs ? "--run chooses one of them" : "of all profiles together") : "",
+      additive && Number.isFinite(total)
+        ? tile(
+            amount(total),
+            signed ? `difference of ${name}` : `${name} ${runs ? `of ${runs}` : "in total"}`,
+            runs && data.has_spread ? () => view.set("tab", "Spread") : undefined,
+            runs ? "--run chooses one of them" : "of all profiles together",
+          )
+        : "",
       signed ? tile(amount(gain), "more", undefined, "where costs lie above zero") : "",
       signed ? tile(amount(loss), "less", undefined, "where costs lie below zero") : "",
-      additive && whole > 0 && hottest >= 0 ? tile(percent(sizeOf(costs[hottest]) / whole), `in ${nameOf(top.label[hottest])}`, find_, signed ? "of all changes by their sizes" : undefined) : "",
-      !(Number.isFinite(imbalance) && imbalance >= 0) ? "" : tile(`+${percent(imbalance)}`, "imbalance of profiles", () => view.set("tab", "Spread"), "how much more than the mean the busiest profile has"),
+      additive && whole > 0 && hottest >= 0
+        ? tile(
+            percent(sizeOf(costs[hottest]) / whole),
+            `in ${nameOf(top.label[hottest])}`,
+            find_,
+            signed ? "of all changes by their sizes" : undefined,
+          )
+        : "",
+      !(Number.isFinite(imbalance) && imbalance >= 0)
+        ? ""
+        : tile(
+            `+${percent(imbalance)}`,
+            "imbalance of profiles",
+            () => view.set("tab", "Spread"),
+            "how much more than the mean the busiest profile has",
+          ),
     );
   }
 }

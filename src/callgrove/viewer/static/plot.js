@@ -33,13 +33,22 @@ const NEAR = 14; // pixels from a point at which it is meant
  * @returns {import("./canvas.js").Picture}
  */
 export function createPlot(name, height, plotOf) {
-  const picture = createPicture({ name, label: "Measured values and the function fitted to them. Left and right go from point to point.", height, draw, caption: () => [{ text: plotOf().caption }] });
+  const picture = createPicture({
+    name,
+    label: "Measured values and the function fitted to them. Left and right go from point to point.",
+    height,
+    draw,
+    caption: () => [{ text: plotOf().caption }],
+  });
   let cursor = -1;
   let left = LEFT; // where the vertical axis is
 
   function axesOf(plot, width, tall) {
     const xs = [...plot.curve.map(([x]) => x), ...plot.points.map((point) => point.x)];
-    const ys = [...plot.curve.map(([, y]) => y), ...plot.points.flatMap((point) => [point.y, point.low, point.high])].filter(Number.isFinite);
+    const ys = [
+      ...plot.curve.map(([, y]) => y),
+      ...plot.points.flatMap((point) => [point.y, point.low, point.high]),
+    ].filter(Number.isFinite);
     return {
       x: axis(xs, plot.logX, left, width - RIGHT, false),
       y: axis(ys, plot.logY, tall - BOTTOM, TOP, true),
@@ -57,23 +66,48 @@ export function createPlot(name, height, plotOf) {
     left = Math.max(LEFT, ...marks.map((mark) => surface.measure(plot.yText(mark), { size: 11 }) + 16));
     const { x, y } = axesOf(plot, width, tall);
     drawFrame(surface, plot, x, y, width, tall, theme);
-    if (plot.said) surface.text((left + width - RIGHT) / 2, TOP + 12, plot.said, { fill: theme.muted, size: 12, anchor: "middle" });
+    if (plot.said)
+      surface.text((left + width - RIGHT) / 2, TOP + 12, plot.said, { fill: theme.muted, size: 12, anchor: "middle" });
     const bottom = tall - BOTTOM;
     for (const beyond of [false, true]) {
-      for (const run of runs(plot.curve.filter(([at]) => (beyond ? at >= plot.beyond : at <= plot.beyond)), x, y)) {
-        surface.line(run.map(([a, b]) => [a, Math.min(Math.max(b, TOP - 2), bottom + 2)]), theme.accent, 2.5, beyond);
+      for (const run of runs(
+        plot.curve.filter(([at]) => (beyond ? at >= plot.beyond : at <= plot.beyond)),
+        x,
+        y,
+      )) {
+        surface.line(
+          run.map(([a, b]) => [a, Math.min(Math.max(b, TOP - 2), bottom + 2)]),
+          theme.accent,
+          2.5,
+          beyond,
+        );
       }
     }
     if (plot.target) {
       const at = x.place(plot.target.x);
-      surface.line([[at, TOP], [at, bottom]], theme.mark, 1, true);
+      surface.line(
+        [
+          [at, TOP],
+          [at, bottom],
+        ],
+        theme.mark,
+        1,
+        true,
+      );
       const here = y.place(plot.target.y);
       if (Number.isFinite(here)) {
         surface.circle(at, here, 4.5, theme.ground, theme.mark);
-        surface.text(at - 9, Math.min(Math.max(here - 10, TOP), bottom - 8), plot.target.text, { fill: theme.ink, size: 12, anchor: "end", bold: true });
+        surface.text(at - 9, Math.min(Math.max(here - 10, TOP), bottom - 8), plot.target.text, {
+          fill: theme.ink,
+          size: 12,
+          anchor: "end",
+          bold: true,
+        });
       }
     }
-    plot.points.forEach((point, k) => drawPoint(surface, point, x, y, theme, k === cursor && document.activeElement === picture.canvas));
+    plot.points.forEach((point, k) =>
+      drawPoint(surface, point, x, y, theme, k === cursor && document.activeElement === picture.canvas),
+    );
   }
 
   function drawFrame(surface, plot, x, y, width, tall, theme) {
@@ -83,15 +117,34 @@ export function createPlot(name, height, plotOf) {
       const at = x.place(mark);
       if (at - right < 30) continue;
       right = at;
-      surface.line([[at, TOP], [at, bottom]], theme.faint);
+      surface.line(
+        [
+          [at, TOP],
+          [at, bottom],
+        ],
+        theme.faint,
+      );
       surface.text(at, bottom + 12, plot.xText(mark), { fill: theme.muted, size: 11, anchor: "middle" });
     }
     for (const mark of y.marks(tall / 45)) {
       const at = y.place(mark);
-      surface.line([[left, at], [width - RIGHT, at]], theme.faint);
+      surface.line(
+        [
+          [left, at],
+          [width - RIGHT, at],
+        ],
+        theme.faint,
+      );
       surface.text(left - 8, at, plot.yText(mark), { fill: theme.muted, size: 11, anchor: "end" });
     }
-    surface.line([[left, TOP], [left, bottom], [width - RIGHT, bottom]], theme.muted);
+    surface.line(
+      [
+        [left, TOP],
+        [left, bottom],
+        [width - RIGHT, bottom],
+      ],
+      theme.muted,
+    );
     surface.text((left + width - RIGHT) / 2, tall - 10, plot.xTitle, { fill: theme.ink, size: 12, anchor: "middle" });
     surface.text(left, 7, fitting(surface, plot.yTitle, 400, { size: 12 }), { fill: theme.ink, size: 12 });
   }
@@ -101,8 +154,23 @@ export function createPlot(name, height, plotOf) {
     if (!Number.isFinite(here)) return;
     const [low, high] = [y.place(point.low), y.place(point.high)];
     if (Number.isFinite(low) && Number.isFinite(high) && Math.abs(low - high) > 1) {
-      surface.line([[at, low], [at, high]], theme.ink, 1.2);
-      for (const end of [low, high]) surface.line([[at - 4, end], [at + 4, end]], theme.ink, 1.2);
+      surface.line(
+        [
+          [at, low],
+          [at, high],
+        ],
+        theme.ink,
+        1.2,
+      );
+      for (const end of [low, high])
+        surface.line(
+          [
+            [at - 4, end],
+            [at + 4, end],
+          ],
+          theme.ink,
+          1.2,
+        );
     }
     surface.circle(at, here, chosen ? 6 : 4, theme.ink, chosen ? theme.accent : undefined);
   }
@@ -121,7 +189,9 @@ export function createPlot(name, height, plotOf) {
     const plot = plotOf();
     const { width, height: tall } = picture.size();
     const { x, y } = axesOf(plot, width, tall);
-    const far = plot.points.map((point) => Math.hypot(x.place(point.x) - event.offsetX, y.place(point.y) - event.offsetY));
+    const far = plot.points.map((point) =>
+      Math.hypot(x.place(point.x) - event.offsetX, y.place(point.y) - event.offsetY),
+    );
     const nearest = far.indexOf(Math.min(...far));
     if (nearest >= 0 && far[nearest] < NEAR) tooltip.show(plot.points[nearest].details, event.clientX, event.clientY);
     else tooltip.hide();
@@ -135,13 +205,19 @@ export function createPlot(name, height, plotOf) {
     show(cursor);
     picture.redraw();
   });
-  for (const event of ["mouseleave", "blur"]) picture.canvas.addEventListener(event, () => { tooltip.hide(); picture.redraw(); });
+  for (const event of ["mouseleave", "blur"])
+    picture.canvas.addEventListener(event, () => {
+      tooltip.hide();
+      picture.redraw();
+    });
   return picture;
 }
 
 /** Switches of an axis. */
 export function axisSwitch(label, on, changed) {
-  const box = /** @type {HTMLInputElement} */ (element("input", { attributes: { type: "checkbox" }, on: { change: () => changed(box.checked) } }));
+  const box = /** @type {HTMLInputElement} */ (
+    element("input", { attributes: { type: "checkbox" }, on: { change: () => changed(box.checked) } })
+  );
   box.checked = on;
   box.style.minHeight = "auto";
   return element("label", { class: "choice" }, [box, element("span", { text: label })]);

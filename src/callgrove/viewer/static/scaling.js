@@ -36,7 +36,12 @@ class Scaling {
     this.nPoints = data.points.length / data.parameters.length;
     this.every = Array.from(data.callpath, (_, m) => m);
     this.target = Array.from(data.target); // where to predict
-    this.metric = Math.max(0, data.metric_names.indexOf(data.metric_names.includes(view.get("metric")) ? view.get("metric") : data.first_metric));
+    this.metric = Math.max(
+      0,
+      data.metric_names.indexOf(
+        data.metric_names.includes(view.get("metric")) ? view.get("metric") : data.first_metric,
+      ),
+    );
     this.along = 0; // the parameter of the plot; the others are fixed
     this.fixed = data.parameters.map((_, p) => Math.max(...this.valuesOf(p)));
     this.logX = isWide(this.valuesOf(0));
@@ -58,18 +63,44 @@ class Scaling {
     this.cautions = element("div", { class: "match", attributes: { role: "status" } });
     [this.fixers, this.targets, this.axes] = [0, 1, 2].map(() => element("span", { class: "opening" }));
     this.said = element("span", { class: "match", attributes: { role: "status" } });
-    this.plot = createPlot("scaling", () => Math.max(190, Math.min(300, (this.place.clientHeight || 560) * 0.46)), () => this.plotted());
+    this.plot = createPlot(
+      "scaling",
+      () => Math.max(190, Math.min(300, (this.place.clientHeight || 560) * 0.46)),
+      () => this.plotted(),
+    );
     this.table = this.createTable();
-    this.metrics = choice("Models of", data.metric_names.map((name, k) => [String(k), name || "<default>"]), String(this.metric), (value) => this.choose(Number(value)));
-    const along = choice("Along", data.parameters.map((name, p) => [String(p), name]), "0", (value) => this.turn(Number(value)));
+    this.metrics = choice(
+      "Models of",
+      data.metric_names.map((name, k) => [String(k), name || "<default>"]),
+      String(this.metric),
+      (value) => this.choose(Number(value)),
+    );
+    const along = choice(
+      "Along",
+      data.parameters.map((name, p) => [String(p), name]),
+      "0",
+      (value) => this.turn(Number(value)),
+    );
     this.place.append(
       element("div", { class: "toolbar" }, [
-        data.metric_names.every((name) => this.view.get("metrics").includes(name)) ? null : this.metrics.root, data.parameters.length > 1 ? along.root : null,
-        this.fixers, this.targets, this.said, element("span", { class: "gap" }),
-        element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]), this.plot.buttons,
+        data.metric_names.every((name) => this.view.get("metrics").includes(name)) ? null : this.metrics.root,
+        data.parameters.length > 1 ? along.root : null,
+        this.fixers,
+        this.targets,
+        this.said,
+        element("span", { class: "gap" }),
+        element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]),
+        this.plot.buttons,
       ]),
       element("section", { class: "card" }, [
-        element("div", { class: "card-head" }, [this.title, this.formula, element("span", { class: "gap" }), this.axes]), this.plot.root, this.cautions,
+        element("div", { class: "card-head" }, [
+          this.title,
+          this.formula,
+          element("span", { class: "gap" }),
+          this.axes,
+        ]),
+        this.plot.root,
+        this.cautions,
       ]),
       element("div", { class: "table-frame" }, [this.table.root]),
     );
@@ -80,14 +111,45 @@ class Scaling {
     return createTable({
       label: "Models",
       columns: [
-        { key: "callpath", title: "call path", width: "minmax(220px, 1.2fr)", text: (m) => lastOf(data.callpath[m]), hint: (m) => data.callpath[m] },
+        {
+          key: "callpath",
+          title: "call path",
+          width: "minmax(220px, 1.2fr)",
+          text: (m) => lastOf(data.callpath[m]),
+          hint: (m) => data.callpath[m],
+        },
         { key: "order", title: "growth", width: "minmax(130px, 0.6fr)", text: (m) => notation(data.order[m]) },
-        { key: "short", title: "function", width: "minmax(220px, 1fr)", text: (m) => notation(data.short[m]), hint: (m) => data.function[m] },
-        { key: "smape", title: "SMAPE", width: "84px", numeric: true, text: (m) => errorText(data.smape[m]), hint: () => "mean difference between model and measurement, in percent of both" },
-        { key: "share", title: "share at target", width: "150px", numeric: true, text: (m) => percent(this.shares[m]), share: (m) => this.shares[m], hint: (m) => `${this.amount(this.values[m])} at ${this.pointText(this.target)}` },
+        {
+          key: "short",
+          title: "function",
+          width: "minmax(220px, 1fr)",
+          text: (m) => notation(data.short[m]),
+          hint: (m) => data.function[m],
+        },
+        {
+          key: "smape",
+          title: "SMAPE",
+          width: "84px",
+          numeric: true,
+          text: (m) => errorText(data.smape[m]),
+          hint: () => "mean difference between model and measurement, in percent of both",
+        },
+        {
+          key: "share",
+          title: "share at target",
+          width: "150px",
+          numeric: true,
+          text: (m) => percent(this.shares[m]),
+          share: (m) => this.shares[m],
+          hint: (m) => `${this.amount(this.values[m])} at ${this.pointText(this.target)}`,
+        },
       ],
-      sortBy: this.sortBy, descending: this.descending,
-      onSort: (key, down) => { [this.sortBy, this.descending] = [key, down]; this.update(); },
+      sortBy: this.sortBy,
+      descending: this.descending,
+      onSort: (key, down) => {
+        [this.sortBy, this.descending] = [key, down];
+        this.update();
+      },
       rowClass: (m) => (m === this.chosen ? "found" : ""),
     });
   }
@@ -144,7 +206,9 @@ class Scaling {
     this.values = this.every.map((m) => valueAt(functions, m, this.target));
     const first = this.target.every((value, p) => value === this.data.target[p]);
     const total = names.map((_, m) => (first ? this.data.rest[m] : 0)); // of models that are not in this page
-    this.values.forEach((value, m) => { if (value > 0) total[metric[m]] += value; });
+    this.values.forEach((value, m) => {
+      if (value > 0) total[metric[m]] += value;
+    });
     this.shares = this.values.map((value, m) => value / (total[metric[m]] || NaN));
   }
 
@@ -213,7 +277,10 @@ class Scaling {
     this.title.title = has ? data.callpath[m] : "";
     this.formula.textContent = has ? notation(data.short[m]) : "";
     this.formula.title = has ? data.function[m] : "";
-    this.cautions.textContent = data.cautions.filter((one) => Array.from(one.models).includes(m)).map((one) => one.text).join("; ");
+    this.cautions.textContent = data.cautions
+      .filter((one) => Array.from(one.models).includes(m))
+      .map((one) => one.text)
+      .join("; ");
     this.table.redraw();
     this.plot.redraw();
   }
@@ -221,19 +288,40 @@ class Scaling {
   /** Lists of the values that other parameters have, where to predict, and the axes. */
   drawControls() {
     const { parameters, metric_names: names } = this.data;
-    this.fixers.replaceChildren(...parameters.map((name, p) => (p === this.along ? "" : choice(name, this.valuesOf(p).map((v) => [String(v), brief(v)]), String(this.fixed[p]), (value) => {
-      this.fixed[p] = Number(value);
-      this.plot.redraw();
-    }).root)));
+    this.fixers.replaceChildren(
+      ...parameters.map((name, p) =>
+        p === this.along
+          ? ""
+          : choice(
+              name,
+              this.valuesOf(p).map((v) => [String(v), brief(v)]),
+              String(this.fixed[p]),
+              (value) => {
+                this.fixed[p] = Number(value);
+                this.plot.redraw();
+              },
+            ).root,
+      ),
+    );
     this.targets.replaceChildren(...parameters.map((name, p) => this.targetBox(name, p)));
     this.axes.replaceChildren(
-      axisSwitch(`log ${parameters[this.along]}`, this.logX, (on) => { this.logX = on; this.plot.redraw(); }),
-      axisSwitch(`log ${names[this.metric] || "value"}`, this.logY, (on) => { this.logY = on; this.plot.redraw(); }),
+      axisSwitch(`log ${parameters[this.along]}`, this.logX, (on) => {
+        this.logX = on;
+        this.plot.redraw();
+      }),
+      axisSwitch(`log ${names[this.metric] || "value"}`, this.logY, (on) => {
+        this.logY = on;
+        this.plot.redraw();
+      }),
     );
   }
 
   targetBox(name, p) {
-    const box = /** @type {HTMLInputElement} */ (element("input", { attributes: { type: "number", step: "any", value: String(this.target[p]), "aria-label": `Predict at ${name}` } }));
+    const box = /** @type {HTMLInputElement} */ (
+      element("input", {
+        attributes: { type: "number", step: "any", value: String(this.target[p]), "aria-label": `Predict at ${name}` },
+      })
+    );
     box.style.width = "92px";
     box.addEventListener("change", () => {
       if (!Number.isFinite(box.valueAsNumber)) return;
@@ -257,18 +345,35 @@ class Scaling {
     const ends = [...measured, target].filter(Number.isFinite).sort((a, b) => a - b);
     const [low, high] = [ends[0], ends[ends.length - 1]];
     const logX = this.logX && low > 0;
-    const steps = Array.from({ length: SAMPLES + 1 }, (_, k) => (logX ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES));
+    const steps = Array.from({ length: SAMPLES + 1 }, (_, k) =>
+      logX ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES,
+    );
     const points = has ? this.measuredPoints() : [];
-    const others = data.parameters.map((name, p) => (p === along ? "" : `${name} = ${brief(this.fixed[p])}`)).filter(Boolean).join(", ");
-    const value = (x) => valueAt(data.functions, chosen, this.fixed.map((one, p) => (p === along ? x : one)));
+    const others = data.parameters
+      .map((name, p) => (p === along ? "" : `${name} = ${brief(this.fixed[p])}`))
+      .filter(Boolean)
+      .join(", ");
+    const value = (x) =>
+      valueAt(
+        data.functions,
+        chosen,
+        this.fixed.map((one, p) => (p === along ? x : one)),
+      );
     return {
-      xTitle: data.parameters[along], yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
-      logX, logY: this.logY, xMarks: ends.length <= MOST_MARKS ? [...new Set(ends)] : [], xText: brief, yText: (y) => this.amount(y),
+      xTitle: data.parameters[along],
+      yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
+      logX,
+      logY: this.logY,
+      xMarks: ends.length <= MOST_MARKS ? [...new Set(ends)] : [],
+      xText: brief,
+      yText: (y) => this.amount(y),
       empty: has ? "" : "there is no model to show",
       curve: has ? [...steps, last].sort((a, b) => a - b).map((x) => [x, value(x)]) : [],
       beyond: last,
       points,
-      caption: has ? `${lastOf(data.callpath[chosen])}: ${notation(data.short[chosen])}${others ? `, at ${others}` : ""}` : "",
+      caption: has
+        ? `${lastOf(data.callpath[chosen])}: ${notation(data.short[chosen])}${others ? `, at ${others}` : ""}`
+        : "",
       said: has && !points.length ? `nothing was measured at ${others}` : "",
       target: has && target > last ? { x: target, y: value(target), text: this.amount(value(target)) } : null,
     };
@@ -284,8 +389,11 @@ class Scaling {
       if (!Number.isFinite(value) || point.some((one, p) => p !== along && one !== this.fixed[p])) continue;
       const model = valueAt(data.functions, chosen, point);
       const rows = /** @type {[string, string][]} */ ([
-        [data.measure, this.amount(value)], ["smallest", low < high ? this.amount(low) : ""], ["largest", low < high ? this.amount(high) : ""],
-        ["model", this.amount(model)], ["difference", value ? `${model >= value ? "+" : ""}${(100 * (model / value - 1)).toFixed(1)}%` : ""],
+        [data.measure, this.amount(value)],
+        ["smallest", low < high ? this.amount(low) : ""],
+        ["largest", low < high ? this.amount(high) : ""],
+        ["model", this.amount(model)],
+        ["difference", value ? `${model >= value ? "+" : ""}${(100 * (model / value - 1)).toFixed(1)}%` : ""],
       ]);
       found.push({ x: point[along], y: value, low, high, details: { title: this.pointText(point), rows } });
     }
@@ -295,10 +403,28 @@ class Scaling {
   saveCsv() {
     const { data } = this;
     const header = ["callpath", "metric", "function", "order", "smape", "ar2", "re", "prediction", "share"];
-    save("models.csv", new Blob([csv(header, this.shown.map((m) => [
-      data.callpath[m], data.metric_names[this.metric], data.function[m], data.order[m], data.smape[m], data.ar2[m], data.re[m],
-      this.values[m], 100 * this.shares[m],
-    ]))], { type: "text/csv" }));
+    save(
+      "models.csv",
+      new Blob(
+        [
+          csv(
+            header,
+            this.shown.map((m) => [
+              data.callpath[m],
+              data.metric_names[this.metric],
+              data.function[m],
+              data.order[m],
+              data.smape[m],
+              data.ar2[m],
+              data.re[m],
+              this.values[m],
+              100 * this.shares[m],
+            ]),
+          ),
+        ],
+        { type: "text/csv" },
+      ),
+    );
   }
 }
 

@@ -13,7 +13,11 @@ const LEFT = 70; // pixels beside the sorted bars
 const ABOVE = 22; // over the highest
 const BROADEST = 90; // the widest bar
 const MOST_RUNS = 100;
-const HINTS = { std: "standard deviation over profiles", imbalance: "how much more than the mean the largest is", "none in": "profiles without any of this cost" };
+const HINTS = {
+  std: "standard deviation over profiles",
+  imbalance: "how much more than the mean the largest is",
+  "none in": "profiles without any of this cost",
+};
 
 /**
  * @param {HTMLElement} place
@@ -31,10 +35,19 @@ export function drawSpread(place, data, view) {
   const chooser = element("span");
   const layout = laidOut(grid);
   const map = createPicture({
-    name: "spread", label: "Heat map of cost by rank and thread. Arrow keys walk through it.",
-    height: (width) => mapHeight(width, layout), draw: drawMap, caption,
+    name: "spread",
+    label: "Heat map of cost by rank and thread. Arrow keys walk through it.",
+    height: (width) => mapHeight(width, layout),
+    draw: drawMap,
+    caption,
   });
-  const sorted = createPicture({ name: "spread-sorted", label: "Cost of each profile in descending order. Left and right go from bar to bar.", height: () => 190, draw: drawSorted, caption });
+  const sorted = createPicture({
+    name: "spread-sorted",
+    label: "Cost of each profile in descending order. Left and right go from bar to bar.",
+    height: () => 190,
+    draw: drawSorted,
+    caption,
+  });
   const rowsOf = () => data.rows.filter((one) => one.metric === metric);
   const current = () => rowsOf()[row];
   const unit = () => metrics.find((one) => one.name === metric)?.unit ?? "";
@@ -42,14 +55,40 @@ export function drawSpread(place, data, view) {
   const isSigned = () => Boolean(metrics.find((one) => one.name === metric)?.signed);
   const runs = data.runs ? createBars("runs", "Cost of each run. Up and down go from bar to bar.", runBars, "") : null;
   place.append(
-    element("div", { class: "toolbar" }, [chooser, statistics, element("span", { class: "gap" }), element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", saveCsv)])]),
+    element("div", { class: "toolbar" }, [
+      chooser,
+      statistics,
+      element("span", { class: "gap" }),
+      element("div", { class: "savers" }, [button("CSV", "Save these numbers as CSV", saveCsv)]),
+    ]),
     element("div", { class: "scrolling" }, [
-      runs ? element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "Run by run" }), element("span", { class: "hint", text: "all profiles of each together; imbalance is how much more than their mean the largest has" }), runs.buttons]), runs.root]) : null,
-      element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "By rank and thread" }), element("span", { class: "hint", text: layout.hint }), map.buttons]), map.root]),
-      element("section", { class: "card" }, [element("div", { class: "card-head" }, [element("h2", { text: "In descending order" }), sorted.buttons]), sorted.root]),
+      runs
+        ? element("section", { class: "card" }, [
+            element("div", { class: "card-head" }, [
+              element("h2", { text: "Run by run" }),
+              element("span", {
+                class: "hint",
+                text: "all profiles of each together; imbalance is how much more than their mean the largest has",
+              }),
+              runs.buttons,
+            ]),
+            runs.root,
+          ])
+        : null,
+      element("section", { class: "card" }, [
+        element("div", { class: "card-head" }, [
+          element("h2", { text: "By rank and thread" }),
+          element("span", { class: "hint", text: layout.hint }),
+          map.buttons,
+        ]),
+        map.root,
+      ]),
+      element("section", { class: "card" }, [
+        element("div", { class: "card-head" }, [element("h2", { text: "In descending order" }), sorted.buttons]),
+        sorted.root,
+      ]),
     ]),
   );
-
 
   function caption() {
     const parts = grid.n_joined > 1 ? `, the mean of up to ${grid.n_joined} in a row` : "";
@@ -57,12 +96,37 @@ export function drawSpread(place, data, view) {
   }
 
   function refresh() {
-    chooser.replaceChildren(choice("Cost of", rowsOf().map((one, i) => [String(i), nameOf(one)]), String(row), (value) => { row = Number(value); refresh(); }).root);
+    chooser.replaceChildren(
+      choice(
+        "Cost of",
+        rowsOf().map((one, i) => [String(i), nameOf(one)]),
+        String(row),
+        (value) => {
+          row = Number(value);
+          refresh();
+        },
+      ).root,
+    );
     const one = current();
     const amount = amountOf(unit());
-    const facts = [["min", amount(one.all_min)], ["mean", amount(one.all_mean)], ["max", amount(one.all_max)], ["std", amount(one.all_std)], ["imbalance", percent(one.all_imbalance)]];
+    const facts = [
+      ["min", amount(one.all_min)],
+      ["mean", amount(one.all_mean)],
+      ["max", amount(one.all_max)],
+      ["std", amount(one.all_std)],
+      ["imbalance", percent(one.all_imbalance)],
+    ];
     if (one.all_none) facts.push(["none in", `${count(one.all_none)} of ${count(data.n_profiles)} profiles`]);
-    statistics.replaceChildren(...facts.filter(([, text]) => text).map(([word, text]) => element("span", { class: "fact", attributes: { title: HINTS[word] ?? word } }, [element("b", { text: word }), element("span", { text })])));
+    statistics.replaceChildren(
+      ...facts
+        .filter(([, text]) => text)
+        .map(([word, text]) =>
+          element("span", { class: "fact", attributes: { title: HINTS[word] ?? word } }, [
+            element("b", { text: word }),
+            element("span", { text }),
+          ]),
+        ),
+    );
     map.redraw();
     sorted.redraw();
     runs?.refresh();
@@ -72,13 +136,31 @@ export function drawSpread(place, data, view) {
   function runBars() {
     const one = current();
     const amount = amountOf(unit());
-    const uneven = (i) => (Number.isFinite(one.run_imbalance[i]) && one.run_mean[i] > 0 && one.run_imbalance[i] > 0 ? `  +${percent(one.run_imbalance[i])} imbalance` : "");
+    const uneven = (i) =>
+      Number.isFinite(one.run_imbalance[i]) && one.run_mean[i] > 0 && one.run_imbalance[i] > 0
+        ? `  +${percent(one.run_imbalance[i])} imbalance`
+        : "";
     const rows = data.runs.map((name, i) => ({
-      name, value: Math.abs(one.run_sum[i]), colour: isSigned() ? (one.run_sum[i] < 0 ? LESS : MORE) : undefined,
+      name,
+      value: Math.abs(one.run_sum[i]),
+      colour: isSigned() ? (one.run_sum[i] < 0 ? LESS : MORE) : undefined,
       text: `${amount(one.run_sum[i])}${isSigned() ? "" : uneven(i)}`,
-      details: { title: name, rows: /** @type {[string, string][]} */ ([["sum", amount(one.run_sum[i])], ["mean of profiles", amount(one.run_mean[i])], ["largest", amount(one.run_max[i])], ["of", nameOf(one)], ["metric", metric]]) },
+      details: {
+        title: name,
+        rows: /** @type {[string, string][]} */ ([
+          ["sum", amount(one.run_sum[i])],
+          ["mean of profiles", amount(one.run_mean[i])],
+          ["largest", amount(one.run_max[i])],
+          ["of", nameOf(one)],
+          ["metric", metric],
+        ]),
+      },
     }));
-    return { rows: rows.slice(0, MOST_RUNS), more: rows.length - MOST_RUNS, caption: `${metric} of ${nameOf(one)}, run by run` };
+    return {
+      rows: rows.slice(0, MOST_RUNS),
+      more: rows.length - MOST_RUNS,
+      caption: `${metric} of ${nameOf(one)}, run by run`,
+    };
   }
 
   function boxes(width) {
@@ -96,15 +178,34 @@ export function drawSpread(place, data, view) {
     const gap = cell > 5 && tall > 5 ? 1 : 0;
     for (let i = 0; i < one.mean.length; i++) {
       const share = high > low ? (one.mean[i] - low) / (high - low) : 0.5;
-      surface.rect(left + layout.x[i] * cell, layout.y[i] * tall, Math.max(cell - gap, 0.5), Math.max(tall - gap, 0.5), one.mean[i] && Number.isFinite(one.mean[i]) ? scale(share) : theme.faint);
+      surface.rect(
+        left + layout.x[i] * cell,
+        layout.y[i] * tall,
+        Math.max(cell - gap, 0.5),
+        Math.max(tall - gap, 0.5),
+        one.mean[i] && Number.isFinite(one.mean[i]) ? scale(share) : theme.faint,
+      );
     }
     layout.rowNames.forEach((name, i) => {
-      if (layout.named && (tall >= 12 || i % Math.ceil(14 / tall) === 0)) surface.text(left - 6, (i + 0.5) * tall, fitting(surface, name, left - 8, { size: 11 }), { size: 11, fill: theme.muted, anchor: "end" });
+      if (layout.named && (tall >= 12 || i % Math.ceil(14 / tall) === 0))
+        surface.text(left - 6, (i + 0.5) * tall, fitting(surface, name, left - 8, { size: 11 }), {
+          size: 11,
+          fill: theme.muted,
+          anchor: "end",
+        });
     });
     const y = layout.nRows * tall;
     drawColumnNames(surface, left, cell, y + 9, width, theme);
     drawRamp(surface, left, y + 24, low, high, one.all_none > 0, theme);
-    if (document.activeElement === map.canvas) surface.rect(left + layout.x[cursor] * cell, layout.y[cursor] * tall, Math.max(cell - gap, 2), Math.max(tall - gap, 2), "", theme.accent);
+    if (document.activeElement === map.canvas)
+      surface.rect(
+        left + layout.x[cursor] * cell,
+        layout.y[cursor] * tall,
+        Math.max(cell - gap, 2),
+        Math.max(tall - gap, 2),
+        "",
+        theme.accent,
+      );
   }
 
   function drawColumnNames(surface, left, cell, y, width, theme) {
@@ -137,7 +238,8 @@ export function drawSpread(place, data, view) {
 
   /** How wide a bar of the sorted costs is, with the gap beside it. */
   const barWidth = (width) => Math.min((width - LEFT - 8) / current().mean.length, BROADEST);
-  const nameOfCell = (i) => `${grid.columns[grid.column[i]]} ${grid.lanes.length > 1 || grid.lanes[0] !== "process" ? grid.lanes[grid.lane[i]] : ""}`.trim();
+  const nameOfCell = (i) =>
+    `${grid.columns[grid.column[i]]} ${grid.lanes.length > 1 || grid.lanes[0] !== "process" ? grid.lanes[grid.lane[i]] : ""}`.trim();
 
   function drawSorted(surface, width, height) {
     const theme = themeColours();
@@ -152,21 +254,52 @@ export function drawSpread(place, data, view) {
     const named = wide > 30 && order.every((i) => surface.measure(nameOfCell(i), { size: 11 }) < wide - 4);
     const y = (value) => bottom - (((Number.isFinite(value) ? value : 0) - least) / (most - least)) * (bottom - ABOVE);
     for (const mark of new Set([least, least < 0 ? 0 : most / 2, most])) {
-      surface.line([[LEFT, y(mark)], [width - 8, y(mark)]], theme.faint);
+      surface.line(
+        [
+          [LEFT, y(mark)],
+          [width - 8, y(mark)],
+        ],
+        theme.faint,
+      );
       surface.text(LEFT - 6, y(mark), amount(mark), { size: 11, fill: theme.muted, anchor: "end" });
     }
     order.forEach((i, k) => {
       const x = LEFT + k * wide;
       const [high, low] = [Math.min(y(one.mean[i]), y(0)), Math.max(y(one.mean[i]), y(0))];
       surface.rect(x, high, bar, low - high, CATEGORIES[4]);
-      if (one.low) surface.line([[x + bar / 2, y(one.low[i])], [x + bar / 2, y(one.high[i])]], theme.muted, 0.7);
-      if (named) surface.text(x + bar / 2, height - 9, nameOfCell(i), { size: 11, fill: theme.muted, anchor: "middle" });
-      if (k === rung && document.activeElement === sorted.canvas) surface.rect(x, ABOVE - 4, bar, bottom - ABOVE + 4, "", theme.accent);
+      if (one.low)
+        surface.line(
+          [
+            [x + bar / 2, y(one.low[i])],
+            [x + bar / 2, y(one.high[i])],
+          ],
+          theme.muted,
+          0.7,
+        );
+      if (named)
+        surface.text(x + bar / 2, height - 9, nameOfCell(i), { size: 11, fill: theme.muted, anchor: "middle" });
+      if (k === rung && document.activeElement === sorted.canvas)
+        surface.rect(x, ABOVE - 4, bar, bottom - ABOVE + 4, "", theme.accent);
     });
     const mean = y(one.all_mean);
-    if (one.all_mean !== null) surface.line([[LEFT, mean], [width - 8, mean]], CATEGORIES[5], 1.5, true);
-    if (one.all_mean !== null) surface.text(width - 10, mean - 8, `mean ${amount(one.all_mean)}`, { size: 11, fill: theme.ink, anchor: "end" });
-    if (one.all_mean === null) surface.text(width / 2, height / 2, "some values are not numbers", { size: 12, fill: theme.muted, anchor: "middle" });
+    if (one.all_mean !== null)
+      surface.line(
+        [
+          [LEFT, mean],
+          [width - 8, mean],
+        ],
+        CATEGORIES[5],
+        1.5,
+        true,
+      );
+    if (one.all_mean !== null)
+      surface.text(width - 10, mean - 8, `mean ${amount(one.all_mean)}`, { size: 11, fill: theme.ink, anchor: "end" });
+    if (one.all_mean === null)
+      surface.text(width / 2, height / 2, "some values are not numbers", {
+        size: 12,
+        fill: theme.muted,
+        anchor: "middle",
+      });
     if (!named) surface.text(LEFT, height - 9, `${count(data.n_profiles)} profiles`, { size: 11, fill: theme.muted });
   }
 
@@ -177,9 +310,13 @@ export function drawSpread(place, data, view) {
     return {
       title: nameOfCell(i),
       rows: /** @type {[string, string][]} */ ([
-        [one.low ? "mean" : "cost", amount(one.mean[i])], ["against the mean", Number.isFinite(far) ? `${far >= 0 ? "+" : ""}${(100 * far).toFixed(1)}%` : ""],
-        ["of", nameOf(one)], ["metric", metric], ["profiles", one.low ? String(grid.n_profiles[i]) : ""],
-        ["smallest", one.low ? amount(one.low[i]) : ""], ["largest", one.low ? amount(one.high[i]) : ""],
+        [one.low ? "mean" : "cost", amount(one.mean[i])],
+        ["against the mean", Number.isFinite(far) ? `${far >= 0 ? "+" : ""}${(100 * far).toFixed(1)}%` : ""],
+        ["of", nameOf(one)],
+        ["metric", metric],
+        ["profiles", one.low ? String(grid.n_profiles[i]) : ""],
+        ["smallest", one.low ? amount(one.low[i]) : ""],
+        ["largest", one.low ? amount(one.high[i]) : ""],
       ]),
     };
   }
@@ -221,15 +358,34 @@ export function drawSpread(place, data, view) {
   });
   for (const picture of [map, sorted]) {
     picture.canvas.addEventListener("mouseleave", () => tooltip.hide());
-    picture.canvas.addEventListener("blur", () => { tooltip.hide(); picture.redraw(); });
+    picture.canvas.addEventListener("blur", () => {
+      tooltip.hide();
+      picture.redraw();
+    });
     picture.canvas.addEventListener("focus", () => picture.redraw());
   }
 
   function saveCsv() {
-    const header = ["rank", "lane", "profiles", "metric", "of", "mean", ...(current().low ? ["smallest", "largest"] : [])];
-    const lines = rowsOf().flatMap((one) => Array.from(one.mean, (mean, i) => [
-      grid.columns[grid.column[i]], grid.lanes[grid.lane[i]], grid.n_profiles[i], metric, nameOf(one), mean, ...(one.low ? [one.low[i], one.high[i]] : []),
-    ]));
+    const header = [
+      "rank",
+      "lane",
+      "profiles",
+      "metric",
+      "of",
+      "mean",
+      ...(current().low ? ["smallest", "largest"] : []),
+    ];
+    const lines = rowsOf().flatMap((one) =>
+      Array.from(one.mean, (mean, i) => [
+        grid.columns[grid.column[i]],
+        grid.lanes[grid.lane[i]],
+        grid.n_profiles[i],
+        metric,
+        nameOf(one),
+        mean,
+        ...(one.low ? [one.low[i], one.high[i]] : []),
+      ]),
+    );
     save("spread.csv", new Blob([csv(header, lines)], { type: "text/csv" }));
   }
 

@@ -40,7 +40,11 @@ export function createTable(options) {
   const body = element("div", { class: "table-body" });
   const spacer = element("div", { class: "table-spacer" }, [body]);
   const head = element("div", { class: "table-head", attributes: { role: "row" } });
-  const root = element("div", { class: "table", attributes: { role: tree ? "treegrid" : "grid", tabindex: "0", "aria-label": options.label } }, [head, spacer]);
+  const root = element(
+    "div",
+    { class: "table", attributes: { role: tree ? "treegrid" : "grid", tabindex: "0", "aria-label": options.label } },
+    [head, spacer],
+  );
   head.style.gridTemplateColumns = grid;
   /** @type {ArrayLike<number>} */
   let rows = [];
@@ -50,7 +54,8 @@ export function createTable(options) {
 
   const headings = columns.map((column) => {
     const made = element("button", {
-      class: column.numeric ? "heading numeric" : "heading", text: column.title,
+      class: column.numeric ? "heading numeric" : "heading",
+      text: column.title,
       attributes: { type: "button", role: "columnheader", title: `Sort by ${column.title}` },
       on: { click: () => sort(column.key) },
     });
@@ -89,7 +94,10 @@ export function createTable(options) {
     const row = rows[at];
     const depth = options.depth?.(row) ?? 0;
     const open = options.opened?.(row) ?? null;
-    const line = element("div", { class: `row ${options.rowClass?.(row) ?? ""}`, attributes: { role: "row", "aria-rowindex": String(at + 2) } });
+    const line = element("div", {
+      class: `row ${options.rowClass?.(row) ?? ""}`,
+      attributes: { role: "row", "aria-rowindex": String(at + 2) },
+    });
     line.style.gridTemplateColumns = grid;
     if (tree) {
       line.setAttribute("aria-level", String(depth + 1));
@@ -107,11 +115,21 @@ export function createTable(options) {
     if (hint) cell.title = hint;
     if (first) {
       cell.style.paddingLeft = `${8 + Math.min(depth, 40) * 14}px`;
-      cell.append(element("span", { class: "twist", text: open === null ? "" : open ? "▾" : "▸", attributes: { "aria-hidden": "true" } }));
+      cell.append(
+        element("span", {
+          class: "twist",
+          text: open === null ? "" : open ? "▾" : "▸",
+          attributes: { "aria-hidden": "true" },
+        }),
+      );
     }
     const share = column.share?.(row);
     if (share !== undefined) {
-      const bar = element("span", { class: `bar ${column.barClass?.(row) ?? ""}`.trim(), attributes: { "aria-hidden": "true" } }, [element("span", {})]);
+      const bar = element(
+        "span",
+        { class: `bar ${column.barClass?.(row) ?? ""}`.trim(), attributes: { "aria-hidden": "true" } },
+        [element("span", {})],
+      );
       const inner = /** @type {HTMLElement} */ (bar.firstChild);
       inner.style.width = `${Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1) * 100}%`;
       cell.append(bar);
@@ -136,10 +154,15 @@ export function createTable(options) {
     const row = rows[cursor];
     const open = options.opened?.(row) ?? null;
     if (event.key in moves) moveTo(cursor + moves[event.key]);
-    else if (event.key === "Enter" || event.key === " ") { if (open !== null) options.onToggle?.(row); }
-    else if (event.key === "ArrowRight" && tree) { if (open === false) options.onToggle?.(row); else moveTo(cursor + 1); }
-    else if (event.key === "ArrowLeft" && tree) { if (open) options.onToggle?.(row); else moveTo(parentOf(cursor)); }
-    else return;
+    else if (event.key === "Enter" || event.key === " ") {
+      if (open !== null) options.onToggle?.(row);
+    } else if (event.key === "ArrowRight" && tree) {
+      if (open === false) options.onToggle?.(row);
+      else moveTo(cursor + 1);
+    } else if (event.key === "ArrowLeft" && tree) {
+      if (open) options.onToggle?.(row);
+      else moveTo(parentOf(cursor));
+    } else return;
     event.preventDefault();
     event.stopPropagation();
   });
@@ -183,7 +206,10 @@ export function createTable(options) {
     seek(wanted, step, here = false) {
       for (let k = here ? 0 : 1; k <= rows.length; k++) {
         const at = (((cursor + step * k) % rows.length) + rows.length) % rows.length;
-        if (wanted(rows[at])) { moveTo(at); return; }
+        if (wanted(rows[at])) {
+          moveTo(at);
+          return;
+        }
       }
     },
   };

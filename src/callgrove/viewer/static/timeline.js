@@ -64,7 +64,8 @@ class Timeline {
     this.legend = element("div", { class: "legend" });
     this.picture = createPicture({
       name: "timeline",
-      label: "Timeline. Left and right go from box to box, up and down from row to row, Enter zooms in, Escape out; plus and minus zoom, A and D move.",
+      label:
+        "Timeline. Left and right go from box to box, up and down from row to row, Enter zooms in, Escape out; plus and minus zoom, A and D move.",
       draw: (surface, width, height) => drawScene(surface, width, height, this.scene()),
       height: () => this.room(),
       used: () => this.height - this.scroller.scrollTop,
@@ -75,20 +76,44 @@ class Timeline {
     place.append(
       element("div", { class: "toolbar" }, [
         ...this.levelControls(),
-        choice("Colour by", [["name", "name"], ["kind", "kind"]], this.colouring, (value) => this.change({ colouring: value })).root,
+        choice(
+          "Colour by",
+          [
+            ["name", "name"],
+            ["kind", "kind"],
+          ],
+          this.colouring,
+          (value) => this.change({ colouring: value }),
+        ).root,
         button("Reset zoom", "Show everything again (Escape)", () => this.show(0, this.data.length_ns)),
-        this.status, element("span", { class: "gap" }), this.picture.buttons,
+        this.status,
+        element("span", { class: "gap" }),
+        this.picture.buttons,
       ]),
-      this.scroller, this.legend,
+      this.scroller,
+      this.legend,
     );
   }
 
   /** Where there is more than one level, how they are shown. */
   levelControls() {
     if (this.levels.length < 2) return [];
-    const ways = switches("Calls", [["levels", "Calls below each other"], ["line", "One line per row"]], this.stacked ? "line" : "levels", (value) => this.change({ stacked: value === "line" }));
-    const fewer = this.levels.slice(0, -1).reverse().map((level) => /** @type {[string, string]} */ ([String(level), String(level + 1)]));
-    const depths = choice("Depth", [[String(INNERMOST), "innermost"], ...fewer], String(INNERMOST), (value) => this.change({ deepest: Number(value) }));
+    const ways = switches(
+      "Calls",
+      [
+        ["levels", "Calls below each other"],
+        ["line", "One line per row"],
+      ],
+      this.stacked ? "line" : "levels",
+      (value) => this.change({ stacked: value === "line" }),
+    );
+    const fewer = this.levels
+      .slice(0, -1)
+      .reverse()
+      .map((level) => /** @type {[string, string]} */ ([String(level), String(level + 1)]));
+    const depths = choice("Depth", [[String(INNERMOST), "innermost"], ...fewer], String(INNERMOST), (value) =>
+      this.change({ deepest: Number(value) }),
+    );
     return [ways.root, depths.root];
   }
 
@@ -104,7 +129,10 @@ class Timeline {
     canvas.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
     this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
     new ResizeObserver(() => this.refresh()).observe(this.scroller);
-    this.view.watch("search", (text) => { this.found = matcher(text); this.refresh(); });
+    this.view.watch("search", (text) => {
+      this.found = matcher(text);
+      this.refresh();
+    });
     this.view.watch("window", (wanted) => this.lookAt(wanted));
   }
 
@@ -122,7 +150,9 @@ class Timeline {
   refresh() {
     this.layOut();
     this.spacer.style.height = `${Math.max(this.room(), this.height)}px`;
-    drawLegend(this.legend, this.colours, (name) => this.view.set("search", this.view.get("search") === name ? "" : name));
+    drawLegend(this.legend, this.colours, (name) =>
+      this.view.set("search", this.view.get("search") === name ? "" : name),
+    );
     this.status.textContent = this.statusText();
     this.picture.redraw();
   }
@@ -149,7 +179,9 @@ class Timeline {
   }
 
   levelsOf(row) {
-    return 1 + Math.max(0, ...this.layers.flatMap((layer) => this.inSight(layer.ofRow[row]).map((track) => track.level)));
+    return (
+      1 + Math.max(0, ...this.layers.flatMap((layer) => this.inSight(layer.ofRow[row]).map((track) => track.level)))
+    );
   }
 
   /** Levels that are not too deep. Operations that ran at once are on several levels, but no deeper for that. */
@@ -167,7 +199,10 @@ class Timeline {
   /** The finest layer that holds all that is in sight. */
   layer() {
     const fitting = this.fittingLayers();
-    return fitting.reduce((best, one) => (one.from <= this.from && this.to <= one.to && one.tick < best.tick ? one : best), fitting[0]);
+    return fitting.reduce(
+      (best, one) => (one.from <= this.from && this.to <= one.to && one.tick < best.tick ? one : best),
+      fitting[0],
+    );
   }
 
   /** What is drawn of a row: its levels, or its line. */
@@ -182,7 +217,23 @@ class Timeline {
     const { rows, tops, from, to, stacked, cursor, names, shortNames, colours, found } = this;
     const layer = this.layer();
     const tracksOf = (row) => this.tracksOf(layer, row);
-    return { layer, tracksOf, rows, tops, scroll: this.scroller.scrollTop, from, to, length: this.data.length_ns, stacked, cursor, names, shortNames, labels: this.data.rows, colours, found };
+    return {
+      layer,
+      tracksOf,
+      rows,
+      tops,
+      scroll: this.scroller.scrollTop,
+      from,
+      to,
+      length: this.data.length_ns,
+      stacked,
+      cursor,
+      names,
+      shortNames,
+      labels: this.data.rows,
+      colours,
+      found,
+    };
   }
 
   statusText() {
@@ -192,10 +243,15 @@ class Timeline {
     if (!layer.exact) {
       const step = ((this.picture.size().width - GUTTER) * layer.tick) / length;
       const beyond = length < this.data.length_ns && step > WIDE_STEP;
-      parts.push(beyond ? `no more detail is in this page: each step of ${durationNs(layer.tick)} shows what took most of it` : `in steps of ${durationNs(layer.tick)}`);
+      parts.push(
+        beyond
+          ? `no more detail is in this page: each step of ${durationNs(layer.tick)} shows what took most of it`
+          : `in steps of ${durationNs(layer.tick)}`,
+      );
     }
     if (this.found) parts.push(this.foundText(layer));
-    if (this.height > this.room()) parts.push(`${count(this.rows.length)} ${this.rows.length === 1 ? "row" : "rows, scroll for more"}`);
+    if (this.height > this.room())
+      parts.push(`${count(this.rows.length)} ${this.rows.length === 1 ? "row" : "rows, scroll for more"}`);
     return parts.join(" · ");
   }
 
@@ -224,18 +280,30 @@ class Timeline {
   details({ track, i, layer, cell }) {
     const { rows, names } = this.data;
     const { boxes } = track;
-    const { start, end, share, busy } = cell ?? { start: boxes.start[i], end: boxes.end[i], share: shareOf(boxes, i), busy: busyOf(boxes, i) };
+    const { start, end, share, busy } = cell ?? {
+      start: boxes.start[i],
+      end: boxes.end[i],
+      share: shareOf(boxes, i),
+      busy: busyOf(boxes, i),
+    };
     const whole = layer.exact && !cell;
     return {
       title: this.names[boxes.name[i]],
       rows: /** @type {[string, string][]} */ ([
-        ["kind", names.kind[boxes.name[i]]], ["where", `${rows.group[track.row]} ${rows.name[track.row]}`.trim()], ["start", durationNs(start)],
+        ["kind", names.kind[boxes.name[i]]],
+        ["where", `${rows.group[track.row]} ${rows.name[track.row]}`.trim()],
+        ["start", durationNs(start)],
         whole ? ["duration", durationNs(end - start)] : ["until", durationNs(end)],
         ["share", whole ? "" : `${percent(share)} of this time, the largest part`],
         ["others", whole || busy - share < 0.005 ? "" : percent(busy - share)],
         ["idle", whole || busy > 0.995 ? "" : percent(1 - busy)],
         ["steps", layer.exact ? "" : durationNs(layer.tick)],
-        ["depth", this.levels.length > 1 && (whole || !this.stacked) ? String((boxes.level ? boxes.level[i] : track.level) + 1) : ""],
+        [
+          "depth",
+          this.levels.length > 1 && (whole || !this.stacked)
+            ? String((boxes.level ? boxes.level[i] : track.level) + 1)
+            : "",
+        ],
       ]),
     };
   }
@@ -285,12 +353,29 @@ class Timeline {
     const closer = () => this.zoomAround(middle, 0.5);
     const wider = () => this.zoomAround(middle, 2);
     const keys = {
-      ArrowLeft: () => this.move(-1, 0), ArrowRight: () => this.move(1, 0), ArrowUp: () => this.move(0, -1), ArrowDown: () => this.move(0, 1),
-      Enter: () => this.zoomTo(this.cursor), " ": () => this.zoomTo(this.cursor),
-      Escape: () => { this.cursor = null; tooltip.hide(); this.show(0, whole); },
-      "+": closer, "=": closer, w: closer, "-": wider, s: wider, Backspace: wider, a: () => this.pan(-0.25), d: () => this.pan(0.25),
-      Home: () => this.show(0, length), End: () => this.show(whole - length, whole),
-      PageDown: () => this.scroller.scrollBy(0, this.room() * 0.8), PageUp: () => this.scroller.scrollBy(0, -this.room() * 0.8),
+      ArrowLeft: () => this.move(-1, 0),
+      ArrowRight: () => this.move(1, 0),
+      ArrowUp: () => this.move(0, -1),
+      ArrowDown: () => this.move(0, 1),
+      Enter: () => this.zoomTo(this.cursor),
+      " ": () => this.zoomTo(this.cursor),
+      Escape: () => {
+        this.cursor = null;
+        tooltip.hide();
+        this.show(0, whole);
+      },
+      "+": closer,
+      "=": closer,
+      w: closer,
+      "-": wider,
+      s: wider,
+      Backspace: wider,
+      a: () => this.pan(-0.25),
+      d: () => this.pan(0.25),
+      Home: () => this.show(0, length),
+      End: () => this.show(whole - length, whole),
+      PageDown: () => this.scroller.scrollBy(0, this.room() * 0.8),
+      PageUp: () => this.scroller.scrollBy(0, -this.room() * 0.8),
     };
     if (!Object.hasOwn(keys, event.key)) return;
     event.preventDefault();
@@ -348,7 +433,10 @@ class Timeline {
     const { width } = this.picture.size();
     if (x < GUTTER || y < AXIS) return null;
     const inside = y - AXIS + this.scroller.scrollTop;
-    const row = this.rows.find((one) => { const { y: top, height } = this.tops.get(one); return top <= inside && inside < top + height; });
+    const row = this.rows.find((one) => {
+      const { y: top, height } = this.tops.get(one);
+      return top <= inside && inside < top + height;
+    });
     if (row === undefined) return null;
     const layer = this.layer();
     const level = Math.floor((inside - this.tops.get(row).y) / LEVEL);
@@ -358,7 +446,9 @@ class Timeline {
       const i = boxAt(track, timeAt(scene, x, width), near);
       if (i < 0) continue;
       const narrow = xOf(scene, track.boxes.end[i], width) - xOf(scene, track.boxes.start[i], width) < 1;
-      const cell = narrow ? cellAt(scene, track, Math.floor(xOf(scene, track.boxes.start[i], width)), width) : undefined;
+      const cell = narrow
+        ? cellAt(scene, track, Math.floor(xOf(scene, track.boxes.start[i], width)), width)
+        : undefined;
       return { track, i: cell ? cell.i : i, layer, cell: cell && this.crowded(track, cell) ? cell : undefined };
     }
     return null;
@@ -376,7 +466,7 @@ class Timeline {
   }
 
   pointed(event) {
-    if (this.drag && (event.buttons & 1)) {
+    if (this.drag && event.buttons & 1) {
       this.dragged(event, this.drag);
       return;
     }
@@ -410,7 +500,10 @@ class Timeline {
     if (scrolls && !event.ctrlKey && !event.shiftKey) return;
     event.preventDefault();
     const delta = event.deltaY || event.deltaX;
-    this.zoomAround(timeAt(this.scene(), Math.max(event.offsetX, GUTTER), this.picture.size().width), delta > 0 ? 1.25 : 0.8);
+    this.zoomAround(
+      timeAt(this.scene(), Math.max(event.offsetX, GUTTER), this.picture.size().width),
+      delta > 0 ? 1.25 : 0.8,
+    );
   }
 
   scrolled() {

@@ -44,12 +44,15 @@ export function coloursOf(data, deepest, by) {
   const legend = legendOf(data, deepest, by);
   const kinds = new Map(names.text.map((text, i) => [text, names.kind[i]]));
   const strong = legend.text.slice(0, CATEGORIES.length).map((key, k) => ({
-    key, short: by === "kind" ? key : shortName(key, kinds.get(key) ?? ""), colour: mixed(CATEGORIES[k], "#ffffff", 0.12), share: legend.share[k],
+    key,
+    short: by === "kind" ? key : shortName(key, kinds.get(key) ?? ""),
+    colour: mixed(CATEGORIES[k], "#ffffff", 0.12),
+    share: legend.share[k],
   }));
   const colours = new Map(strong.map(({ key, colour }) => [key, colour]));
   const grey = (i, theme) => mixed(theme.muted, theme.ground, 0.5 + 0.1 * (hashed(keys[i]) % GREYS));
   const overhead = (theme) => mixed(theme.muted, theme.ground, 0.75);
-  const of = (i, theme) => (names.kind[i] === "overhead" ? overhead(theme) : colours.get(keys[i]) ?? grey(i, theme));
+  const of = (i, theme) => (names.kind[i] === "overhead" ? overhead(theme) : (colours.get(keys[i]) ?? grey(i, theme)));
   return { by, of, strong, n: legend.n, overhead: data.overhead_ns };
 }
 
@@ -64,9 +67,14 @@ export function drawLegend(place, colours, picked) {
     swatch.style.background = colour;
     const title = `${key}: ${percent(share)} of the time of all calls, without what they call`;
     const parts = [swatch, element("span", { text: `${cutName(name)} ${percent(share)}` })];
-    const made = colours.by === "name"
-      ? element("button", { class: "key", attributes: { type: "button", title }, on: { click: () => picked(key) } }, parts)
-      : element("span", { class: "key", attributes: { title } }, parts);
+    const made =
+      colours.by === "name"
+        ? element(
+            "button",
+            { class: "key", attributes: { type: "button", title }, on: { click: () => picked(key) } },
+            parts,
+          )
+        : element("span", { class: "key", attributes: { title } }, parts);
     return made;
   });
   place.replaceChildren(...keys, ...restOf(colours).map((text) => element("span", { class: "key", text })));
@@ -88,7 +96,10 @@ function restOf(colours) {
  * @returns {import("./caption.js").Key[]}
  */
 export function captionOf(colours) {
-  return [...colours.strong.map(({ short, colour, share }) => ({ text: `${cutName(short)} ${percent(share)}`, colour })), ...restOf(colours).map((text) => ({ text }))];
+  return [
+    ...colours.strong.map(({ short, colour, share }) => ({ text: `${cutName(short)} ${percent(share)}`, colour })),
+    ...restOf(colours).map((text) => ({ text })),
+  ];
 }
 
 const cutName = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);

@@ -35,7 +35,12 @@ export const AXIS = 26;
 const GROUP = 72; // pixels of a group's name, at the most
 export const LEVEL = 15; // height of a level where all are shown
 /** @type {[string, number][]} */
-const UNITS = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
+const UNITS = [
+  ["s", 1e9],
+  ["ms", 1e6],
+  ["us", 1e3],
+  ["ns", 1],
+];
 
 /**
  * @param {import("./canvas.js").Surface} surface
@@ -56,7 +61,8 @@ export function drawScene(surface, width, height, scene) {
   }
   if (scene.cursor) {
     const { left, right, y, tall } = placeOf(scene, scene.cursor, width);
-    if (right >= GUTTER && left <= width) surface.rect(left - 1, y - 1, Math.max(right - left, 2) + 2, tall + 1, "", theme.ink);
+    if (right >= GUTTER && left <= width)
+      surface.rect(left - 1, y - 1, Math.max(right - left, 2) + 2, tall + 1, "", theme.ink);
   }
   drawGutter(surface, scene, width, height, theme);
   drawAxis(surface, scene, width, theme);
@@ -79,7 +85,10 @@ export function timeAt(scene, x, width) {
  * @param {number} width
  */
 export function placeOf(scene, one, width) {
-  const { track: { row, level, boxes }, i } = one;
+  const {
+    track: { row, level, boxes },
+    i,
+  } = one;
   const { y, height } = /** @type {{y: number, height: number}} */ (scene.tops.get(row));
   return {
     left: Math.max(xOf(scene, boxes.start[i], width), GUTTER),
@@ -99,7 +108,16 @@ function drawTrack(surface, scene, track, y, tall, width, theme) {
     const left = Math.max(xOf(scene, boxes.start[i], width), GUTTER);
     const right = Math.min(xOf(scene, boxes.end[i], width), width);
     if (right - left >= 1) {
-      drawBox(surface, scene, { name: boxes.name[i], share: shareOf(boxes, i), busy: busyOf(boxes, i) }, left, right - left, y, high, theme);
+      drawBox(
+        surface,
+        scene,
+        { name: boxes.name[i], share: shareOf(boxes, i), busy: busyOf(boxes, i) },
+        left,
+        right - left,
+        y,
+        high,
+        theme,
+      );
     } else if (Math.floor(left) !== pixel) {
       pixel = Math.floor(left);
       const cell = cellAt(scene, track, pixel, width);
@@ -116,7 +134,11 @@ function drawTrack(surface, scene, track, y, tall, width, theme) {
  * @param {number} width
  */
 export function cellAt(scene, track, pixel, width) {
-  return cellOf(track, Math.max(timeAt(scene, pixel, width), 0), Math.min(timeAt(scene, pixel + 1, width), scene.length));
+  return cellOf(
+    track,
+    Math.max(timeAt(scene, pixel, width), 0),
+    Math.min(timeAt(scene, pixel + 1, width), scene.length),
+  );
 }
 
 /** A box in the colour of its name: greyer where others took time as well, paler where nothing ran. */
@@ -139,7 +161,10 @@ function drawBox(surface, scene, { name: number, share, busy }, left, wide, y, t
 function drawGutter(surface, scene, width, height, theme) {
   surface.rect(0, 0, GUTTER - 4, height, theme.ground);
   let [group, groupBelow, below] = ["", -Infinity, -Infinity];
-  const longest = scene.rows.reduce((best, row) => (scene.labels.group[row].length > best.length ? scene.labels.group[row] : best), "");
+  const longest = scene.rows.reduce(
+    (best, row) => (scene.labels.group[row].length > best.length ? scene.labels.group[row] : best),
+    "",
+  );
   const beside = Math.min(surface.measure(longest, { size: 11, bold: true }), GROUP) + (longest ? 10 : 0);
   for (const row of scene.rows) {
     const { y, height: tall } = scene.tops.get(row);
@@ -150,9 +175,20 @@ function drawGutter(surface, scene, width, height, theme) {
     if (at >= height || at + tall < AXIS) continue;
     const top = Math.max(at, AXIS);
     const middle = Math.max(top + Math.min(at + tall - top, LEVEL + 4) / 2 - 1, AXIS + 6);
-    if (fresh && y > 0 && tall > 10) surface.line([[0, at - 0.5], [width, at - 0.5]], theme.faint);
+    if (fresh && y > 0 && tall > 10)
+      surface.line(
+        [
+          [0, at - 0.5],
+          [width, at - 0.5],
+        ],
+        theme.faint,
+      );
     if (fresh && middle - groupBelow >= 11) {
-      surface.text(4, middle, fitting(surface, own, GROUP, { size: 11, bold: true }), { size: 11, fill: theme.ink, bold: true });
+      surface.text(4, middle, fitting(surface, own, GROUP, { size: 11, bold: true }), {
+        size: 11,
+        fill: theme.ink,
+        bold: true,
+      });
       groupBelow = middle;
     }
     if (middle - below < 11) continue;
@@ -168,11 +204,28 @@ function drawAxis(surface, scene, width, theme) {
   const { marks, step } = ticksOf(from, to, Math.max(2, Math.floor((width - GUTTER) / 110)));
   for (const mark of marks) {
     const at = xOf(scene, mark, width);
-    surface.line([[at, AXIS - 8], [at, AXIS - 3]], theme.muted);
-    surface.text(at, 9, timeText(mark, step, to), { size: 11, fill: theme.muted, anchor: at > width - 30 ? "end" : "middle" });
+    surface.line(
+      [
+        [at, AXIS - 8],
+        [at, AXIS - 3],
+      ],
+      theme.muted,
+    );
+    surface.text(at, 9, timeText(mark, step, to), {
+      size: 11,
+      fill: theme.muted,
+      anchor: at > width - 30 ? "end" : "middle",
+    });
   }
-  surface.line([[GUTTER, AXIS - 3.5], [width, AXIS - 3.5]], theme.faint);
-  if (from > 0 || to < length) { // the part of the whole that is in sight
+  surface.line(
+    [
+      [GUTTER, AXIS - 3.5],
+      [width, AXIS - 3.5],
+    ],
+    theme.faint,
+  );
+  if (from > 0 || to < length) {
+    // the part of the whole that is in sight
     const part = (time) => GUTTER + (time / length) * (width - GUTTER);
     surface.rect(part(from), AXIS - 4, Math.max(part(to) - part(from), 3), 3, theme.accent);
   }

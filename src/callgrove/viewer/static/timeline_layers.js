@@ -43,7 +43,14 @@ export const INNERMOST = 64; // the depth at which nothing is cut
  */
 export function createLayer(data, nRows, kinds) {
   const n = data.gap.length;
-  const boxes = { start: new Float64Array(n), end: new Float64Array(n), latest: new Float64Array(n), name: data.name, share: data.share, busy: data.busy };
+  const boxes = {
+    start: new Float64Array(n),
+    end: new Float64Array(n),
+    latest: new Float64Array(n),
+    name: data.name,
+    share: data.share,
+    busy: data.busy,
+  };
   /** @type {Track[][]} */
   const ofRow = Array.from({ length: nRows }, () => []);
   /** @type {Track[][]} */
@@ -59,12 +66,28 @@ export function createLayer(data, nRows, kinds) {
       boxes.end[i] = Math.min(data.base_ns + at * data.tick_ns, data.exact ? Infinity : data.end_ns);
       boxes.latest[i] = most = Math.max(most, boxes.end[i]);
     }
-    const track = { row: data.row[t], level: data.level[t], first, last, boxes, alone: ALONE.includes(kinds[data.name[first]]) };
+    const track = {
+      row: data.row[t],
+      level: data.level[t],
+      first,
+      last,
+      boxes,
+      alone: ALONE.includes(kinds[data.name[first]]),
+    };
     (data.line[t] ? lines : ofRow)[track.row].push(track);
     first = last;
   }
   const levels = [...new Set(ofRow.flat().map((track) => track.level))].sort((a, b) => a - b);
-  return { from: data.start_ns, to: data.end_ns, tick: data.tick_ns, exact: data.exact, shows: data.shows, ofRow, lines, levels };
+  return {
+    from: data.start_ns,
+    to: data.end_ns,
+    tick: data.tick_ns,
+    exact: data.exact,
+    shows: data.shows,
+    ofRow,
+    lines,
+    levels,
+  };
 }
 
 /**
@@ -78,7 +101,12 @@ export function createLayer(data, nRows, kinds) {
 export function lineOf(layer, row, deepest, kinds) {
   const known = layer.lines[row].find((track) => track.level === deepest);
   if (known || !layer.exact || !layer.ofRow[row].length) return known;
-  const made = innermost(layer.ofRow[row].filter((track) => track.level <= deepest || track.alone), row, deepest, kinds);
+  const made = innermost(
+    layer.ofRow[row].filter((track) => track.level <= deepest || track.alone),
+    row,
+    deepest,
+    kinds,
+  );
   layer.lines[row].push(made);
   return made;
 }
@@ -86,8 +114,16 @@ export function lineOf(layer, row, deepest, kinds) {
 /** Pieces of time, each of the call that was open then and started last. Operations of devices keep their whole time. */
 function innermost(tracks, row, level, kinds) {
   const alone = kinds.map((kind) => ALONE.includes(kind));
-  const all = tracks.flatMap((track) => Array.from({ length: track.last - track.first }, (_, k) => ({ i: track.first + k, level: track.level, boxes: track.boxes })));
-  all.sort((a, b) => a.boxes.start[a.i] - b.boxes.start[b.i] || a.level - b.level || b.boxes.end[b.i] - a.boxes.end[a.i]);
+  const all = tracks.flatMap((track) =>
+    Array.from({ length: track.last - track.first }, (_, k) => ({
+      i: track.first + k,
+      level: track.level,
+      boxes: track.boxes,
+    })),
+  );
+  all.sort(
+    (a, b) => a.boxes.start[a.i] - b.boxes.start[b.i] || a.level - b.level || b.boxes.end[b.i] - a.boxes.end[a.i],
+  );
   /** @type {{start: number, end: number, name: number, level: number}[]} */
   const pieces = [];
   /** @type {{end: number, name: number, level: number, from: number}[]} */
@@ -108,7 +144,8 @@ function innermost(tracks, row, level, kinds) {
     }
     closeUntil(start);
     const above = open.at(-1);
-    if (above && start > above.from) pieces.push({ start: above.from, end: start, name: above.name, level: above.level });
+    if (above && start > above.from)
+      pieces.push({ start: above.from, end: start, name: above.name, level: above.level });
     if (above) above.from = Math.max(above.from, start);
     open.push({ end, name, level: deep, from: start });
   }
@@ -120,7 +157,15 @@ function innermost(tracks, row, level, kinds) {
   const latest = end.slice();
   for (let i = 1; i < n; i++) latest[i] = Math.max(latest[i], latest[i - 1]);
   const whole = new Uint8Array(n).fill(WHOLE);
-  const boxes = { start: column("start"), end, latest, name: column("name"), share: whole, busy: whole, level: column("level") };
+  const boxes = {
+    start: column("start"),
+    end,
+    latest,
+    name: column("name"),
+    share: whole,
+    busy: whole,
+    level: column("level"),
+  };
   return { row, level, first: 0, last: n, boxes, alone: false };
 }
 
@@ -132,7 +177,10 @@ function innermost(tracks, row, level, kinds) {
  * @returns {[number, number]}
  */
 export function within(track, from, to) {
-  return [firstAt(track.boxes.latest, track.first, track.last, from), firstAt(track.boxes.start, track.first, track.last, to)];
+  return [
+    firstAt(track.boxes.latest, track.first, track.last, from),
+    firstAt(track.boxes.start, track.first, track.last, to),
+  ];
 }
 
 /** The first place in [low, high) whose number is at least the one wanted; `high` where there is none. */

@@ -20,7 +20,11 @@ function createTooltip() {
       const rows = details.rows.filter(([, text]) => text !== "");
       root.replaceChildren(
         element("div", { class: "tooltip-title", text: details.title }),
-        element("dl", {}, rows.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text })])),
+        element(
+          "dl",
+          {},
+          rows.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text })]),
+        ),
       );
       root.hidden = false;
       const { offsetWidth: width, offsetHeight: height } = root;

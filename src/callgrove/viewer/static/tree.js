@@ -70,7 +70,10 @@ export function sortedChildren(start, children, compare) {
   for (let i = 0; i + 1 < start.length; i++) {
     if (start[i + 1] - start[i] < 2) continue;
     const part = Array.from(list.subarray(start[i], start[i + 1]));
-    list.set(part.sort((a, b) => compare(a, b) || a - b), start[i]);
+    list.set(
+      part.sort((a, b) => compare(a, b) || a - b),
+      start[i],
+    );
   }
   return list;
 }
