@@ -1,6 +1,8 @@
 /**
  * What stands below a picture that is saved: on the page its words and colours are explained around it.
  *
+ * @import { Surface } from "./canvas.js"
+ *
  * @typedef {Object} Key
  * @property {string} text
  * @property {string} [colour]  what it explains
@@ -11,10 +13,10 @@ const STYLE = { size: 12 };
 
 /**
  * Where the keys are, row by row as words are in a text.
- * @param {import("./canvas.js").Surface} surface  to measure with
+ * @param {Surface} surface  to measure with
  * @param {Key[]} keys
  * @param {number} width
- * @returns {{height: number, draw: function(import("./canvas.js").Surface, number, {ink: string, muted: string}): void}}
+ * @returns {{ height: number, draw: (target: Surface, top: number, theme: { ink: string, muted: string }) => void }}
  */
 export function laidOutCaption(surface, keys, width) {
   let [x, row] = [MARGIN, 0];

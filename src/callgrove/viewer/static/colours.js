@@ -54,6 +54,10 @@ export function mixed(colour, other, share) {
   return `rgb(${a.map((value, i) => Math.round(value + (b[i] - value) * share)).join(",")})`;
 }
 
+/**
+ * @param {string} colour
+ * @returns {number[]}
+ */
 function parsed(colour) {
   if (colour.startsWith("#")) return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
   return (colour.match(/\d+/g) ?? ["0", "0", "0"]).map(Number);

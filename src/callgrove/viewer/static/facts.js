@@ -1,10 +1,14 @@
-/** What was opened: facts, warnings, and commands to go on with. */
+/**
+ * What was opened: facts, warnings, and commands to go on with.
+ *
+ * @import { Fact, Section } from "./documents.js"
+ */
 
 import { button, element } from "./dom.js";
 
 /**
  * @param {HTMLElement} place
- * @param {{facts: [string, string][], warnings: [string, string][], commands: string[]}} section
+ * @param {Section} section
  */
 export function drawFacts(place, section) {
   const rows = section.facts.flatMap(([word, text]) => [
@@ -28,6 +32,7 @@ export function drawFacts(place, section) {
   );
 }
 
+/** @param {Fact} fact */
 function warning([severity, text]) {
   return element("li", { class: `warning ${severity}` }, [
     element("span", { class: "badge", text: severity }),
@@ -35,6 +40,7 @@ function warning([severity, text]) {
   ]);
 }
 
+/** @param {string} text */
 function command(text) {
   const copy = button("copy", `Copy: ${text}`, async () => {
     try {
@@ -47,7 +53,10 @@ function command(text) {
   return element("div", { class: "command" }, [element("code", {}, pathParts(text)), copy]);
 }
 
-/** A text that may go on in a new line behind every slash, so that paths are not cut within words. */
+/**
+ * A text that may go on in a new line behind every slash, so that paths are not cut within words.
+ * @param {string} text
+ */
 function pathParts(text) {
   return text
     .split(/(?<=\/)/)

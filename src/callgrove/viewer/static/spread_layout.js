@@ -1,21 +1,28 @@
-/** Where the cells of a heat map are. */
+/**
+ * Where the cells of a heat map are.
+ *
+ * @import { GridData, Numbers } from "./documents.js"
+ *
+ * @typedef {ReturnType<typeof laidOut>} Layout
+ */
 
 const WRAP = 64; // cells in a row where there is only one lane
 export const WIDEST = 110; // pixels of a cell
 
 /**
  * Numbers of values, the largest first.
- * @param {ArrayLike<number>} values
+ * @param {Numbers} values
  * @returns {number[]}
  */
 export function descending(values) {
+  /** @param {number} i */
   const key = (i) => (Number.isNaN(values[i]) ? -Infinity : values[i]);
   return Array.from(values, (_, i) => i).sort((a, b) => (key(a) === key(b) ? a - b : key(b) - key(a)));
 }
 
 /**
  * Columns are ranks and rows are lanes; what has only one of either is wrapped like text.
- * @param {any} grid
+ * @param {GridData} grid
  */
 export function laidOut(grid) {
   const n = grid.column.length;
@@ -40,7 +47,7 @@ export function laidOut(grid) {
     named: wrapped || !single,
     short: !single && columnNames.every((name) => /^rank \d+$/.test(name)),
     hint: single ? (wrapped ? `${nColumns} in a row` : "") : "a column for each rank, a row for each thread or stream",
-    at: (column, row) =>
+    at: (/** @type {number} */ column, /** @type {number} */ row) =>
       column >= 0 && column < nColumns && row >= 0 && row < nRows ? (places.get(column + row * nColumns) ?? -1) : -1,
   };
 }

@@ -1,17 +1,24 @@
 /**
  * A timeline on a surface: boxes, names of rows beside them, times above them.
  *
+ * @import { Surface, Theme } from "./canvas.js"
+ * @import { Fits } from "./store.js"
+ * @import { Colours } from "./timeline_colours.js"
+ * @import { Cell, Layer, Track } from "./timeline_layers.js"
+ *
  * @typedef {Object} Place  of a box
- * @property {import("./timeline_layers.js").Track} track
+ * @property {Track} track
  * @property {number} i  number of the box among those of the track
- * @property {import("./timeline_layers.js").Layer} layer
- * @property {import("./timeline_layers.js").Cell} [cell]  where boxes are too narrow to be seen: what is drawn instead
+ * @property {Layer} layer
+ * @property {Cell} [cell]  where boxes are too narrow to be seen: what is drawn instead
+ *
+ * @typedef {{ y: number, height: number }[]} Tops  by row
  *
  * @typedef {Object} Scene  what is in sight
- * @property {import("./timeline_layers.js").Layer} layer
- * @property {function(number): import("./timeline_layers.js").Track[]} tracksOf  a row: its levels, or its line
+ * @property {Layer} layer
+ * @property {(row: number) => Track[]} tracksOf  a row: its levels, or its line
  * @property {number[]} rows
- * @property {Map<number, {y: number, height: number}>} tops  of rows
+ * @property {Tops} tops  of rows
  * @property {number} scroll
  * @property {number} from  ns
  * @property {number} to
@@ -21,8 +28,8 @@
  * @property {string[]} names
  * @property {string[]} shortNames  without the folders that places lie in
  * @property {{group: string[], name: string[]}} labels  of rows
- * @property {import("./timeline_colours.js").Colours} colours
- * @property {(function(string): boolean) | null} found
+ * @property {Colours} colours
+ * @property {Fits | null} found
  */
 
 import { fitting, themeColours } from "./canvas.js";
@@ -43,7 +50,7 @@ const UNITS = [
 ];
 
 /**
- * @param {import("./canvas.js").Surface} surface
+ * @param {Surface} surface
  * @param {number} width
  * @param {number} height
  * @param {Scene} scene
@@ -51,7 +58,7 @@ const UNITS = [
 export function drawScene(surface, width, height, scene) {
   const theme = themeColours();
   for (const row of scene.rows) {
-    const { y, height: tall } = /** @type {{y: number, height: number}} */ (scene.tops.get(row));
+    const { y, height: tall } = scene.tops[row];
     const at = AXIS + y - scene.scroll;
     if (at > height || at + tall < AXIS) continue;
     for (const track of scene.tracksOf(row)) {
@@ -68,12 +75,22 @@ export function drawScene(surface, width, height, scene) {
   drawAxis(surface, scene, width, theme);
 }
 
-/** Where a time is drawn. */
+/**
+ * Where a time is drawn.
+ * @param {Scene} scene
+ * @param {number} time
+ * @param {number} width
+ */
 export function xOf(scene, time, width) {
   return GUTTER + ((time - scene.from) / (scene.to - scene.from)) * (width - GUTTER);
 }
 
-/** Which time is drawn at a place. */
+/**
+ * Which time is drawn at a place.
+ * @param {Scene} scene
+ * @param {number} x
+ * @param {number} width
+ */
 export function timeAt(scene, x, width) {
   return scene.from + ((x - GUTTER) / (width - GUTTER)) * (scene.to - scene.from);
 }
@@ -89,7 +106,7 @@ export function placeOf(scene, one, width) {
     track: { row, level, boxes },
     i,
   } = one;
-  const { y, height } = /** @type {{y: number, height: number}} */ (scene.tops.get(row));
+  const { y, height } = scene.tops[row];
   return {
     left: Math.max(xOf(scene, boxes.start[i], width), GUTTER),
     right: Math.min(xOf(scene, boxes.end[i], width), width),
@@ -98,7 +115,16 @@ export function placeOf(scene, one, width) {
   };
 }
 
-/** Where boxes are narrower than a pixel, it shows the name that has the most time in it. */
+/**
+ * Where boxes are narrower than a pixel, it shows the name that has the most time in it.
+ * @param {Surface} surface
+ * @param {Scene} scene
+ * @param {Track} track
+ * @param {number} y
+ * @param {number} tall
+ * @param {number} width
+ * @param {Theme} theme
+ */
 function drawTrack(surface, scene, track, y, tall, width, theme) {
   const { boxes } = track;
   const [first, last] = within(track, scene.from, scene.to);
@@ -129,7 +155,7 @@ function drawTrack(surface, scene, track, y, tall, width, theme) {
 /**
  * What a pixel of a track shows.
  * @param {Scene} scene
- * @param {import("./timeline_layers.js").Track} track
+ * @param {Track} track
  * @param {number} pixel
  * @param {number} width
  */
@@ -141,7 +167,17 @@ export function cellAt(scene, track, pixel, width) {
   );
 }
 
-/** A box in the colour of its name: greyer where others took time as well, paler where nothing ran. */
+/**
+ * A box in the colour of its name: greyer where others took time as well, paler where nothing ran.
+ * @param {Surface} surface
+ * @param {Scene} scene
+ * @param {{ name: number, share: number, busy: number }} box
+ * @param {number} left
+ * @param {number} wide
+ * @param {number} y
+ * @param {number} tall
+ * @param {Theme} theme
+ */
 function drawBox(surface, scene, { name: number, share, busy }, left, wide, y, tall, theme) {
   const { layer, found } = scene;
   const name = scene.names[number];
@@ -157,7 +193,14 @@ function drawBox(surface, scene, { name: number, share, busy }, left, wide, y, t
   if (text) surface.text(left + 4, y + tall / 2, text, style);
 }
 
-/** Names of groups and rows, as many as there is room for; they stay while any of their row is in sight. */
+/**
+ * Names of groups and rows, as many as there is room for; they stay while any of their row is in sight.
+ * @param {Surface} surface
+ * @param {Scene} scene
+ * @param {number} width
+ * @param {number} height
+ * @param {Theme} theme
+ */
 function drawGutter(surface, scene, width, height, theme) {
   surface.rect(0, 0, GUTTER - 4, height, theme.ground);
   let [group, groupBelow, below] = ["", -Infinity, -Infinity];
@@ -167,7 +210,7 @@ function drawGutter(surface, scene, width, height, theme) {
   );
   const beside = Math.min(surface.measure(longest, { size: 11, bold: true }), GROUP) + (longest ? 10 : 0);
   for (const row of scene.rows) {
-    const { y, height: tall } = scene.tops.get(row);
+    const { y, height: tall } = scene.tops[row];
     const at = AXIS + y - scene.scroll;
     const own = scene.labels.group[row];
     const fresh = own !== group;
@@ -198,6 +241,12 @@ function drawGutter(surface, scene, width, height, theme) {
   }
 }
 
+/**
+ * @param {Surface} surface
+ * @param {Scene} scene
+ * @param {number} width
+ * @param {Theme} theme
+ */
 function drawAxis(surface, scene, width, theme) {
   const { from, to, length } = scene;
   surface.rect(0, 0, width, AXIS - 3, theme.ground);
@@ -226,12 +275,18 @@ function drawAxis(surface, scene, width, theme) {
   );
   if (from > 0 || to < length) {
     // the part of the whole that is in sight
+    /** @param {number} time */
     const part = (time) => GUTTER + (time / length) * (width - GUTTER);
     surface.rect(part(from), AXIS - 4, Math.max(part(to) - part(from), 3), 3, theme.accent);
   }
 }
 
-/** A time in the unit of the end of the axis, with as many digits as the step between marks asks for. */
+/**
+ * A time in the unit of the end of the axis, with as many digits as the step between marks asks for.
+ * @param {number} time
+ * @param {number} step
+ * @param {number} end
+ */
 function timeText(time, step, end) {
   const [unit, size] = UNITS.find(([, ns]) => end >= ns) ?? UNITS[UNITS.length - 1];
   const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
