@@ -1,5 +1,6 @@
 # Everything a developer runs. All set-up happens inside this folder: `.venv` for callgrove, `.peers` for
-# the tools it is compared with. All paths here are relative, so that the folder's own path may contain spaces.
+# the tools it is compared with, `node_modules` for what checks its scripts. All paths here are relative, so that the
+# folder's own path may contain spaces.
 
 # The first Python >= 3.11 on PATH; `make PYTHON=/path/to/python3 test` chooses another.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -18,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo pictures test exhaustive test-all check bench peers clean
+.PHONY: help demo pictures test exhaustive test-all check scripts bench peers clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 - \2/p' Makefile
@@ -46,6 +47,16 @@ check: .venv/.ready ## lint, formatting, types, direction of imports
 	.venv/bin/python -m ruff format --check .
 	.venv/bin/python -m mypy
 	.venv/bin/python -m pytest -q tests/test_architecture.py
+	@$(MAKE) --no-print-directory scripts
+
+# Where CALLGROVE_REQUIRE names node, as in CI, there is no going on without it.
+scripts: ## format and types of the report's JavaScript, where node and npm are installed
+	@if command -v node >/dev/null && command -v npm >/dev/null; then \
+		$(MAKE) --no-print-directory node_modules/.ready && npm run --silent check; \
+	else \
+		echo 'Skipped the checks of JavaScript: they need node and npm' >&2; \
+		case ",$$CALLGROVE_REQUIRE," in *,node,*) exit 1;; esac; \
+	fi
 
 bench: .venv/.ready ## measure speed and memory
 	@.venv/bin/python -m bench
@@ -69,6 +80,11 @@ endif
 	@.venv/bin/python -m pip install --quiet --only-binary :all: $(MPI) 2>/dev/null \
 	|| echo 'There are no wheels of MPI for this machine: tests that need it will be skipped' >&2
 	@pwd -P > $@
+
+node_modules/.ready: package.json package-lock.json
+	@echo 'Setting up node_modules' >&2
+	@npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 .peers/%/.ready: bench/peers/%.txt
 	$(call environment,.peers/$*)

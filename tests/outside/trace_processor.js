@@ -13,7 +13,7 @@ const requests = fs.readFileSync(0);
 const quit = process.exit.bind(process);
 
 globalThis.self = globalThis;
-globalThis.location = {href: "http://localhost/engine_bundle.js"};
+globalThis.location = { href: "http://localhost/engine_bundle.js" };
 globalThis.WorkerGlobalScope = function () {};
 globalThis.importScripts = function () {};
 globalThis.XMLHttpRequest = class {
@@ -40,11 +40,11 @@ const port = {
     while (left.length) left = left.subarray(write(left));
   },
 };
-globalThis.onmessage({data: port});
+globalThis.onmessage({ data: port });
 setTimeout(() => {
   const piece = 16 << 20;
   for (let at = 0; at < requests.length; at += piece) {
-    port.onmessage({data: new Uint8Array(requests.subarray(at, at + piece))});
+    port.onmessage({ data: new Uint8Array(requests.subarray(at, at + piece)) });
   }
   globalThis.process = nodeProcess;
   quit(0);

@@ -39,6 +39,17 @@ def test_a_module_becomes_a_scope() -> None:
     assert "export" not in made
 
 
+def test_explanations_stay_out_of_the_page() -> None:
+    made = bundle(
+        {
+            "main.js": "/** What it\n * is. */\nconst a = 1;\n\n/**\n * @param {A} b\n */\n  /** c */\n"
+            '/** @type {A} */ (a).f("/** d */"); // e\n/** g */\n'
+        }
+    )
+    assert 'const a = 1;\n\n/** @type {A} */ (a).f("/** d */"); // e\n\nreturn' in made
+    assert "@param" not in bundle(modules())
+
+
 @pytest.mark.parametrize(
     "text", ['import x from "./a.js";', "export default 3;", 'import "./a.js";', "export { a };", "export let a = 1;"]
 )

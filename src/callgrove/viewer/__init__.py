@@ -13,5 +13,6 @@ gpu/           kernels, copies, calls; how busy devices were, and why not
 scaling/       models of a study, and what was measured
 static/        ES modules and the style; they draw data objects and know nothing of the page that holds them
 
-A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js).
+A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js, and the type of
+its data in static/documents.d.ts).
 """

@@ -5,6 +5,7 @@ to know of the language, and what a test holds them to:
 
     import { a, b } from "./other.js";        named imports of siblings, at the start of a line
     export function a() ...                    exports in front of function, async function, class or const
+    /** ... */                                 types and explanations on lines of their own: pages do without them
 
     const other_js = (() => { ...; return { a, b }; })();
     const main_js = (() => { const { a, b } = other_js; ... })();
@@ -23,6 +24,7 @@ MAIN = "main.js"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.-]+\.js)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^ */\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL)
 _UNSAFE = re.compile(r"</script|<!--", re.IGNORECASE)
 
 
@@ -66,7 +68,8 @@ def _add(name: str, sources: Mapping[str, str], done: dict[str, str], above: tup
 
 
 def _wrapped(name: str, text: str) -> str:
-    body = _IMPORT.sub(lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = {_variable(found[2])};", text)
+    body = _COMMENT.sub("", text)
+    body = _IMPORT.sub(lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = {_variable(found[2])};", body)
     names = _EXPORT.findall(body)
     body = _EXPORT.sub("", body)
     odd = _OTHER.search(body)

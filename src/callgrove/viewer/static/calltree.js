@@ -1,136 +1,296 @@
-/** The call tree as a table: top-down, bottom-up (who called the costly functions), or flat. */
+/**
+ * The call tree as a table: top-down, bottom-up (who called the costly functions), or flat.
+ *
+ * @import { CallTreeData, Metric } from "./documents.js"
+ * @import { Option } from "./dom.js"
+ * @import { Store } from "./store.js"
+ * @import { Column } from "./table.js"
+ * @import { Cells } from "./calltree_rows.js"
+ *
+ * @typedef {"inclusive" | "exclusive"} Cost
+ */
 
-import { callerRows, flatRows, treeRows } from "./calltree_rows.js";
+import { callerRows, FlatRows, OpenRows, treeRows } from "./calltree_rows.js";
 import { button, choice, element, switches } from "./dom.js";
 import { amountOf, count, percent, shortName, whereabouts } from "./format.js";
 import { csv, save } from "./saving.js";
-import { createTable } from "./table.js";
+import { Table } from "./table.js";
 import { treeOf } from "./tree.js";
+
+/** @type {Option[]} */
+const WAYS = [
+  ["top-down", "Top-down"],
+  ["bottom-up", "Bottom-up"],
+  ["flat", "Flat"],
+];
+const CELLS = ["name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent"];
 
 /**
  * @param {HTMLElement} place
- * @param {any} data
- * @param {import("./store.js").Store} view
+ * @param {CallTreeData} data
+ * @param {Store} view
  */
 export function drawCallTree(place, data, view) {
-  const { labels, metrics } = data;
-  let metric = metricNumber(metrics, view.get("metric"));
-  let way = "top-down";
-  let by = "function";
-  let rows = /** @type {any} */ (null);
-  const said = element("span", { class: "match", attributes: { role: "status" } });
-  const frame = element("div", { class: "table-frame" });
-  const groups = choice("by", data.flat.map((one) => [one.by, one.by]), by, (value) => { by = value; show(); });
-  const ways = switches("View", [["top-down", "Top-down"], ["bottom-up", "Bottom-up"], ["flat", "Flat"]], way, (value) => { way = value; show(); });
-  const opening = element("span", { class: "opening" }, [
-    button("Expand all", "Open every row", () => { rows.openAll(true); update(); }),
-    button("Collapse all", "Close every row", () => { rows.openAll(false); update(); }),
-    button("Hot path", "Open the rows along the costliest calls", () => { rows.openHot(); update(); }),
-  ]);
-  place.append(element("div", { class: "toolbar" }, [
-    ways.root, groups.root, opening, said, element("span", { class: "gap" }),
-    element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", saveCsv)]),
-  ]), frame);
-  let table = /** @type {any} */ (null);
-
-  function show() {
-    groups.root.hidden = way !== "flat";
-    opening.hidden = way === "flat";
-    rows = way === "top-down" ? treeRows(treeOf(data.tree, labels), metric)
-      : way === "bottom-up" ? callerRows(data.callers[metric], labels, metrics[metric].signed)
-        : flatRows(data.flat.find((one) => one.by === by), labels, metric, metrics[metric]);
-    const shared = way === "top-down" ? "inclusive" : "exclusive";
-    table = createTable({
-      label: `${way} ${metrics[metric].name}`,
-      columns: columnsOf(rows, metrics[metric], shared),
-      sortBy: shared,
-      onSort: (key, down) => { rows.sort(key === "percent" ? shared : key, down); update(); },
-      depth: way === "flat" ? undefined : (i) => rows.depth(i),
-      opened: way === "flat" ? undefined : (i) => rows.opened(i),
-      onToggle: (i) => { rows.toggle(i); update(); },
-      rowClass: (i) => (rows.found(i) ? "found" : rows.isMore?.(i) ? "more" : ""),
-    });
-    frame.replaceChildren(table.root);
-    rows.sort(shared, true);
-    rows.search(view.get("search"));
-    update(false);
-  }
-
-  function update(stay = true) {
-    const shown = rows.visible();
-    table.setRows(shown, stay);
-    const left = rows.left ? `; ${leftOut(rows, metrics[metric])} are not in this page` : "";
-    const search = view.get("search").trim();
-    said.textContent = `${count(shown.length)} rows${search ? ` for “${search}”` : ""}${left}`;
-  }
-
-  function saveCsv() {
-    const { whole, additive } = metrics[metric];
-    const shared = way === "top-down" ? "inclusive" : "exclusive";
-    const header = [...(way === "flat" ? [] : ["context", "depth"]), "name", "kind", "file", "line", "module", "exclusive", "inclusive", "percent"];
-    const all = rows.all();
-    save(`${way}.csv`, new Blob([csv(header, Array.from(all, (i) => [
-      ...(way === "flat" ? [] : [rows.context(i), rows.depth(i)]),
-      rows.name(i), rows.kind(i), rows.file(i), rows.line(i) >= 0 ? rows.line(i) : null, rows.module(i),
-      finite(rows.exclusive(i)), finite(rows.inclusive(i)), additive && whole ? (100 * rows[shared](i)) / whole : null,
-    ]))], { type: "text/csv" }));
-  }
-
-  view.watch("metric", (name) => { metric = metricNumber(metrics, name); show(); });
-  view.watch("search", (text) => {
-    rows.search(text);
-    update(false);
-    table.seek((i) => rows.found(i), 1, true);
-  });
-  view.watch("step", ({ by: step }) => table.seek((i) => rows.found(i), step));
-  if (!data.callers.some(Boolean)) ways.root.querySelector('[data-value="bottom-up"]')?.remove();
-  show();
+  new CallTree(place, data, view);
 }
 
 /**
- * @param {any} rows
- * @param {import("./tree.js").Metric} metric
- * @param {"inclusive" | "exclusive"} shared  the cost that percent is of
- * @returns {import("./table.js").Column[]}
+ * @param {number} n
+ * @param {string} word
  */
-function columnsOf(rows, { unit, whole, additive, signed }, shared) {
-  const amount = amountOf(unit);
-  const cost = (key) => ({
-    key, title: key, width: "150px", numeric: true,
-    text: (i) => (Number.isFinite(rows[key](i)) ? amount(rows[key](i)) : ""),
-    share: additive && whole ? (i) => Math.abs(rows[key](i)) / whole : undefined,
-    barClass: signed ? (i) => (rows[key](i) < 0 ? "" : "bar-above") : undefined,
-    hint: (i) => `${rows[key](i)} ${unit}`.trim(),
-  });
-  const place = (i) => [rows.file(i) && `${rows.file(i)}:${rows.line(i)}`, rows.module(i)].filter(Boolean).join("\n");
+const counted = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+
+/** One of the three tables, in one metric; flat ones are by functions, files and so on. */
+class CallTree {
+  way = "top-down";
+  by = "function";
+  said = element("span", { class: "match", attributes: { role: "status" } });
+  frame = element("div", { class: "table-frame" });
+  opening = element("span", { class: "opening" }, [
+    button("Expand all", "Open every row", () => this.open((rows) => rows.openAll(true))),
+    button("Collapse all", "Close every row", () => this.open((rows) => rows.openAll(false))),
+    button("Hot path", "Open the rows along the costliest calls", () => this.open((rows) => rows.openHot())),
+  ]);
+
+  /**
+   * @param {HTMLElement} place
+   * @param {CallTreeData} data
+   * @param {Store} view
+   */
+  constructor(place, data, view) {
+    this.data = data;
+    this.view = view;
+    this.metric = metricNumber(data.metrics, view.get("metric"));
+    this.groups = choice(
+      "by",
+      data.flat.map((one) => [one.by, one.by]),
+      this.by,
+      (value) => {
+        this.by = value;
+        this.show();
+      },
+    ).root;
+    this.rows = this.rowsOf();
+    this.table = this.tableOf();
+    this.build(place);
+    this.listen();
+    this.fill();
+  }
+
+  /** @param {HTMLElement} place */
+  build(place) {
+    const ways = switches("View", WAYS, this.way, (value) => {
+      this.way = value;
+      this.show();
+    });
+    if (!this.data.callers.some(Boolean)) ways.root.querySelector('[data-value="bottom-up"]')?.remove();
+    place.append(
+      element("div", { class: "toolbar" }, [
+        ways.root,
+        this.groups,
+        this.opening,
+        this.said,
+        element("span", { class: "gap" }),
+        element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]),
+      ]),
+      this.frame,
+    );
+  }
+
+  listen() {
+    this.view.watch("metric", (name) => {
+      this.metric = metricNumber(this.data.metrics, name);
+      this.show();
+    });
+    this.view.watch("search", (text) => {
+      this.rows.search(text);
+      this.update(false);
+      this.table.seek((i) => this.rows.found(i), 1, true);
+    });
+    this.view.watch("step", (step) => step && this.table.seek((i) => this.rows.found(i), step.by));
+  }
+
+  /** The metric that is shown. */
+  shown() {
+    return this.data.metrics[this.metric];
+  }
+
+  /**
+   * The cost that percent is of, and that rows are sorted by.
+   * @returns {Cost}
+   */
+  shared() {
+    return this.way === "top-down" ? "inclusive" : "exclusive";
+  }
+
+  rowsOf() {
+    const { data, metric } = this;
+    if (this.way === "top-down") return treeRows(treeOf(data.tree, data.labels), metric);
+    if (this.way === "bottom-up") return callerRows(data.callers[metric], data.labels, this.shown().signed);
+    const group = data.flat.find((one) => one.by === this.by) ?? data.flat[0];
+    return new FlatRows(group, data.labels, metric, this.shown());
+  }
+
+  tableOf() {
+    const { rows } = this;
+    const shared = this.shared();
+    const tree = rows instanceof OpenRows ? rows : null;
+    return new Table({
+      label: `${this.way} ${this.shown().name}`,
+      columns: columnsOf(rows.cells, this.shown(), shared),
+      sortBy: shared,
+      onSort: (key, down) => {
+        rows.sort(key === "percent" ? shared : key, down);
+        this.update();
+      },
+      depth: tree?.cells.depth,
+      opened: tree ? (i) => tree.opened(i) : undefined,
+      onToggle: (i) => this.open((opened) => opened.toggle(i)),
+      rowClass: (i) => (rows.found(i) ? "found" : tree?.cells.isMore(i) ? "more" : ""),
+    });
+  }
+
+  /** Draw another table. */
+  show() {
+    this.rows = this.rowsOf();
+    this.table = this.tableOf();
+    this.fill();
+  }
+
+  fill() {
+    this.groups.hidden = this.way !== "flat";
+    this.opening.hidden = this.way === "flat";
+    this.frame.replaceChildren(this.table.root);
+    this.rows.sort(this.shared(), true);
+    this.rows.search(this.view.get("search"));
+    this.update(false);
+  }
+
+  /**
+   * Open or close rows.
+   * @param {(rows: OpenRows) => void} action
+   */
+  open(action) {
+    if (this.rows instanceof OpenRows) action(this.rows);
+    this.update();
+  }
+
+  update(stay = true) {
+    const { rows } = this;
+    const visible = rows.visible();
+    this.table.setRows(visible, stay);
+    const left = rows.left ? `; ${this.leftText()} are not in this page` : "";
+    const search = this.view.get("search").trim();
+    this.said.textContent = `${count(visible.length)} rows${search ? ` for “${search}”` : ""}${left}`;
+  }
+
+  /**
+   * What is not in the page, and what it costs: rows of a flat table, or functions; callers of a function that is shown
+   * divide a cost that is shown.
+   */
+  leftText() {
+    const { left, rest } = this.rows;
+    const functions = this.rows instanceof OpenRows ? this.rows.functionsLeft : null;
+    const { unit, whole } = this.shown();
+    const share = whole && rest !== null ? `, ${percent(rest / whole)}` : "";
+    const cost = rest === null ? "" : ` (${amountOf(unit)(rest)}${share} together)`;
+    if (functions === null) return `${count(left)} more with less cost${cost}`;
+    const callers = left - functions;
+    return [
+      ...(functions ? [`${counted(functions, "more function")} with less cost${cost}`] : []),
+      ...(callers ? [counted(callers, "more caller")] : []),
+    ].join(" and ");
+  }
+
+  saveCsv() {
+    const { rows } = this;
+    const { whole, additive } = this.shown();
+    const { name, kind, file, line, module, exclusive, inclusive, [this.shared()]: shared } = rows.cells;
+    const tree = rows instanceof OpenRows ? rows.cells : null;
+    const lines = rows
+      .all()
+      .map((i) => [
+        ...(tree ? [tree.context(i), tree.depth(i)] : []),
+        name(i),
+        kind(i),
+        file(i),
+        line(i) >= 0 ? line(i) : null,
+        module(i),
+        finite(exclusive(i)),
+        finite(inclusive(i)),
+        additive && whole ? (100 * shared(i)) / whole : null,
+      ]);
+    const header = [...(tree ? ["context", "depth"] : []), ...CELLS];
+    save(`${this.way}.csv`, new Blob([csv(header, lines)], { type: "text/csv" }));
+  }
+}
+
+/**
+ * @param {Cells} cells
+ * @param {Metric} metric
+ * @param {Cost} shared  the cost that percent is of
+ * @returns {Column[]}
+ */
+function columnsOf(cells, metric, shared) {
+  const { name, kind, file, line, module } = cells;
+  const { whole, additive, signed } = metric;
   return [
-    { key: "name", title: "name", width: "minmax(260px, 1fr)", text: (i) => shortName(rows.name(i), rows.kind(i)), hint: (i) => rows.name(i) },
-    cost("inclusive"),
-    cost("exclusive"),
-    { key: "percent", title: "percent", width: "74px", numeric: true, text: (i) => (additive ? percent(rows[shared](i) / (whole || NaN)) : ""), hint: () => (signed ? "of all changes by their sizes" : `of ${shared} cost`) },
-    { key: "where", title: "where", width: "minmax(90px, 0.35fr)", text: (i) => whereabouts(rows.file(i), rows.line(i), rows.module(i)), hint: place },
-    { key: "kind", title: "kind", width: "96px", text: (i) => rows.kind(i) },
+    {
+      key: "name",
+      title: "name",
+      width: "minmax(260px, 1fr)",
+      text: (i) => shortName(name(i), kind(i)),
+      hint: name,
+    },
+    costColumn("inclusive", cells.inclusive, metric),
+    costColumn("exclusive", cells.exclusive, metric),
+    {
+      key: "percent",
+      title: "percent",
+      width: "74px",
+      numeric: true,
+      text: (i) => (additive ? percent(cells[shared](i) / (whole || NaN)) : ""),
+      hint: () => (signed ? "of all changes by their sizes" : `of ${shared} cost`),
+    },
+    {
+      key: "where",
+      title: "where",
+      width: "minmax(90px, 0.35fr)",
+      text: (i) => whereabouts(file(i), line(i), module(i)),
+      hint: (i) => [file(i) && `${file(i)}:${line(i)}`, module(i)].filter(Boolean).join("\n"),
+    },
+    { key: "kind", title: "kind", width: "96px", text: kind },
   ];
 }
 
 /**
- * What a page has no room for, and what it costs: rows of a flat table, or functions; callers of a function that is shown
- * divide a cost that is shown.
- * @param {any} rows
- * @param {import("./tree.js").Metric} metric
+ * @param {Cost} key
+ * @param {(i: number) => number} cost
+ * @param {Metric} metric
+ * @returns {Column}
  */
-function leftOut(rows, { unit, whole }) {
-  const rest = Number.isFinite(rows.rest) ? ` (${amountOf(unit)(rows.rest)}${whole ? `, ${percent(rows.rest / whole)}` : ""} together)` : "";
-  if (rows.functionsLeft === undefined) return `${count(rows.left)} more with less cost${rest}`;
-  const callers = rows.left - rows.functionsLeft;
-  const functions = rows.functionsLeft ? [`${counted(rows.functionsLeft, "more function")} with less cost${rest}`] : [];
-  return [...functions, ...(callers ? [counted(callers, "more caller")] : [])].join(" and ");
+function costColumn(key, cost, { unit, whole, additive, signed }) {
+  const amount = amountOf(unit);
+  return {
+    key,
+    title: key,
+    width: "150px",
+    numeric: true,
+    text: (i) => (Number.isFinite(cost(i)) ? amount(cost(i)) : ""),
+    share: additive && whole ? (i) => Math.abs(cost(i)) / whole : undefined,
+    barClass: signed ? (i) => (cost(i) < 0 ? "" : "bar-above") : undefined,
+    hint: (i) => `${cost(i)} ${unit}`.trim(),
+  };
 }
 
-const counted = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
-
+/** @param {number} value */
 const finite = (value) => (Number.isFinite(value) ? value : null);
 
+/**
+ * @param {Metric[]} metrics
+ * @param {string} name
+ */
 function metricNumber(metrics, name) {
-  return Math.max(0, metrics.findIndex((one) => one.name === name));
+  const number = metrics.findIndex((one) => one.name === name);
+  return Math.max(0, number);
 }

@@ -8,12 +8,26 @@
  * @property {boolean} [bold]
  * @property {boolean} [mono]
  *
+ * @typedef {[x: number, y: number]} Point
+ *
  * @typedef {Object} Surface
- * @property {function(number, number, number, number, string, string=): void} rect  x, y, width, height, fill, stroke
- * @property {function([number, number][], string, number=, boolean=): void} line  points, stroke, width, dashed
- * @property {function(number, number, string, TextStyle=): void} text  x and the middle of y
- * @property {function(number, number, number, string, string=): void} circle  x, y, radius, fill, stroke
- * @property {function(string, TextStyle=): number} measure  the width of a text
+ * @property {(x: number, y: number, width: number, height: number, fill: string, stroke?: string) => void} rect
+ * @property {(points: Point[], stroke: string, width?: number, dashed?: boolean) => void} line
+ * @property {(x: number, y: number, text: string, style?: TextStyle) => void} text  y is that of its middle
+ * @property {(x: number, y: number, radius: number, fill: string, stroke?: string) => void} circle
+ * @property {(text: string, style?: TextStyle) => number} measure  the width of a text
+ *
+ * @typedef {ReturnType<typeof themeColours>} Theme
+ *
+ * @typedef {Object} PictureOptions
+ * @property {string} name  of saved files
+ * @property {string} label  for who cannot see it
+ * @property {(surface: Surface, width: number, height: number) => void} draw
+ * @property {(width: number) => number} [height]  without it, that of the element around it
+ * @property {(tall: number) => number} [used]  how much of its height has anything on it; the rest is not saved
+ * @property {() => Key[]} [caption]  below it where it is saved
+ *
+ * @import { Key } from "./caption.js"
  */
 
 import { laidOutCaption } from "./caption.js";
@@ -23,6 +37,8 @@ import { save } from "./saving.js";
 const SANS = 'system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
 const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const SVG = "http://www.w3.org/2000/svg";
+/** @type {Record<"start" | "middle" | "end", CanvasTextAlign>} */
+const ALIGNMENTS = { start: "left", middle: "center", end: "right" };
 const LONG = 30; // letters of a name from which on its end stays in sight too
 const LONGEST = 400; // letters; no picture has room for more
 
@@ -60,7 +76,7 @@ export function canvasSurface(context) {
     text(x, y, text, style = {}) {
       context.font = fontOf(style);
       context.fillStyle = style.fill ?? "#000000";
-      context.textAlign = /** @type {CanvasTextAlign} */ ({ middle: "center", end: "right" }[style.anchor ?? ""] ?? "left");
+      context.textAlign = ALIGNMENTS[style.anchor ?? "start"];
       context.textBaseline = "middle";
       context.fillText(text, x, y + 0.5);
     },
@@ -84,50 +100,92 @@ export function canvasSurface(context) {
   };
 }
 
-/**
- * A surface that becomes SVG text. Elements are made one by one, so that any name stays a text.
- * @param {number} width
- * @param {number} height
- * @returns {Surface & {toString: function(): string}}
- */
-export function svgSurface(width, height) {
-  const ruler = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
-  const root = document.createElementNS(SVG, "svg");
-  const number = (value) => String(Math.round(value * 100) / 100);
-  const add = (tag, attributes, text) => {
+/** A surface that becomes SVG text. Elements are made one by one, so that any name stays a text. */
+class SvgSurface {
+  #ruler = context2d(document.createElement("canvas"));
+  #root = document.createElementNS(SVG, "svg");
+
+  /**
+   * @param {number} width
+   * @param {number} height
+   */
+  constructor(width, height) {
+    this.#root.setAttribute("xmlns", SVG);
+    this.#root.setAttribute("viewBox", `0 0 ${digits(width)} ${digits(height)}`);
+    this.#root.setAttribute("width", digits(width));
+    this.#root.setAttribute("height", digits(height));
+  }
+
+  /**
+   * @param {string} tag
+   * @param {Record<string, string | number | undefined>} attributes  those that are undefined are left out
+   * @param {string} [text]
+   */
+  #add(tag, attributes, text) {
     const made = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
+    for (const [name, value] of Object.entries(attributes))
+      if (value !== undefined) made.setAttribute(name, typeof value === "number" ? digits(value) : value);
     if (text !== undefined) made.textContent = text;
-    root.append(made);
-  };
-  root.setAttribute("xmlns", SVG);
-  root.setAttribute("viewBox", `0 0 ${number(width)} ${number(height)}`);
-  root.setAttribute("width", number(width));
-  root.setAttribute("height", number(height));
-  return {
-    rect(x, y, w, h, fill, stroke) {
-      add("rect", { x: number(x), y: number(y), width: number(Math.max(w, 0)), height: number(Math.max(h, 0)), fill: fill || "none", stroke });
-    },
-    line(points, stroke, w = 1, dashed = false) {
-      const d = points.map(([x, y]) => `${number(x)},${number(y)}`).join(" ");
-      add("polyline", { points: d, fill: "none", stroke, "stroke-width": number(w), "stroke-dasharray": dashed ? "4 3" : undefined });
-    },
-    text(x, y, text, style = {}) {
-      add("text", {
-        x: number(x), y: number(y), fill: style.fill ?? "#000000", "font-size": number(style.size ?? 12),
-        "font-family": style.mono ? MONO : SANS, "font-weight": style.bold ? "600" : undefined,
-        "text-anchor": style.anchor ?? "start", "dominant-baseline": "central",
-      }, text);
-    },
-    circle(x, y, radius, fill, stroke) {
-      add("circle", { cx: number(x), cy: number(y), r: number(radius), fill: fill || "none", stroke });
-    },
-    measure(text, style = {}) {
-      ruler.font = fontOf(style);
-      return ruler.measureText(text).width;
-    },
-    toString: () => `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(root)}\n`,
-  };
+    this.#root.append(made);
+  }
+
+  /** @type {Surface["rect"]} */
+  rect(x, y, w, h, fill, stroke) {
+    this.#add("rect", { x, y, width: Math.max(w, 0), height: Math.max(h, 0), fill: fill || "none", stroke });
+  }
+
+  /** @type {Surface["line"]} */
+  line(points, stroke, w = 1, dashed = false) {
+    this.#add("polyline", {
+      points: points.map(([x, y]) => `${digits(x)},${digits(y)}`).join(" "),
+      fill: "none",
+      stroke,
+      "stroke-width": w,
+      "stroke-dasharray": dashed ? "4 3" : undefined,
+    });
+  }
+
+  /** @type {Surface["text"]} */
+  text(x, y, text, style = {}) {
+    const attributes = {
+      x,
+      y,
+      fill: style.fill ?? "#000000",
+      "font-size": style.size ?? 12,
+      "font-family": style.mono ? MONO : SANS,
+      "font-weight": style.bold ? "600" : undefined,
+      "text-anchor": style.anchor ?? "start",
+      "dominant-baseline": "central",
+    };
+    this.#add("text", attributes, text);
+  }
+
+  /** @type {Surface["circle"]} */
+  circle(x, y, radius, fill, stroke) {
+    this.#add("circle", { cx: x, cy: y, r: radius, fill: fill || "none", stroke });
+  }
+
+  /** @type {Surface["measure"]} */
+  measure(text, style = {}) {
+    this.#ruler.font = fontOf(style);
+    return this.#ruler.measureText(text).width;
+  }
+
+  toString() {
+    return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(this.#root)}\n`;
+  }
+}
+
+/** @param {number} value */
+function digits(value) {
+  return String(Math.round(value * 100) / 100);
+}
+
+/** @param {HTMLCanvasElement} canvas */
+function context2d(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser has no canvas");
+  return context;
 }
 
 /**
@@ -152,93 +210,124 @@ export function fitting(surface, text, width, style) {
   return low >= 2 ? cut(text, low) : "";
 }
 
-/** So many letters of a text. */
+/**
+ * So many letters of a text.
+ * @param {string} text
+ * @param {number} n
+ */
 function cut(text, n) {
   const tail = n >= LONG ? Math.floor(n / 3) : 0;
   return `${text.slice(0, n - tail)}…${tail ? text.slice(-tail) : ""}`;
 }
 
 /**
- * Colours of the page's theme, for what is drawn.
- * @returns {{ink: string, muted: string, faint: string, ground: string, accent: string, mark: string}}
+ * A line from one place to another.
+ * @param {Surface} surface
+ * @param {Point} from
+ * @param {Point} to
+ * @param {string} stroke
+ * @param {number} [width]
+ * @param {boolean} [dashed]
  */
+export function drawLine(surface, from, to, stroke, width, dashed) {
+  surface.line([from, to], stroke, width, dashed);
+}
+
+/** Colours of the page's theme, for what is drawn. */
 export function themeColours() {
   const style = getComputedStyle(document.documentElement);
+  /** @param {string} name */
   const get = (name) => style.getPropertyValue(name).trim();
   return {
-    ink: get("--ink"), muted: get("--muted"), faint: get("--line"), ground: get("--surface"), accent: get("--accent"),
+    ink: get("--ink"),
+    muted: get("--muted"),
+    faint: get("--line"),
+    ground: get("--surface"),
+    accent: get("--accent"),
     mark: get("--mark"),
   };
 }
 
-/**
- * @typedef {Object} Picture
- * @property {HTMLElement} root
- * @property {HTMLCanvasElement} canvas
- * @property {function(): void} redraw  soon, and once for any number of calls
- * @property {function(): {width: number, height: number}} size
- * @property {HTMLElement} buttons  that save it
- */
+/** A picture that fills its width. What draws it gets a surface and its size; a canvas has the pixels of the screen. */
+export class Picture {
+  #context;
+  #pending = false;
+  #options;
 
-/**
- * A picture that fills its width. `draw` gets a surface and its size; a canvas has the pixels of the screen.
- * @param {Object} options
- * @param {string} options.name  of saved files
- * @param {string} options.label  for who cannot see it
- * @param {function(Surface, number, number): void} options.draw
- * @param {function(number): number} [options.height]  of a width; without it, that of the element around it
- * @param {function(number): number} [options.used]  how much of its height has anything on it; the rest is not saved
- * @param {function(): import("./caption.js").Key[]} [options.caption]  below it where it is saved
- * @returns {Picture}
- */
-export function createPicture({ name, label, draw, height, used = (tall) => tall, caption = () => [] }) {
-  const canvas = /** @type {HTMLCanvasElement} */ (
-    element("canvas", { attributes: { tabindex: "0", role: "img", "aria-label": label } })
-  );
-  const root = element("div", { class: "picture" }, [canvas]);
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  let pending = false;
-  const size = () => {
-    const width = Math.max(root.clientWidth, 1);
-    return { width, height: Math.max(height ? height(width) : root.clientHeight, 1) };
-  };
-  const drawNow = () => {
-    pending = false;
-    if (!root.isConnected || !root.clientWidth) return;
-    const { width, height: tall } = size();
+  /** @param {PictureOptions} options */
+  constructor(options) {
+    this.#options = options;
+    this.canvas = element("canvas", { attributes: { tabindex: "0", role: "img", "aria-label": options.label } });
+    this.root = element("div", { class: "picture" }, [this.canvas]);
+    this.#context = context2d(this.canvas);
+    this.buttons = element("div", { class: "savers" }, [
+      button("SVG", "Save this picture as SVG", () => this.#saveSvg()),
+      button("PNG", "Save this picture as PNG", () => this.#savePng()),
+    ]);
+    new ResizeObserver(() => this.redraw()).observe(this.root);
+    document.addEventListener("callgrove-theme", () => this.redraw());
+  }
+
+  size() {
+    const width = Math.max(this.root.clientWidth, 1);
+    return { width, height: Math.max(this.#options.height?.(width) ?? this.root.clientHeight, 1) };
+  }
+
+  /** Draw soon, and once for any number of calls. */
+  redraw() {
+    if (this.#pending) return;
+    this.#pending = true;
+    requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    this.#pending = false;
+    if (!this.root.isConnected || !this.root.clientWidth) return;
+    const { canvas } = this;
+    const { width, height: tall } = this.size();
     const ratio = window.devicePixelRatio || 1;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${tall}px`;
     if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
     if (canvas.height !== Math.round(tall * ratio)) canvas.height = Math.round(tall * ratio);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, tall);
-    draw(canvasSurface(context), width, tall);
-  };
-  const redraw = () => {
-    if (pending) return;
-    pending = true;
-    requestAnimationFrame(drawNow);
-  };
-  const saveSvg = () => {
-    const { width, height: whole } = size();
-    const tall = Math.min(used(whole), whole);
+    this.#context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.#context.clearRect(0, 0, width, tall);
+    this.#options.draw(canvasSurface(this.#context), width, tall);
+  }
+
+  /** How wide a saved picture is, and how high without its caption. */
+  #saved() {
+    const { width, height } = this.size();
+    return { width, tall: Math.min(this.#options.used?.(height) ?? height, height) };
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context  to measure with
+   * @param {number} width
+   */
+  #caption(context, width) {
+    return laidOutCaption(canvasSurface(context), this.#options.caption?.() ?? [], width);
+  }
+
+  #saveSvg() {
+    const { width, tall } = this.#saved();
     const theme = themeColours();
-    const below = laidOutCaption(canvasSurface(context), caption(), width);
-    const surface = svgSurface(width, tall + below.height);
+    const below = this.#caption(this.#context, width);
+    const surface = new SvgSurface(width, tall + below.height);
     surface.rect(0, 0, width, tall + below.height, theme.ground);
-    draw(surface, width, tall);
+    this.#options.draw(surface, width, tall);
     below.draw(surface, tall, theme);
-    save(`${name}.svg`, new Blob([surface.toString()], { type: "image/svg+xml" }));
-  };
-  const savePng = () => {
-    const { width, height: whole } = size();
+    save(`${this.#options.name}.svg`, new Blob([surface.toString()], { type: "image/svg+xml" }));
+  }
+
+  #savePng() {
+    const { canvas } = this;
+    const { width, tall } = this.#saved();
     const ratio = canvas.width / width;
-    const tall = Math.min(used(whole), whole);
     const theme = themeColours();
     const copy = document.createElement("canvas");
-    const target = /** @type {CanvasRenderingContext2D} */ (copy.getContext("2d"));
-    const below = laidOutCaption(canvasSurface(target), caption(), width);
+    const target = context2d(copy);
+    const below = this.#caption(target, width);
     copy.width = canvas.width;
     copy.height = Math.round((tall + below.height) * ratio);
     target.fillStyle = theme.ground;
@@ -247,13 +336,6 @@ export function createPicture({ name, label, draw, height, used = (tall) => tall
     target.setTransform(ratio, 0, 0, ratio, 0, 0);
     target.fillRect(0, tall, width, below.height);
     below.draw(canvasSurface(target), tall, theme);
-    copy.toBlob((blob) => blob && save(`${name}.png`, blob), "image/png");
-  };
-  const buttons = element("div", { class: "savers" }, [
-    button("SVG", "Save this picture as SVG", saveSvg),
-    button("PNG", "Save this picture as PNG", savePng),
-  ]);
-  new ResizeObserver(redraw).observe(root);
-  document.addEventListener("callgrove-theme", redraw);
-  return { root, canvas, redraw, size, buttons };
+    copy.toBlob((blob) => blob && save(`${this.#options.name}.png`, blob), "image/png");
+  }
 }

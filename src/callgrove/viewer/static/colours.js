@@ -9,7 +9,14 @@ export const LESS = "#0072b2"; // and below it
 const DARK_INK = "#16191d";
 const EVEN = 0.205; // luminance at which dark ink and white have about the same contrast
 export const OTHER = "#9aa3ad";
-const SCALE = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
+const SCALE = [
+  [0, 34, 78],
+  [53, 69, 108],
+  [102, 105, 112],
+  [148, 142, 119],
+  [200, 184, 102],
+  [254, 232, 56],
+];
 
 /**
  * A colour for an amount between 0 and 1.
@@ -29,7 +36,9 @@ export function scale(share) {
  * @returns {string}
  */
 export function inkOn(colour) {
-  const [r, g, b] = parsed(colour).map((value) => (value <= 10 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  const [r, g, b] = parsed(colour).map((value) =>
+    value <= 10 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4,
+  );
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > EVEN ? DARK_INK : "#ffffff";
 }
 
@@ -45,6 +54,10 @@ export function mixed(colour, other, share) {
   return `rgb(${a.map((value, i) => Math.round(value + (b[i] - value) * share)).join(",")})`;
 }
 
+/**
+ * @param {string} colour
+ * @returns {number[]}
+ */
 function parsed(colour) {
   if (colour.startsWith("#")) return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
   return (colour.match(/\d+/g) ?? ["0", "0", "0"]).map(Number);

@@ -3,27 +3,38 @@
  *
  *     {"$a": [type, offset, length]}   numbers, as a typed array
  *     {"$t": [type, offset, length]}   texts, by their number among the strings of the document
+ *
+ * @import { Report } from "./documents.js"
+ *
+ * @typedef {keyof typeof TYPES} Type
+ * @typedef {[type: Type, offset: number, length: number]} Place
+ * @typedef {{ bytes: Uint8Array, strings: string[], known: Map<string, unknown> }} Source  known: columns by place
  */
 
 const TYPES = {
-  u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array, i4: Int32Array, f4: Float32Array,
+  u1: Uint8Array,
+  i1: Int8Array,
+  u2: Uint16Array,
+  i2: Int16Array,
+  u4: Uint32Array,
+  i4: Int32Array,
+  f4: Float32Array,
   f8: Float64Array,
 };
 
 /**
  * @param {string} text
- * @returns {Promise<any>}
+ * @returns {Promise<Report>}
  */
 export async function unpack(text) {
-  const document_ = JSON.parse(text);
-  const bytes = await inflated(document_.blob);
-  const [at, size] = document_.strings;
+  const { blob, strings: place, ...packed } = JSON.parse(text);
+  const bytes = await inflated(blob);
+  const [at, size] = place;
   const strings = JSON.parse(new TextDecoder().decode(bytes.subarray(at, at + size)));
-  delete document_.blob;
-  delete document_.strings;
-  return filled(document_, bytes, strings, new Map());
+  return /** @type {Report} */ (filled(packed, { bytes, strings, known: new Map() }));
 }
 
+/** @param {string} base64 */
 async function inflated(base64) {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
@@ -32,23 +43,43 @@ async function inflated(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** The value with columns in place of what points to them; the same place gives the same column. */
-function filled(value, bytes, strings, known) {
-  if (Array.isArray(value)) return value.map((part) => filled(part, bytes, strings, known));
+/**
+ * The value with columns in place of what points to them; the same place gives the same column.
+ * @param {unknown} value
+ * @param {Source} source
+ * @returns {unknown}
+ */
+function filled(value, source) {
+  if (Array.isArray(value)) return value.map((part) => filled(part, source));
   if (value === null || typeof value !== "object") return value;
-  const place = value.$a ?? value.$t;
-  if (place) {
-    const key = `${value.$t ? "t" : "a"}${place[1]}/${place[0]}/${place[2]}`;
-    if (!known.has(key)) {
-      const numbers = column(place, bytes);
-      known.set(key, value.$t ? Array.from(numbers, (number) => strings[number]) : numbers);
-    }
-    return known.get(key);
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, filled(part, bytes, strings, known)]));
+  if ("$a" in value) return known(`a${value.$a}`, source, () => column(/** @type {Place} */ (value.$a), source.bytes));
+  if ("$t" in value) return known(`t${value.$t}`, source, () => texts(/** @type {Place} */ (value.$t), source));
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, filled(part, source)]));
 }
 
-/** Numbers from their byte planes. Like the planes, typed arrays of all machines in use are little-endian. */
+/**
+ * @param {string} key
+ * @param {Source} source
+ * @param {() => unknown} make
+ */
+function known(key, source, make) {
+  if (!source.known.has(key)) source.known.set(key, make());
+  return source.known.get(key);
+}
+
+/**
+ * @param {Place} place
+ * @param {Source} source
+ */
+function texts(place, { bytes, strings }) {
+  return Array.from(column(place, bytes), (number) => strings[number]);
+}
+
+/**
+ * Numbers from their byte planes. Like the planes, typed arrays of all machines in use are little-endian.
+ * @param {Place} place
+ * @param {Uint8Array} bytes
+ */
 function column([type, offset, length], bytes) {
   const Type = TYPES[type];
   const width = Type.BYTES_PER_ELEMENT;

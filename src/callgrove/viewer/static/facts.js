@@ -1,30 +1,46 @@
-/** What was opened: facts, warnings, and commands to go on with. */
+/**
+ * What was opened: facts, warnings, and commands to go on with.
+ *
+ * @import { Fact, Section } from "./documents.js"
+ */
 
 import { button, element } from "./dom.js";
 
 /**
  * @param {HTMLElement} place
- * @param {{facts: [string, string][], warnings: [string, string][], commands: string[]}} section
+ * @param {Section} section
  */
 export function drawFacts(place, section) {
-  const rows = section.facts.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { attributes: { title: text } }, pathParts(text))]);
-  place.append(element("section", { class: "card facts" }, [
-    element("h2", { text: "What was opened" }),
-    element("dl", {}, rows),
-    section.warnings.length ? element("ul", { class: "warnings", attributes: { "aria-label": "Warnings" } }, section.warnings.map(warning)) : null,
-    section.commands.length ? element("div", { class: "commands" }, [
-      element("h3", { text: "Go on with" }),
-      ...section.commands.map(command),
-    ]) : null,
-  ]));
+  const rows = section.facts.flatMap(([word, text]) => [
+    element("dt", { text: word }),
+    element("dd", { attributes: { title: text } }, pathParts(text)),
+  ]);
+  place.append(
+    element("section", { class: "card facts" }, [
+      element("h2", { text: "What was opened" }),
+      element("dl", {}, rows),
+      section.warnings.length
+        ? element("ul", { class: "warnings", attributes: { "aria-label": "Warnings" } }, section.warnings.map(warning))
+        : null,
+      section.commands.length
+        ? element("div", { class: "commands" }, [
+            element("h3", { text: "Go on with" }),
+            ...section.commands.map(command),
+          ])
+        : null,
+    ]),
+  );
 }
 
+/** @param {Fact} fact */
 function warning([severity, text]) {
   return element("li", { class: `warning ${severity}` }, [
-    element("span", { class: "badge", text: severity }), element("span", { text }),
+    element("span", { class: "badge", text: severity }),
+    element("span", { text }),
   ]);
 }
 
+/** @param {string} text */
 function command(text) {
   const copy = button("copy", `Copy: ${text}`, async () => {
     try {
@@ -37,7 +53,13 @@ function command(text) {
   return element("div", { class: "command" }, [element("code", {}, pathParts(text)), copy]);
 }
 
-/** A text that may go on in a new line behind every slash, so that paths are not cut within words. */
+/**
+ * A text that may go on in a new line behind every slash, so that paths are not cut within words.
+ * @param {string} text
+ */
 function pathParts(text) {
-  return text.split(/(?<=\/)/).flatMap((part) => [document.createTextNode(part), element("wbr")]).slice(0, -1);
+  return text
+    .split(/(?<=\/)/)
+    .flatMap((part) => [document.createTextNode(part), element("wbr")])
+    .slice(0, -1);
 }

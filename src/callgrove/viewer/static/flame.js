@@ -1,11 +1,16 @@
 /**
  * The flame graph, roots at the top (an icicle) or at the bottom: as wide as the inclusive cost. A click zooms, so do
  * the wheel and the keyboard; a search marks what it finds and says what share of the cost that is.
+ *
+ * @import { Surface, Theme } from "./canvas.js"
+ * @import { FlameData, Metric } from "./documents.js"
+ * @import { Option } from "./dom.js"
+ * @import { Store } from "./store.js"
  */
 
-import { createPicture, fitting, themeColours } from "./canvas.js";
+import { fitting, Picture, themeColours } from "./canvas.js";
 import { inkOn, mixed } from "./colours.js";
-import { button, choice, element, switches } from "./dom.js";
+import { button, choice, element, switches, takeKey } from "./dom.js";
 import { colourer, drawLegend } from "./flame_colours.js";
 import { callAt, layOut, searched, visit } from "./flame_layout.js";
 import { amountOf, count, percent, shortName } from "./format.js";
@@ -18,29 +23,52 @@ const MAP = 26; // height of the map of everything
 const TOP = MAP + 8; // where the first box begins
 const PADDING = 8; // of the element around the picture
 const NARROWEST = 0.7; // pixels; narrower boxes are not drawn
-const COLOURINGS = /** @type {[string, string][]} */ ([
-  ["name", "name"], ["module", "module"], ["kind", "kind"], ["exclusive", "exclusive cost"], ["inclusive", "inclusive cost"],
-]);
+/** @type {Option[]} */
+const COLOURINGS = [
+  ["name", "name"],
+  ["module", "module"],
+  ["kind", "kind"],
+  ["exclusive", "exclusive cost"],
+  ["inclusive", "inclusive cost"],
+];
 
 /**
  * @param {HTMLElement} place
  * @param {FlameData} data
- * @param {import("./store.js").Store} view
+ * @param {Store} view
  */
 export function drawFlame(place, data, view) {
   new FlameGraph(place, data, view).refresh();
 }
 
-/**
- * @typedef {{tree: import("./tree.js").TreeData, labels: import("./tree.js").Labels, metrics: import("./tree.js").Metric[]}} FlameData
- */
-
 /** What is in sight is a part of the whole, from `from` to `to`; `focus` is the call that was zoomed to, -1 is none. */
 class FlameGraph {
+  crumbs = element("nav", { class: "crumbs", attributes: { "aria-label": "Path of the zoomed call" } });
+  share = element("span", { class: "match", attributes: { role: "status" } });
+  legend = element("div", { class: "legend" });
+  picture = new Picture({
+    name: "flame-graph",
+    label: "Flame graph. Arrow keys walk through calls, Enter zooms in, Escape out, slash searches.",
+    draw: (surface, width, height) => this.draw(surface, width, height),
+    height: () => this.scroller.clientHeight - PADDING,
+    used: (tall) => (this.upside ? tall : TOP + (this.layout.deepest + 1) * this.row + 4),
+    caption: () => this.caption(),
+  });
+  /** @type {HTMLElement} */
+  spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
+  /** @type {HTMLElement} */
+  scroller = element("div", { class: "flame-scroller" }, [this.spacer]);
+  upside = false; // roots at the bottom
+  row = LOWEST;
+  cursor = -1; // the call that the keyboard is at
+  focus = -1;
+  from = 0;
+  to = 1;
+
   /**
    * @param {HTMLElement} place
    * @param {FlameData} data
-   * @param {import("./store.js").Store} view
+   * @param {Store} view
    */
   constructor(place, data, view) {
     this.data = data;
@@ -48,55 +76,43 @@ class FlameGraph {
     this.tree = treeOf(data.tree, data.labels);
     this.signed = data.metrics.some((one) => one.signed);
     this.colouring = this.signed ? "change" : "name";
-    this.upside = false; // roots at the bottom
-    this.row = LOWEST;
-    this.cursor = -1; // the call that the keyboard is at
-    this.focus = -1;
-    this.from = 0;
-    this.to = 1;
-    this.measure();
-    this.build(place);
-    this.listen();
-    view.watch("metric", () => { this.measure(); this.zoom(-1); });
-    view.watch("search", () => { this.find(); this.refresh(); });
-    view.watch("step", ({ by }) => this.step(by));
-  }
-
-  /** Everything that depends on the metric. */
-  measure() {
-    this.metric = chosenMetric(this.data.metrics, this.view.get("metric"));
+    this.metric = chosenMetric(data.metrics, view.get("metric"));
     this.layout = layOut(this.tree, this.metric);
     this.colours = colourer(this.tree, this.metric, this.colouring);
-    this.find();
-  }
-
-  find() {
-    this.found = searched(this.tree, this.metric, this.view.get("search"));
+    this.found = searched(this.tree, this.metric, view.get("search"));
+    this.build(place);
+    this.listen();
   }
 
   /** @param {HTMLElement} place */
   build(place) {
-    this.crumbs = element("nav", { class: "crumbs", attributes: { "aria-label": "Path of the zoomed call" } });
-    this.share = element("span", { class: "match", attributes: { role: "status" } });
-    this.legend = element("div", { class: "legend" });
-    this.picture = createPicture({
-      name: "flame-graph",
-      label: "Flame graph. Arrow keys walk through calls, Enter zooms in, Escape out, slash searches.",
-      draw: (surface, width, height) => this.draw(surface, width, height),
-      height: () => this.scroller.clientHeight - PADDING,
-      used: (tall) => (this.upside ? tall : TOP + (this.layout.deepest + 1) * this.row + 4),
-      caption: () => this.caption(),
-    });
-    this.spacer = element("div", { class: "flame-spacer" }, [this.picture.root]);
-    this.scroller = element("div", { class: "flame-scroller" }, [this.spacer]);
-    const direction = switches("Direction", [["down", "Roots at top"], ["up", "Roots at bottom"]], "down", (value) => this.turn(value === "up"));
-    const colouring = choice("Colour by", this.signed ? [["change", "change"], ...COLOURINGS] : COLOURINGS, this.colouring, (value) => this.colour(value));
+    const direction = switches(
+      "Direction",
+      [
+        ["down", "Roots at top"],
+        ["up", "Roots at bottom"],
+      ],
+      "down",
+      (value) => this.turn(value === "up"),
+    );
+    const colouring = choice(
+      "Colour by",
+      this.signed ? [["change", "change"], ...COLOURINGS] : COLOURINGS,
+      this.colouring,
+      (value) => this.colour(value),
+    );
     place.append(
       element("div", { class: "toolbar" }, [
-        direction.root, colouring.root, button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
-        this.share, element("span", { class: "gap" }), this.picture.buttons,
+        direction.root,
+        colouring.root,
+        button("Reset zoom", "Show everything again (Escape)", () => this.zoom(-1)),
+        this.share,
+        element("span", { class: "gap" }),
+        this.picture.buttons,
       ]),
-      this.crumbs, this.scroller, this.legend,
+      this.crumbs,
+      this.scroller,
+      this.legend,
     );
   }
 
@@ -108,23 +124,47 @@ class FlameGraph {
     canvas.addEventListener("mouseleave", () => tooltip.hide());
     canvas.addEventListener("blur", () => tooltip.hide());
     canvas.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
-    this.scroller.addEventListener("scroll", () => { tooltip.hide(); this.picture.redraw(); }, { passive: true });
+    this.scroller.addEventListener(
+      "scroll",
+      () => {
+        tooltip.hide();
+        this.picture.redraw();
+      },
+      { passive: true },
+    );
     new ResizeObserver(() => this.refresh()).observe(this.scroller);
+    this.view.watch("metric", () => this.measure());
+    this.view.watch("search", (text) => {
+      this.found = searched(this.tree, this.metric, text);
+      this.refresh();
+    });
+    this.view.watch("step", (step) => step && this.step(step.by));
   }
 
+  /** Draw everything anew that depends on the metric. */
+  measure() {
+    this.metric = chosenMetric(this.data.metrics, this.view.get("metric"));
+    this.layout = layOut(this.tree, this.metric);
+    this.colours = colourer(this.tree, this.metric, this.colouring);
+    this.found = searched(this.tree, this.metric, this.view.get("search"));
+    this.zoom(-1);
+  }
+
+  /** @param {boolean} upside */
   turn(upside) {
     this.upside = upside;
     this.refresh();
     this.scroller.scrollTop = upside ? this.scroller.scrollHeight : 0; // where the roots are
   }
 
+  /** @param {string} by */
   colour(by) {
     this.colouring = by;
     this.colours = colourer(this.tree, this.metric, by);
     this.refresh();
   }
 
-  // -- drawing ---------------------------------------------------------------------------------------------------------
+  // -- drawing --------------------------------------------------------------------------------------------------------
 
   refresh() {
     const room = this.scroller.clientHeight - PADDING;
@@ -154,7 +194,8 @@ class FlameGraph {
     const { names, scale } = this.colours;
     const part = this.focus < 0 ? "" : `, in ${this.tree.name(this.focus)}`;
     return [
-      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amountOf(unit)(total)} in total` : ""}${part}` }, { text: this.foundText() },
+      { text: `inclusive ${name}${Number.isFinite(total) ? `, ${amountOf(unit)(total)} in total` : ""}${part}` },
+      { text: this.foundText() },
       ...(names ?? []).map(([text, colour]) => ({ text, colour })),
       { text: scale ? `${this.colouring} cost, brighter from ${scale[0]} to ${scale[1]}` : "" },
     ];
@@ -164,6 +205,7 @@ class FlameGraph {
     const { tree } = this;
     const path = this.focus < 0 ? [] : tree.path(this.focus);
     const shown = path.length > 8 ? [...path.slice(0, 3), -1, ...path.slice(-4)] : path;
+    /** @param {number} i */
     const crumb = (i) => button(shortName(tree.name(i), tree.kind(i)), tree.name(i), () => this.zoom(i));
     this.crumbs.replaceChildren(
       button("everything", "Show everything", () => this.zoom(-1)),
@@ -174,13 +216,21 @@ class FlameGraph {
     );
   }
 
-  /** How far the picture is scrolled; with roots at the bottom, the end of the range is where it begins. */
+  /**
+   * How far the picture is scrolled; with roots at the bottom, the end of the range is where it begins.
+   * @param {number} height
+   */
   scrolled(height) {
     const { scrollTop } = this.scroller;
     return this.upside ? Math.max(0, this.spacer.offsetHeight - height - scrollTop) : scrollTop;
   }
 
-  /** Where the box of a call is drawn. */
+  /**
+   * Where the box of a call is drawn.
+   * @param {number} i
+   * @param {number} width
+   * @param {number} height
+   */
   boxOf(i, width, height) {
     const scale = width / (this.to - this.from);
     const x = (this.layout.from[i] - this.from) * scale;
@@ -190,6 +240,11 @@ class FlameGraph {
     return { x: Math.max(x, 0), right: Math.min(right, width), y };
   }
 
+  /**
+   * @param {Surface} surface
+   * @param {number} width
+   * @param {number} height
+   */
   draw(surface, width, height) {
     const theme = themeColours();
     let n = 0;
@@ -203,9 +258,23 @@ class FlameGraph {
       if (right > x) surface.rect(x, y, Math.max(right - x, 2), this.row - 1, "", theme.ink);
     }
     this.drawMap(surface, width, theme);
-    if (!n) surface.text(width / 2, TOP + 40, this.data.metrics[this.metric].signed ? "nothing has changed here" : "nothing has a cost above 0 here", { fill: theme.muted, size: 13, anchor: "middle" });
+    if (!n)
+      surface.text(
+        width / 2,
+        TOP + 40,
+        this.data.metrics[this.metric].signed ? "nothing has changed here" : "nothing has a cost above 0 here",
+        { fill: theme.muted, size: 13, anchor: "middle" },
+      );
   }
 
+  /**
+   * @param {Surface} surface
+   * @param {number} i
+   * @param {number} x
+   * @param {number} width
+   * @param {number} y
+   * @param {Theme} theme
+   */
   drawBox(surface, i, x, width, y, theme) {
     let fill = this.colours.of(i);
     let ink = inkOn(fill);
@@ -219,7 +288,12 @@ class FlameGraph {
     if (text) surface.text(x + 5, y + this.row / 2 - 0.5, text, style);
   }
 
-  /** Everything in small, and which part of it is in sight. */
+  /**
+   * Everything in small, and which part of it is in sight.
+   * @param {Surface} surface
+   * @param {number} width
+   * @param {Theme} theme
+   */
   drawMap(surface, width, theme) {
     const { layout, found } = this;
     const row = Math.min(5, MAP / (layout.deepest + 1));
@@ -231,18 +305,31 @@ class FlameGraph {
     });
     const part = this.to - this.from;
     if (part < 1) surface.rect(this.from * width, 0, Math.max(part * width, 3), MAP, "", theme.accent);
-    surface.line([[0, MAP + 3.5], [width, MAP + 3.5]], theme.faint);
+    surface.line(
+      [
+        [0, MAP + 3.5],
+        [width, MAP + 3.5],
+      ],
+      theme.faint,
+    );
   }
 
-  // -- zooming ---------------------------------------------------------------------------------------------------------
+  // -- zooming --------------------------------------------------------------------------------------------------------
 
-  /** Fill the width with a call; -1 is everything. */
+  /**
+   * Fill the width with a call; -1 is everything.
+   * @param {number} i
+   */
   zoom(i) {
     this.focus = i;
     this.show(i < 0 ? 0 : this.layout.from[i], i < 0 ? 1 : this.layout.to[i]);
   }
 
-  /** More or less of the whole, with a place of it where it is. */
+  /**
+   * More or less of the whole, with a place of it where it is.
+   * @param {number} middle
+   * @param {number} factor
+   */
   zoomAround(middle, factor) {
     const width = Math.min(1, Math.max((this.to - this.from) * factor, 1e-9));
     const start = middle - ((middle - this.from) / (this.to - this.from)) * width;
@@ -250,23 +337,35 @@ class FlameGraph {
     this.showFrom(start, width);
   }
 
+  /**
+   * @param {number} start
+   * @param {number} width
+   */
   showFrom(start, width) {
     const from = Math.max(0, Math.min(start, 1 - width));
     this.show(from, from + width);
   }
 
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   show(from, to) {
     [this.from, this.to] = to > from ? [from, to] : [0, 1];
     this.refresh();
   }
 
-  // -- mouse and keyboard ----------------------------------------------------------------------------------------------
+  // -- mouse and keyboard ---------------------------------------------------------------------------------------------
 
-  /** The part of the whole that an event is at. */
+  /**
+   * The part of the whole that an event is at.
+   * @param {MouseEvent} event
+   */
   placeOf(event) {
     return this.from + (event.offsetX / this.picture.size().width) * (this.to - this.from);
   }
 
+  /** @param {MouseEvent} event */
   callAt(event) {
     if (event.offsetY < MAP) return -1;
     const { height } = this.picture.size();
@@ -275,6 +374,7 @@ class FlameGraph {
     return callAt(this.tree, this.metric, this.layout, this.placeOf(event), level);
   }
 
+  /** @param {MouseEvent} event */
   clicked(event) {
     const { width } = this.picture.size();
     const part = this.to - this.from;
@@ -286,6 +386,7 @@ class FlameGraph {
     if (this.cursor >= 0) this.zoom(this.cursor === this.focus ? this.tree.parent[this.cursor] : this.cursor);
   }
 
+  /** @param {MouseEvent} event */
   hovered(event) {
     const hit = this.callAt(event);
     this.picture.canvas.style.cursor = hit >= 0 ? "pointer" : "default";
@@ -293,6 +394,7 @@ class FlameGraph {
     else tooltip.hide();
   }
 
+  /** @param {WheelEvent} event */
   wheeled(event) {
     const scrolls = this.scroller.scrollHeight > this.scroller.clientHeight + 1;
     if (scrolls && !event.ctrlKey && !event.shiftKey) return;
@@ -300,6 +402,7 @@ class FlameGraph {
     this.zoomAround(this.placeOf(event), (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8);
   }
 
+  /** @param {KeyboardEvent} event */
   pressed(event) {
     const middle = (this.from + this.to) / 2;
     const away = this.upside ? "ArrowUp" : "ArrowDown"; // from the roots
@@ -310,16 +413,16 @@ class FlameGraph {
       ArrowRight: () => this.move(this.beside(1)),
       Enter: () => this.zoom(this.cursor),
       " ": () => this.zoom(this.cursor),
-      Escape: () => { tooltip.hide(); this.zoom(-1); },
+      Escape: () => {
+        tooltip.hide();
+        this.zoom(-1);
+      },
       Backspace: () => this.zoom(this.focus < 0 ? -1 : this.tree.parent[this.focus]),
       "+": () => this.zoomAround(middle, 0.5),
       "=": () => this.zoomAround(middle, 0.5),
       "-": () => this.zoomAround(middle, 2),
     };
-    if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    actions[event.key]();
+    if (!event.ctrlKey && !event.metaKey && !event.altKey) takeKey(event, actions)?.();
   }
 
   below() {
@@ -332,6 +435,7 @@ class FlameGraph {
     return this.tree.parent[this.cursor] < 0 ? this.cursor : this.tree.parent[this.cursor];
   }
 
+  /** @param {number} step */
   beside(step) {
     if (this.cursor < 0) return this.below();
     const { tree } = this;
@@ -340,16 +444,26 @@ class FlameGraph {
     return siblings[Math.min(Math.max(siblings.indexOf(this.cursor) + step, 0), siblings.length - 1)];
   }
 
-  /** To the next of the calls that the search found, from the costliest down (1) or up (-1). */
+  /**
+   * To the next of the calls that the search found, from the costliest down (1) or up (-1).
+   * @param {number} by
+   */
   step(by) {
-    if (!this.found?.n || !this.picture.root.clientWidth) return; // nothing found, or another view is open
+    const { found, layout } = this;
+    if (!found?.n || !this.picture.root.clientWidth) return; // nothing found, or another view is open
     const { weight } = this.tree.metrics[this.metric];
-    const calls = Array.from(this.found.is.keys()).filter((i) => this.found.is[i] && this.layout.to[i] > this.layout.from[i]).sort((a, b) => weight[b] - weight[a] || a - b);
+    const calls = Array.from(found.is.keys())
+      .filter((i) => found.is[i] && layout.to[i] > layout.from[i])
+      .sort((a, b) => weight[b] - weight[a] || a - b);
     const at = calls.indexOf(this.cursor);
-    if (calls.length) this.move(calls[(at < 0 ? (by > 0 ? 0 : calls.length - 1) : at + by + calls.length) % calls.length]);
+    if (calls.length)
+      this.move(calls[(at < 0 ? (by > 0 ? 0 : calls.length - 1) : at + by + calls.length) % calls.length]);
   }
 
-  /** Put the keyboard at a call, with its details, and bring it into sight. */
+  /**
+   * Put the keyboard at a call, with its details, and bring it into sight.
+   * @param {number} next
+   */
   move(next) {
     if (next < 0) return;
     this.cursor = next;
@@ -365,7 +479,11 @@ class FlameGraph {
   }
 }
 
-/** The metric of that name, if its costs add up; else the first whose costs do. */
+/**
+ * The metric of that name, if its costs add up; else the first whose costs do.
+ * @param {Metric[]} metrics
+ * @param {string} name
+ */
 function chosenMetric(metrics, name) {
   const wanted = metrics.findIndex((one) => one.name === name && one.additive);
   return wanted >= 0 ? wanted : metrics.findIndex((one) => one.additive);

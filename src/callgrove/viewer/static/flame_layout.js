@@ -1,6 +1,8 @@
 /**
  * Where the calls of a flame graph are, as parts of its width, and which of them are wanted.
  *
+ * @import { Tree } from "./tree.js"
+ *
  * @typedef {Object} Layout
  * @property {Float64Array} from  of every call, as a part of the whole
  * @property {Float64Array} to
@@ -12,7 +14,7 @@ import { matcher } from "./store.js";
 /**
  * Where every call begins and ends, as a part of the total. Calls that together exceed what called them (damaged input)
  * are made narrower; negative costs have no width, but where costs are differences: these are as wide as all changes.
- * @param {any} tree
+ * @param {Tree} tree
  * @param {number} metric
  * @returns {Layout}
  */
@@ -21,14 +23,14 @@ export function layOut(tree, metric) {
   const list = tree.byCost(metric);
   const from = new Float64Array(tree.n + 1);
   const to = new Float64Array(tree.n + 1);
+  /** @param {number} i */
   const cost = (i) => (weight[i] > 0 ? weight[i] : 0);
   let all = 0;
   let deepest = 0;
   for (let k = tree.start[tree.root]; k < tree.start[tree.root + 1]; k++) all += cost(list[k]);
   to[tree.root] = 1;
   const stack = [tree.root];
-  while (stack.length) {
-    const above = /** @type {number} */ (stack.pop());
+  for (let above = stack.pop(); above !== undefined; above = stack.pop()) {
     const own = above === tree.root ? all : cost(above);
     let below = 0;
     for (let k = tree.start[above]; k < tree.start[above + 1]; k++) below += cost(list[k]);
@@ -48,20 +50,19 @@ export function layOut(tree, metric) {
 
 /**
  * Calls that are wide enough and in sight, callers first.
- * @param {any} tree
+ * @param {Tree} tree
  * @param {number} metric
  * @param {Layout} layout
  * @param {number} from  the part of the whole that is in sight
  * @param {number} to
  * @param {number} narrowest  as a part of what is in sight
- * @param {function(number): void} action
+ * @param {(i: number) => void} action
  */
 export function visit(tree, metric, layout, from, to, narrowest, action) {
   const list = tree.byCost(metric);
   const least = narrowest * (to - from);
   const stack = [tree.root];
-  while (stack.length) {
-    const above = /** @type {number} */ (stack.pop());
+  for (let above = stack.pop(); above !== undefined; above = stack.pop()) {
     for (let k = tree.start[above]; k < tree.start[above + 1]; k++) {
       const i = list[k];
       if (layout.to[i] - layout.from[i] < least || layout.to[i] <= from || layout.from[i] >= to) continue;
@@ -73,7 +74,7 @@ export function visit(tree, metric, layout, from, to, narrowest, action) {
 
 /**
  * The call at a place of the whole and at a level from the root; -1 where there is none.
- * @param {any} tree
+ * @param {Tree} tree
  * @param {number} metric
  * @param {Layout} layout
  * @param {number} x
@@ -95,12 +96,12 @@ export function callAt(tree, metric, layout, x, level) {
 
 /**
  * What a search finds; cost is that of the outermost calls, so that nothing counts twice.
- * @param {any} tree
+ * @param {Tree} tree
  * @param {number} metric
  * @param {string} text
  */
 export function searched(tree, metric, text) {
-  const fits = matcher(text ?? "");
+  const fits = matcher(text);
   if (!fits) return null;
   const { weight, inclusive, whole } = tree.metrics[metric];
   const is = new Uint8Array(tree.n);

@@ -1,12 +1,30 @@
-/** Numbers with units, for people: the same words as on the command line (render/units.py). */
+/**
+ * Numbers with units, for people: the same words as on the command line (render/units.py).
+ *
+ * @import { Finite } from "./documents.js"
+ */
 
-const PREFIXES = new Map([[-4, "p"], [-3, "n"], [-2, "u"], [-1, "m"], [0, ""], [1, "k"], [2, "M"], [3, "G"], [4, "T"], [5, "P"], [6, "E"]]);
+const PREFIXES = new Map([
+  [-4, "p"],
+  [-3, "n"],
+  [-2, "u"],
+  [-1, "m"],
+  [0, ""],
+  [1, "k"],
+  [2, "M"],
+  [3, "G"],
+  [4, "T"],
+  [5, "P"],
+  [6, "E"],
+]);
+/** @type {Record<string, string>} */
 const SYMBOLS = { sec: "s", seconds: "s", bytes: "B", byte: "B" };
+/** @type {Record<string, number>} */
 const TIME_UNITS = { sec: 1, s: 1, ms: 1e-3, us: 1e-6, usec: 1e-6, ns: 1e-9, nsec: 1e-9 };
 
 /**
  * A number with the prefix that leaves one to three digits before the point: `45.1 ms`, `12.3 k`.
- * @param {number} value
+ * @param {Finite} value
  * @param {string} [unit]
  * @returns {string}
  */
@@ -19,6 +37,10 @@ export function si(value, unit = "") {
   return `${number} ${PREFIXES.get(power)}${unit}`.trimEnd();
 }
 
+/**
+ * @param {number} value
+ * @param {string} unit
+ */
 function powerOf(value, unit) {
   if (value === 0) return 0;
   const digits = Math.floor(Math.log10(rounded(value)) + 1e-12);
@@ -27,10 +49,12 @@ function powerOf(value, unit) {
   return Math.min(Math.max(Math.floor(digits / 3), lowest), highest);
 }
 
+/** @param {number} value */
 function rounded(value) {
   return Math.abs(Number(value.toExponential(2)));
 }
 
+/** @param {number} value */
 function threeDigits(value) {
   const size = rounded(value);
   if (size >= 100) return fixed(value, 0);
@@ -41,32 +65,39 @@ function threeDigits(value) {
   return `${Number(mantissa)}e-${exponent.slice(1).padStart(2, "0")}`;
 }
 
-/** So many digits after the point. Of two that are equally near the even one is taken, as everywhere but in toFixed. */
+/**
+ * So many digits after the point. Of two that are equally near the even one is taken, as everywhere but in toFixed.
+ * @param {number} value
+ * @param {number} digits
+ */
 function fixed(value, digits) {
   const up = Math.abs(value).toFixed(digits);
   const exact = Math.abs(value).toFixed(Math.min(digits + 60, 100));
   const rest = exact.slice(exact.indexOf(".") + 1 + digits);
-  const text = /^50*$/.test(rest) && Number(up.at(-1)) % 2 ? exact.slice(0, exact.indexOf(".") + (digits ? 1 + digits : 0)) : up;
+  const text =
+    /^50*$/.test(rest) && Number(up.at(-1)) % 2 ? exact.slice(0, exact.indexOf(".") + (digits ? 1 + digits : 0)) : up;
   return value < 0 && Number(text) !== 0 ? `-${text}` : text;
 }
 
 /**
  * How costs of a unit are written: times in seconds with prefixes, all else in its own unit.
  * @param {string} unit
- * @returns {function(number): string}
+ * @returns {(value: Finite) => string}
  */
 export function amountOf(unit) {
   const seconds = TIME_UNITS[unit.trim().toLowerCase()];
-  return seconds === undefined ? (value) => si(value, unit) : (value) => si(value === null ? null : value * seconds, "s");
+  return seconds === undefined
+    ? (value) => si(value, unit)
+    : (value) => si(value === null ? null : value * seconds, "s");
 }
 
 /**
  * A share of 1 in percent; what is there but rounds to nothing is `<0.1%`, or `-<0.1%` below zero.
- * @param {number} share
+ * @param {Finite} share
  * @returns {string}
  */
 export function percent(share) {
-  if (!Number.isFinite(share)) return "";
+  if (share === null || !Number.isFinite(share)) return "";
   if (share && Math.abs(share) < 0.0005) return share > 0 ? "<0.1%" : "-<0.1%";
   return `${fixed(100 * share, 1)}%`;
 }
@@ -89,7 +120,10 @@ export function number(value) {
   if (!Number.isFinite(value)) return "";
   const four = Number(value.toPrecision(4));
   const size = Math.abs(four);
-  if (size >= 1e7 || (size > 0 && size < 1e-4)) return String(Number(four.toExponential(3))).includes("e") ? String(four) : four.toExponential(3).replace(/\.?0+e/, "e");
+  if (size >= 1e7 || (size > 0 && size < 1e-4))
+    return String(Number(four.toExponential(3))).includes("e")
+      ? String(four)
+      : four.toExponential(3).replace(/\.?0+e/, "e");
   const [whole, part] = String(four).split(".");
   return (size >= 1e4 ? count(Number(whole)) : whole) + (part ? `.${part}` : "");
 }

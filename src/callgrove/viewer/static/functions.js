@@ -1,13 +1,7 @@
 /**
- * Fitted functions (viewer/scaling/maker.py): sums of terms, each a coefficient times a factor for each parameter that
- * takes part.
+ * Values of fitted functions (viewer/scaling/maker.py).
  *
- * @typedef {Object} Functions
- * @property {ArrayLike<number>} constant
- * @property {ArrayLike<number>} bounds  function m has the terms bounds[m] to bounds[m + 1]
- * @property {ArrayLike<number>} coefficient
- * @property {ArrayLike<number>} factor  [terms x parameters]: number among factors, -1 for none
- * @property {any[][]} factors  [power, logarithm] or pieces
+ * @import { Exponents, Functions, Piece } from "./documents.js"
  */
 
 /**
@@ -30,12 +24,29 @@ export function valueAt(functions, m, point) {
   return sum;
 }
 
+/**
+ * @param {Exponents | Piece[]} factor
+ * @param {number} x
+ */
 function factorAt(factor, x) {
-  if (typeof factor[0] === "number") return termAt(factor[0], factor[1], x);
+  if (isExponents(factor)) return termAt(factor[0], factor[1], x);
   const piece = factor.find((one) => (one.from ?? -Infinity) <= x && x <= (one.to ?? Infinity));
   return piece ? piece.terms.reduce((sum, [c, power, log]) => sum + c * termAt(power, log, x), piece.constant) : NaN;
 }
 
+/**
+ * @param {Exponents | Piece[]} factor
+ * @returns {factor is Exponents}
+ */
+function isExponents(factor) {
+  return typeof factor[0] === "number";
+}
+
+/**
+ * @param {number} power
+ * @param {number} log
+ * @param {number} x
+ */
 function termAt(power, log, x) {
   return (power ? x ** power : 1) * (log ? Math.log2(x) ** log : 1);
 }

@@ -1,6 +1,28 @@
-/** Where costs go as a program grows, at a glance: the costliest call paths at a larger scale, and those that grow most. */
+/**
+ * Where costs go as a program grows, at a glance: the costliest call paths at a larger scale, and those that grow most.
+ *
+ * @import { Bar, BarData } from "./bars.js"
+ * @import { ScalingData } from "./documents.js"
+ * @import { Store } from "./store.js"
+ *
+ * @typedef {Object} Model  of the metric, with its values at the largest point and at the target
+ * @property {number} m
+ * @property {number} now
+ * @property {number} then
+ * @property {number} share  of what all models come to at the target
+ * @property {number} growth  times as much as now; NaN where that is nothing
+ *
+ * @typedef {Object} Ranking
+ * @property {string} name  of saved files
+ * @property {string} title
+ * @property {string} hint
+ * @property {"share" | "growth"} key  the largest first
+ * @property {(one: Model) => boolean} fits
+ * @property {(one: Model) => string} words
+ * @property {string} empty  what to say where no model fits
+ */
 
-import { createBars } from "./bars.js";
+import { Bars } from "./bars.js";
 import { element } from "./dom.js";
 import { amountOf, number, percent } from "./format.js";
 import { brief, lastOf, notation } from "./scaling_text.js";
@@ -9,66 +31,162 @@ import { valueAt } from "./functions.js";
 const N_BARS = 8;
 const LEAST = 0.01; // share at the target from which on growth matters
 const GROWS = 1.0005; // times as much as before, from which on it shows in what is written
+const MOST_NAMED = 3; // parameters whose values are all said
 
 /**
  * @param {HTMLElement} place
- * @param {any} data
- * @param {import("./store.js").Store} view
+ * @param {ScalingData} data
+ * @param {Store} view
  */
 export function drawGrowth(place, data, view) {
-  const { parameters, functions, target } = data;
-  const largest = parameters.map((_, p) => Math.max(...Array.from(data.points).filter((__, k) => k % parameters.length === p)));
-  const moved = parameters.map((_, p) => p).filter((p) => target[p] !== largest[p]);
-  const text = (at, which) => which.map((p) => `${parameters[p]} = ${brief(at[p])}`).join(", ");
-  let metric = metricOf(data, view.get("metric"));
-
-  /** Models of the metric with their values at the largest point and at the target. */
-  function models() {
-    const own = Array.from(data.callpath, (_, m) => m).filter((m) => data.metric[m] === metric);
-    const found = own.map((m) => ({ m, now: valueAt(functions, m, largest), then: valueAt(functions, m, target) })).filter((one) => one.then > 0);
-    const total = found.reduce((sum, one) => sum + one.then, data.rest[metric]);
-    return found.map((one) => ({ ...one, share: one.then / total, growth: one.now > 0 ? one.then / one.now : NaN }));
-  }
-
-  function bar(one, value, words) {
-    const amount = data.units[metric] ? amountOf(data.units[metric]) : number;
-    return {
-      name: lastOf(data.callpath[one.m]), value, text: words(one, amount),
-      pick: () => { view.set("model", one.m); view.set("tab", "Scaling"); },
-      details: {
-        title: data.callpath[one.m],
-        rows: /** @type {[string, string][]} */ ([
-          ["metric", data.metric_names[metric]], [`at ${text(largest, moved)}`, amount(one.now)], [`at ${text(target, moved)}`, `${amount(one.then)} (${percent(one.share)})`],
-          ["growth", notation(data.order[one.m])], ["function", notation(data.short[one.m])],
-        ]),
-      },
-    };
-  }
-
-  const ranked = (key, fits, words, empty) => (title) => {
-    const rows = models().filter(fits).sort((a, b) => b[key] - a[key] || a.m - b.m);
-    return { rows: rows.slice(0, N_BARS).map((one) => bar(one, one[key], words)), more: rows.length - N_BARS, empty, caption: `${title}: ${data.metric_names[metric]}` };
-  };
-  const picking = "click to see it over its parameters";
-  const cards = [
-    ["costliest", `Costliest at ${text(target, target.length > 3 ? moved : parameters.map((_, p) => p))}`, "what the models predict, and its share of them all",
-      ranked("share", () => true, (one, amount) => `${amount(one.then)}  ${percent(one.share)}`, "no model has a value above 0 there")],
-    ["growing", `Grows most from ${text(largest, moved)} to ${text(target, moved)}`, `of all with ${percent(LEAST)} or more there`,
-      ranked("growth", (one) => one.share >= LEAST && one.growth > GROWS, (one) => `× ${number(one.growth)}  ${notation(data.order[one.m])}`, "nothing grows")],
-  ].map(([name, title, hint, rows]) => {
-    const picture = createBars(name, `${title}. Up and down go from bar to bar, Enter shows its plot.`, () => rows(title), picking);
-    place.append(element("section", { class: "card" }, [
-      element("div", { class: "card-head" }, [element("h2", { text: title }), element("span", { class: "hint", text: hint }), picture.buttons]), picture.root,
-    ]));
-    return picture;
-  });
+  const growth = new Growth(data, view);
+  const cards = growth.rankings().map((one) => growth.card(place, one));
   view.watch("metric", (name) => {
-    metric = metricOf(data, name);
+    growth.metric = metricOf(data, name);
     for (const card of cards) card.refresh();
   });
 }
 
-/** The metric of that name, else the first one. */
+/** Models of one metric, from the largest point that was measured to the target. */
+class Growth {
+  /**
+   * @param {ScalingData} data
+   * @param {Store} view
+   */
+  constructor(data, view) {
+    const { parameters, points, target } = data;
+    this.data = data;
+    this.view = view;
+    this.metric = metricOf(data, view.get("metric"));
+    this.largest = parameters.map((_, p) =>
+      Math.max(...Array.from(points).filter((__, k) => k % parameters.length === p)),
+    );
+    this.every = parameters.map((_, p) => p);
+    this.moved = this.every.filter((p) => target[p] !== this.largest[p]);
+  }
+
+  /**
+   * @param {ArrayLike<number>} at
+   * @param {number[]} which  parameters
+   */
+  pointText(at, which) {
+    return which.map((p) => `${this.data.parameters[p]} = ${brief(at[p])}`).join(", ");
+  }
+
+  /** @param {number} value */
+  amount(value) {
+    const unit = this.data.units[this.metric];
+    return unit ? amountOf(unit)(value) : number(value);
+  }
+
+  /** @returns {Model[]} */
+  models() {
+    const { callpath, metric, functions, target, rest } = this.data;
+    const ofMetric = Array.from(callpath, (_, m) => m).filter((m) => metric[m] === this.metric);
+    const positive = ofMetric
+      .map((m) => ({ m, now: valueAt(functions, m, this.largest), then: valueAt(functions, m, target) }))
+      .filter((one) => one.then > 0);
+    const total = positive.reduce((sum, one) => sum + one.then, rest[this.metric]);
+    return positive.map((one) => ({
+      ...one,
+      share: one.then / total,
+      growth: one.now > 0 ? one.then / one.now : NaN,
+    }));
+  }
+
+  /** @returns {Ranking[]} */
+  rankings() {
+    const { target, order } = this.data;
+    const to = this.pointText(target, this.moved);
+    return [
+      {
+        name: "costliest",
+        title: `Costliest at ${target.length > MOST_NAMED ? to : this.pointText(target, this.every)}`,
+        hint: "what the models predict, and its share of them all",
+        key: "share",
+        fits: () => true,
+        words: (one) => `${this.amount(one.then)}  ${percent(one.share)}`,
+        empty: "no model has a value above 0 there",
+      },
+      {
+        name: "growing",
+        title: `Grows most from ${this.pointText(this.largest, this.moved)} to ${to}`,
+        hint: `of all with ${percent(LEAST)} or more there`,
+        key: "growth",
+        fits: (one) => one.share >= LEAST && one.growth > GROWS,
+        words: (one) => `× ${number(one.growth)}  ${notation(order[one.m])}`,
+        empty: "nothing grows",
+      },
+    ];
+  }
+
+  /**
+   * @param {HTMLElement} place
+   * @param {Ranking} ranking
+   */
+  card(place, ranking) {
+    const { name, title, hint } = ranking;
+    const bars = new Bars(
+      name,
+      `${title}. Up and down go from bar to bar, Enter shows its plot.`,
+      () => this.barsOf(ranking),
+      "click to see it over its parameters",
+    );
+    const head = [element("h2", { text: title }), element("span", { class: "hint", text: hint }), bars.buttons];
+    place.append(element("section", { class: "card" }, [element("div", { class: "card-head" }, head), bars.root]));
+    return bars;
+  }
+
+  /**
+   * @param {Ranking} ranking
+   * @returns {BarData}
+   */
+  barsOf({ title, key, fits, words, empty }) {
+    const models = this.models().filter(fits);
+    models.sort((a, b) => b[key] - a[key] || a.m - b.m);
+    return {
+      rows: models.slice(0, N_BARS).map((one) => this.bar(one, one[key], words(one))),
+      more: models.length - N_BARS,
+      empty,
+      caption: `${title}: ${this.data.metric_names[this.metric]}`,
+    };
+  }
+
+  /**
+   * @param {Model} one
+   * @param {number} value
+   * @param {string} text
+   * @returns {Bar}
+   */
+  bar(one, value, text) {
+    const { callpath, metric_names: names, target, order, short } = this.data;
+    return {
+      name: lastOf(callpath[one.m]),
+      value,
+      text,
+      pick: () => {
+        this.view.set("model", one.m);
+        this.view.set("tab", "Scaling");
+      },
+      details: {
+        title: callpath[one.m],
+        rows: [
+          ["metric", names[this.metric]],
+          [`at ${this.pointText(this.largest, this.moved)}`, this.amount(one.now)],
+          [`at ${this.pointText(target, this.moved)}`, `${this.amount(one.then)} (${percent(one.share)})`],
+          ["growth", notation(order[one.m])],
+          ["function", notation(short[one.m])],
+        ],
+      },
+    };
+  }
+}
+
+/**
+ * The metric of that name, else the first one.
+ * @param {ScalingData} data
+ * @param {string} name
+ */
 function metricOf(data, name) {
   const wanted = data.metric_names.indexOf(name);
   return wanted >= 0 ? wanted : Math.max(0, data.metric_names.indexOf(data.first_metric));

@@ -1,4 +1,9 @@
-/** Where a report begins: reads the data in the page and draws it. A new kind of panel is a module and a line here. */
+/**
+ * Where a report begins: reads the data in the page and draws it. A new kind of panel is a module, its data in
+ * documents.d.ts, and a line here.
+ *
+ * @import { Drawers } from "./page.js"
+ */
 
 import { drawCallTree } from "./calltree.js";
 import { unpack } from "./data.js";
@@ -12,7 +17,7 @@ import { drawSpread } from "./spread.js";
 import { drawTimeline } from "./timeline.js";
 import { drawUnavailable } from "./unavailable.js";
 
-/** @type {Object<string, import("./page.js").Drawer>} */
+/** @type {Drawers} */
 const PANELS = {
   hotspots: drawHotspots,
   flame: drawFlame,

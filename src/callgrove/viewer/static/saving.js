@@ -1,4 +1,8 @@
-/** Pictures and tables as files. */
+/**
+ * Pictures and tables as files.
+ *
+ * @typedef {string | number | null} Cell  of a table
+ */
 
 /**
  * @param {string} name
@@ -17,7 +21,7 @@ export function save(name, blob) {
 /**
  * A table as CSV, in the dialect of `callgrove export`.
  * @param {string[]} header
- * @param {Iterable<(string | number | null)[]>} rows
+ * @param {Iterable<Cell[]>} rows
  * @returns {string}
  */
 export function csv(header, rows) {
@@ -26,8 +30,9 @@ export function csv(header, rows) {
   return lines.join("\n") + "\n";
 }
 
+/** @param {Cell} cell */
 function csvCell(cell) {
-  if (cell === null || cell === undefined) return "";
+  if (cell === null) return "";
   if (typeof cell === "number") return Number.isNaN(cell) ? "nan" : String(cell).replace("Infinity", "inf");
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }

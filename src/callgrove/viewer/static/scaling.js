@@ -1,13 +1,20 @@
-/** How costs scale: the models of all series as a table, one of them as a plot with what was measured. */
+/**
+ * How costs scale: the models of all series as a table, one of them as a plot with what was measured.
+ *
+ * @import { Point } from "./canvas.js"
+ * @import { Fact, ScalingData } from "./documents.js"
+ * @import { Measured, PlotData } from "./plot.js"
+ * @import { Store } from "./store.js"
+ */
 
 import { button, choice, element } from "./dom.js";
 import { amountOf, count, number, percent } from "./format.js";
 import { valueAt } from "./functions.js";
-import { axisSwitch, createPlot } from "./plot.js";
+import { axisSwitch, Plot } from "./plot.js";
 import { csv, save } from "./saving.js";
 import { brief, lastOf, notation } from "./scaling_text.js";
 import { matcher } from "./store.js";
-import { createTable } from "./table.js";
+import { Table } from "./table.js";
 
 const SAMPLES = 160; // of a curve
 const MOST_MARKS = 16;
@@ -15,8 +22,8 @@ const WIDE = 8; // the largest value by the smallest, from which on an axis begi
 
 /**
  * @param {HTMLElement} place
- * @param {any} data
- * @param {import("./store.js").Store} view
+ * @param {ScalingData} data
+ * @param {Store} view
  */
 export function drawScaling(place, data, view) {
   new Scaling(place, data, view).update(false);
@@ -24,52 +31,87 @@ export function drawScaling(place, data, view) {
 
 /** Models by number; `chosen` is the one that is plotted, -1 is none. */
 class Scaling {
+  title = element("h2", { class: "scaling-title" });
+  formula = element("span", { class: "hint mono" });
+  cautions = element("div", { class: "match", attributes: { role: "status" } });
+  fixers = element("span", { class: "opening" });
+  targets = element("span", { class: "opening" });
+  axes = element("span", { class: "opening" });
+  said = element("span", { class: "match", attributes: { role: "status" } });
+  /** @type {number[]} */
+  values = []; // of models at the target
+  /** @type {number[]} */
+  shares = [];
+  along = 0; // the parameter of the plot; the others are fixed
+  logY = false;
+  sortBy = "share";
+  descending = true;
+  plot = new Plot(
+    "scaling",
+    () => Math.max(190, Math.min(300, (this.place.clientHeight || 560) * 0.46)),
+    () => this.plotted(),
+  );
+
   /**
    * @param {HTMLElement} place
-   * @param {any} data
-   * @param {import("./store.js").Store} view
+   * @param {ScalingData} data
+   * @param {Store} view
    */
   constructor(place, data, view) {
+    const { metric_names: names, first_metric: first } = data;
     this.place = place;
     this.data = data;
     this.view = view;
     this.nPoints = data.points.length / data.parameters.length;
     this.every = Array.from(data.callpath, (_, m) => m);
     this.target = Array.from(data.target); // where to predict
-    this.metric = Math.max(0, data.metric_names.indexOf(data.metric_names.includes(view.get("metric")) ? view.get("metric") : data.first_metric));
-    this.along = 0; // the parameter of the plot; the others are fixed
+    const wanted = names.indexOf(view.get("metric"));
+    this.metric = Math.max(0, wanted >= 0 ? wanted : names.indexOf(first));
     this.fixed = data.parameters.map((_, p) => Math.max(...this.valuesOf(p)));
     this.logX = isWide(this.valuesOf(0));
-    this.logY = false;
-    this.sortBy = "share";
-    this.descending = true;
     this.predict();
     this.chosen = view.get("model") ?? this.best();
     this.shown = this.every;
     this.fix();
+    this.table = this.createTable();
+    this.metrics = choice(
+      "Models of",
+      names.map((name, k) => [String(k), name || "<default>"]),
+      String(this.metric),
+      (value) => this.choose(Number(value)),
+    );
     this.build();
     this.listen();
   }
 
   build() {
-    const { data } = this;
-    this.title = element("h2", { class: "scaling-title" });
-    this.formula = element("span", { class: "hint mono" });
-    this.cautions = element("div", { class: "match", attributes: { role: "status" } });
-    [this.fixers, this.targets, this.axes] = [0, 1, 2].map(() => element("span", { class: "opening" }));
-    this.said = element("span", { class: "match", attributes: { role: "status" } });
-    this.plot = createPlot("scaling", () => Math.max(190, Math.min(300, (this.place.clientHeight || 560) * 0.46)), () => this.plotted());
-    this.table = this.createTable();
-    this.metrics = choice("Models of", data.metric_names.map((name, k) => [String(k), name || "<default>"]), String(this.metric), (value) => this.choose(Number(value)));
-    const along = choice("Along", data.parameters.map((name, p) => [String(p), name]), "0", (value) => this.turn(Number(value)));
+    const { metric_names: names, parameters } = this.data;
+    const along = choice(
+      "Along",
+      parameters.map((name, p) => [String(p), name]),
+      "0",
+      (value) => this.turn(Number(value)),
+    );
     this.place.append(
       element("div", { class: "toolbar" }, [
-        data.metric_names.every((name) => this.view.get("metrics").includes(name)) ? null : this.metrics.root, data.parameters.length > 1 ? along.root : null,
-        this.fixers, this.targets, this.said, element("span", { class: "gap" }),
-        element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]), this.plot.buttons,
+        names.every((name) => this.view.get("metrics").includes(name)) ? null : this.metrics.root,
+        parameters.length > 1 ? along.root : null,
+        this.fixers,
+        this.targets,
+        this.said,
+        element("span", { class: "gap" }),
+        element("div", { class: "savers" }, [button("CSV", "Save this table as CSV", () => this.saveCsv())]),
+        this.plot.buttons,
       ]),
       element("section", { class: "card" }, [
-        element("div", { class: "card-head" }, [this.title, this.formula, element("span", { class: "gap" }), this.axes]), this.plot.root, this.cautions,
+        element("div", { class: "card-head" }, [
+          this.title,
+          this.formula,
+          element("span", { class: "gap" }),
+          this.axes,
+        ]),
+        this.plot.root,
+        this.cautions,
       ]),
       element("div", { class: "table-frame" }, [this.table.root]),
     );
@@ -77,26 +119,58 @@ class Scaling {
 
   createTable() {
     const { data } = this;
-    return createTable({
+    return new Table({
       label: "Models",
       columns: [
-        { key: "callpath", title: "call path", width: "minmax(220px, 1.2fr)", text: (m) => lastOf(data.callpath[m]), hint: (m) => data.callpath[m] },
+        {
+          key: "callpath",
+          title: "call path",
+          width: "minmax(220px, 1.2fr)",
+          text: (m) => lastOf(data.callpath[m]),
+          hint: (m) => data.callpath[m],
+        },
         { key: "order", title: "growth", width: "minmax(130px, 0.6fr)", text: (m) => notation(data.order[m]) },
-        { key: "short", title: "function", width: "minmax(220px, 1fr)", text: (m) => notation(data.short[m]), hint: (m) => data.function[m] },
-        { key: "smape", title: "SMAPE", width: "84px", numeric: true, text: (m) => errorText(data.smape[m]), hint: () => "mean difference between model and measurement, in percent of both" },
-        { key: "share", title: "share at target", width: "150px", numeric: true, text: (m) => percent(this.shares[m]), share: (m) => this.shares[m], hint: (m) => `${this.amount(this.values[m])} at ${this.pointText(this.target)}` },
+        {
+          key: "short",
+          title: "function",
+          width: "minmax(220px, 1fr)",
+          text: (m) => notation(data.short[m]),
+          hint: (m) => data.function[m],
+        },
+        {
+          key: "smape",
+          title: "SMAPE",
+          width: "84px",
+          numeric: true,
+          text: (m) => errorText(data.smape[m]),
+          hint: () => "mean difference between model and measurement, in percent of both",
+        },
+        {
+          key: "share",
+          title: "share at target",
+          width: "150px",
+          numeric: true,
+          text: (m) => percent(this.shares[m]),
+          share: (m) => this.shares[m],
+          hint: (m) => `${this.amount(this.values[m])} at ${this.pointText(this.target)}`,
+        },
       ],
-      sortBy: this.sortBy, descending: this.descending,
-      onSort: (key, down) => { [this.sortBy, this.descending] = [key, down]; this.update(); },
+      sortBy: this.sortBy,
+      descending: this.descending,
+      onSort: (key, down) => {
+        [this.sortBy, this.descending] = [key, down];
+        this.update();
+      },
       rowClass: (m) => (m === this.chosen ? "found" : ""),
     });
   }
 
   listen() {
     const { root } = this.table;
+    /** @param {Element} row */
     const numberOf = (row) => this.shown[Number(row.getAttribute("aria-rowindex")) - 2];
     root.addEventListener("click", (event) => {
-      const row = /** @type {HTMLElement} */ (event.target).closest(".row");
+      const row = event.target instanceof Element ? event.target.closest(".row") : null;
       if (row) this.draw(numberOf(row));
     });
     root.addEventListener("keydown", (event) => {
@@ -105,6 +179,7 @@ class Scaling {
     });
     this.view.watch("search", () => this.update(false));
     this.view.watch("model", (m) => {
+      if (m === null) return;
       this.metric = this.data.metric[m];
       this.metrics.set(String(this.metric));
       this.chosen = m;
@@ -116,24 +191,30 @@ class Scaling {
     });
   }
 
-  // -- numbers ---------------------------------------------------------------------------------------------------------
+  // -- numbers --------------------------------------------------------------------------------------------------------
 
+  /** @param {number} k */
   point(k) {
     const { points, parameters } = this.data;
     return Array.from(parameters, (_, p) => points[k * parameters.length + p]);
   }
 
-  /** The values that a parameter has, in order. */
+  /**
+   * The values that a parameter has, in order.
+   * @param {number} p
+   */
   valuesOf(p) {
     return [...new Set(Array.from({ length: this.nPoints }, (_, k) => this.point(k)[p]))].sort((a, b) => a - b);
   }
 
+  /** @param {number} value */
   amount(value) {
     const unit = this.data.units[this.metric];
     if (unit) return amountOf(unit)(value);
     return number(value);
   }
 
+  /** @param {ArrayLike<number>} at */
   pointText(at) {
     return this.data.parameters.map((name, p) => `${name} = ${brief(at[p])}`).join(", ");
   }
@@ -144,7 +225,9 @@ class Scaling {
     this.values = this.every.map((m) => valueAt(functions, m, this.target));
     const first = this.target.every((value, p) => value === this.data.target[p]);
     const total = names.map((_, m) => (first ? this.data.rest[m] : 0)); // of models that are not in this page
-    this.values.forEach((value, m) => { if (value > 0) total[metric[m]] += value; });
+    this.values.forEach((value, m) => {
+      if (value > 0) total[metric[m]] += value;
+    });
     this.shares = this.values.map((value, m) => value / (total[metric[m]] || NaN));
   }
 
@@ -154,9 +237,12 @@ class Scaling {
     return own.reduce((a, b) => (a < 0 || this.shares[b] > this.shares[a] ? b : a), -1);
   }
 
-  // -- what is shown ---------------------------------------------------------------------------------------------------
+  // -- what is shown --------------------------------------------------------------------------------------------------
 
-  /** Another metric. */
+  /**
+   * Another metric.
+   * @param {number} metric
+   */
   choose(metric) {
     this.metric = metric;
     this.metrics.set(String(metric));
@@ -165,7 +251,10 @@ class Scaling {
     this.update(false);
   }
 
-  /** Along another parameter. */
+  /**
+   * Along another parameter.
+   * @param {number} along
+   */
   turn(along) {
     this.along = along;
     this.logX = isWide(this.valuesOf(along));
@@ -173,10 +262,11 @@ class Scaling {
     this.update();
   }
 
-  /** Fix the other parameters where most was measured; where they are, if that is as much, else as large as possible. */
+  /** Fix the other parameters where most was measured: where they are, if that is as much, else as large as can be. */
   fix() {
     const { data, along, chosen, nPoints } = this;
     if (chosen < 0) return;
+    /** @type {Map<string, { at: number[], n: number }>} */
     const lines = new Map();
     for (let k = 0; k < nPoints; k++) {
       if (!Number.isFinite(data.value[chosen * nPoints + k])) continue;
@@ -187,16 +277,16 @@ class Scaling {
     const most = Math.max(...[...lines.values()].map((line) => line.n), 0);
     if (!most || lines.get(this.fixed.join())?.n === most) return;
     const best = [...lines.values()].filter((line) => line.n === most).map((line) => line.at);
-    const larger = (a, b) => a.map((one, p) => one - b[p]).find((difference) => difference !== 0) ?? 0;
+    const larger = (/** @type {number[]} */ a, /** @type {number[]} */ b) =>
+      a.map((one, p) => one - b[p]).find((difference) => difference !== 0) ?? 0;
     this.fixed = best.reduce((a, b) => (larger(b, a) > 0 ? b : a));
   }
 
   update(stay = true) {
-    const { data, sortBy } = this;
-    const fits = matcher(this.view.get("search") ?? "");
+    const { data } = this;
+    const fits = matcher(this.view.get("search"));
     this.shown = this.every.filter((m) => data.metric[m] === this.metric && (!fits || fits(data.callpath[m])));
-    const numbers = { smape: data.smape, share: this.shares }[sortBy];
-    const key = numbers ? (m) => (Number.isFinite(numbers[m]) ? numbers[m] : -Infinity) : (m) => data[sortBy][m];
+    const key = this.sortKey();
     this.shown.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (this.descending ? -1 : 1) || a - b);
     this.table.setRows(this.shown, stay);
     this.said.textContent = `${count(this.shown.length)} ${this.shown.length === 1 ? "model" : "models"}`;
@@ -204,7 +294,23 @@ class Scaling {
     this.draw(this.chosen);
   }
 
-  /** Plot a model. */
+  /**
+   * What models are sorted by; what is no number comes last.
+   * @returns {(m: number) => string | number}
+   */
+  sortKey() {
+    const { callpath, order, short, smape } = this.data;
+    if (this.sortBy === "callpath") return (m) => callpath[m];
+    if (this.sortBy === "order") return (m) => order[m];
+    if (this.sortBy === "short") return (m) => short[m];
+    const numbers = this.sortBy === "smape" ? smape : this.shares;
+    return (m) => (Number.isFinite(numbers[m]) ? numbers[m] : -Infinity);
+  }
+
+  /**
+   * Plot a model.
+   * @param {number} m
+   */
   draw(m) {
     const { data } = this;
     this.chosen = m;
@@ -213,7 +319,10 @@ class Scaling {
     this.title.title = has ? data.callpath[m] : "";
     this.formula.textContent = has ? notation(data.short[m]) : "";
     this.formula.title = has ? data.function[m] : "";
-    this.cautions.textContent = data.cautions.filter((one) => Array.from(one.models).includes(m)).map((one) => one.text).join("; ");
+    this.cautions.textContent = data.cautions
+      .filter((one) => Array.from(one.models).includes(m))
+      .map((one) => one.text)
+      .join("; ");
     this.table.redraw();
     this.plot.redraw();
   }
@@ -221,19 +330,42 @@ class Scaling {
   /** Lists of the values that other parameters have, where to predict, and the axes. */
   drawControls() {
     const { parameters, metric_names: names } = this.data;
-    this.fixers.replaceChildren(...parameters.map((name, p) => (p === this.along ? "" : choice(name, this.valuesOf(p).map((v) => [String(v), brief(v)]), String(this.fixed[p]), (value) => {
-      this.fixed[p] = Number(value);
-      this.plot.redraw();
-    }).root)));
+    this.fixers.replaceChildren(
+      ...parameters.map((name, p) =>
+        p === this.along
+          ? ""
+          : choice(
+              name,
+              this.valuesOf(p).map((v) => [String(v), brief(v)]),
+              String(this.fixed[p]),
+              (value) => {
+                this.fixed[p] = Number(value);
+                this.plot.redraw();
+              },
+            ).root,
+      ),
+    );
     this.targets.replaceChildren(...parameters.map((name, p) => this.targetBox(name, p)));
     this.axes.replaceChildren(
-      axisSwitch(`log ${parameters[this.along]}`, this.logX, (on) => { this.logX = on; this.plot.redraw(); }),
-      axisSwitch(`log ${names[this.metric] || "value"}`, this.logY, (on) => { this.logY = on; this.plot.redraw(); }),
+      axisSwitch(`log ${parameters[this.along]}`, this.logX, (on) => {
+        this.logX = on;
+        this.plot.redraw();
+      }),
+      axisSwitch(`log ${names[this.metric] || "value"}`, this.logY, (on) => {
+        this.logY = on;
+        this.plot.redraw();
+      }),
     );
   }
 
+  /**
+   * @param {string} name
+   * @param {number} p
+   */
   targetBox(name, p) {
-    const box = /** @type {HTMLInputElement} */ (element("input", { attributes: { type: "number", step: "any", value: String(this.target[p]), "aria-label": `Predict at ${name}` } }));
+    const box = element("input", {
+      attributes: { type: "number", step: "any", value: String(this.target[p]), "aria-label": `Predict at ${name}` },
+    });
     box.style.width = "92px";
     box.addEventListener("change", () => {
       if (!Number.isFinite(box.valueAsNumber)) return;
@@ -246,7 +378,7 @@ class Scaling {
 
   /**
    * The chosen model along one parameter, the others as they are fixed.
-   * @returns {import("./plot.js").Plot}
+   * @returns {PlotData}
    */
   plotted() {
     const { data, along, chosen } = this;
@@ -255,38 +387,70 @@ class Scaling {
     const last = measured[measured.length - 1];
     const target = this.target[along];
     const ends = [...measured, target].filter(Number.isFinite).sort((a, b) => a - b);
-    const [low, high] = [ends[0], ends[ends.length - 1]];
-    const logX = this.logX && low > 0;
-    const steps = Array.from({ length: SAMPLES + 1 }, (_, k) => (logX ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES));
+    const logX = this.logX && ends[0] > 0;
     const points = has ? this.measuredPoints() : [];
-    const others = data.parameters.map((name, p) => (p === along ? "" : `${name} = ${brief(this.fixed[p])}`)).filter(Boolean).join(", ");
-    const value = (x) => valueAt(data.functions, chosen, this.fixed.map((one, p) => (p === along ? x : one)));
+    const others = this.fixedText();
+    const name = has ? `${lastOf(data.callpath[chosen])}: ${notation(data.short[chosen])}` : "";
     return {
-      xTitle: data.parameters[along], yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
-      logX, logY: this.logY, xMarks: ends.length <= MOST_MARKS ? [...new Set(ends)] : [], xText: brief, yText: (y) => this.amount(y),
+      xTitle: data.parameters[along],
+      yTitle: `${data.metric_names[this.metric] || "value"} (${data.measure})`,
+      logX,
+      logY: this.logY,
+      xMarks: ends.length <= MOST_MARKS ? [...new Set(ends)] : [],
+      xText: brief,
+      yText: (y) => this.amount(y),
       empty: has ? "" : "there is no model to show",
-      curve: has ? [...steps, last].sort((a, b) => a - b).map((x) => [x, value(x)]) : [],
+      curve: has ? this.curve([...stepsOf(ends, logX), last]) : [],
       beyond: last,
       points,
-      caption: has ? `${lastOf(data.callpath[chosen])}: ${notation(data.short[chosen])}${others ? `, at ${others}` : ""}` : "",
+      caption: name && others ? `${name}, at ${others}` : name,
       said: has && !points.length ? `nothing was measured at ${others}` : "",
-      target: has && target > last ? { x: target, y: value(target), text: this.amount(value(target)) } : null,
+      target:
+        has && target > last ? { x: target, y: this.valueAt(target), text: this.amount(this.valueAt(target)) } : null,
     };
+  }
+
+  /** The values of the parameters that the plot is not along. */
+  fixedText() {
+    const texts = this.data.parameters.map((name, p) => (p === this.along ? "" : `${name} = ${brief(this.fixed[p])}`));
+    return texts.filter(Boolean).join(", ");
+  }
+
+  /**
+   * The chosen model at a value of the parameter that the plot is along.
+   * @param {number} x
+   */
+  valueAt(x) {
+    const point = this.fixed.map((one, p) => (p === this.along ? x : one));
+    return valueAt(this.data.functions, this.chosen, point);
+  }
+
+  /**
+   * @param {number[]} xs
+   * @returns {Point[]}
+   */
+  curve(xs) {
+    return xs.sort((a, b) => a - b).map((x) => [x, this.valueAt(x)]);
   }
 
   /** What was measured of the chosen series where the other parameters are as they are fixed. */
   measuredPoints() {
     const { data, along, chosen, nPoints } = this;
+    /** @type {Measured[]} */
     const found = [];
     for (let k = 0; k < nPoints; k++) {
       const point = this.point(k);
-      const [value, low, high] = ["value", "low", "high"].map((name) => data[name][chosen * nPoints + k]);
+      const [value, low, high] = [data.value, data.low, data.high].map((column) => column[chosen * nPoints + k]);
       if (!Number.isFinite(value) || point.some((one, p) => p !== along && one !== this.fixed[p])) continue;
       const model = valueAt(data.functions, chosen, point);
-      const rows = /** @type {[string, string][]} */ ([
-        [data.measure, this.amount(value)], ["smallest", low < high ? this.amount(low) : ""], ["largest", low < high ? this.amount(high) : ""],
-        ["model", this.amount(model)], ["difference", value ? `${model >= value ? "+" : ""}${(100 * (model / value - 1)).toFixed(1)}%` : ""],
-      ]);
+      /** @type {Fact[]} */
+      const rows = [
+        [data.measure, this.amount(value)],
+        ["smallest", low < high ? this.amount(low) : ""],
+        ["largest", low < high ? this.amount(high) : ""],
+        ["model", this.amount(model)],
+        ["difference", value ? `${model >= value ? "+" : ""}${(100 * (model / value - 1)).toFixed(1)}%` : ""],
+      ];
       found.push({ x: point[along], y: value, low, high, details: { title: this.pointText(point), rows } });
     }
     return found;
@@ -295,12 +459,34 @@ class Scaling {
   saveCsv() {
     const { data } = this;
     const header = ["callpath", "metric", "function", "order", "smape", "ar2", "re", "prediction", "share"];
-    save("models.csv", new Blob([csv(header, this.shown.map((m) => [
-      data.callpath[m], data.metric_names[this.metric], data.function[m], data.order[m], data.smape[m], data.ar2[m], data.re[m],
-      this.values[m], 100 * this.shares[m],
-    ]))], { type: "text/csv" }));
+    const rows = this.shown.map((m) => [
+      data.callpath[m],
+      data.metric_names[this.metric],
+      data.function[m],
+      data.order[m],
+      data.smape[m],
+      data.ar2[m],
+      data.re[m],
+      this.values[m],
+      100 * this.shares[m],
+    ]);
+    save("models.csv", new Blob([csv(header, rows)], { type: "text/csv" }));
   }
 }
 
+/**
+ * Values between the first and the last, at equal distances on the axis.
+ * @param {number[]} ends  in order
+ * @param {boolean} logarithmic
+ */
+function stepsOf(ends, logarithmic) {
+  const [low, high] = [ends[0], ends[ends.length - 1]];
+  return Array.from({ length: SAMPLES + 1 }, (_, k) =>
+    logarithmic ? low * (high / low) ** (k / SAMPLES) : low + ((high - low) * k) / SAMPLES,
+  );
+}
+
+/** @param {number[]} values */
 const isWide = (values) => values[0] > 0 && values[values.length - 1] / values[0] > WIDE;
+/** @param {number} value */
 const errorText = (value) => (Number.isFinite(value) ? `${value < 10 ? value.toFixed(1) : value.toFixed(0)}%` : "");

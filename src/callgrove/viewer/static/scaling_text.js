@@ -3,10 +3,16 @@
 const ARROW = "->";
 const SUPERSCRIPTS = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
 
-/** The end of a call path: what is meant, and who called it. */
+/**
+ * The end of a call path: what is meant, and who called it.
+ * @param {string} path
+ */
 export const lastOf = (path) => path.split(ARROW).slice(-2).join(" › ");
 
-/** The value of a parameter. */
+/**
+ * The value of a parameter.
+ * @param {number} value
+ */
 export const brief = (value) => String(Number(value.toPrecision(6)));
 
 /**

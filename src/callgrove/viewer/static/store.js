@@ -1,40 +1,63 @@
 /**
- * What panels of a section agree on: the metric (by name), the search (its text) and steps from one of what it found to
- * the next, the tab that is open (its title), the model that is plotted.
+ * What panels of a section agree on.
+ *
+ * @typedef {Object} State
+ * @property {string[]} metrics  names of those to choose from
+ * @property {string} metric
+ * @property {string} search  its text
+ * @property {{ by: number } | null} step  from one of what the search found to the next (1) or the one before (-1)
+ * @property {string} tab  the title of the one that is open
+ * @property {{ start: string, length: number } | null} window  ns: what the timeline shows, by the clock of the traces
+ * @property {number | null} model  that is plotted
+ *
+ * @typedef {(name: string) => boolean} Fits  does a search find a name?
  */
 
-/**
- * @typedef {Object} Store
- * @property {function(string): any} get
- * @property {function(string, any): void} set
- * @property {function(string, function(any): void): void} watch  called at every change
- */
+/** The state of a section, and who wants to know of its changes. */
+export class Store {
+  /** @type {{ name: keyof State, tell: () => void }[]} */
+  #watchers = [];
+  #state;
 
-/**
- * @param {Object<string, any>} values
- * @returns {Store}
- */
-export function createStore(values) {
-  const state = { ...values };
-  /** @type {Map<string, (function(any): void)[]>} */
-  const watchers = new Map();
-  return {
-    get: (name) => state[name],
-    set(name, value) {
-      if (state[name] === value) return;
-      state[name] = value;
-      for (const watcher of watchers.get(name) ?? []) watcher(value);
-    },
-    watch(name, watcher) {
-      watchers.set(name, [...(watchers.get(name) ?? []), watcher]);
-    },
-  };
+  /** @param {State} state */
+  constructor(state) {
+    this.#state = state;
+  }
+
+  /**
+   * @template {keyof State} N
+   * @param {N} name
+   */
+  get(name) {
+    return this.#state[name];
+  }
+
+  /**
+   * @template {keyof State} N
+   * @param {N} name
+   * @param {State[N]} value
+   */
+  set(name, value) {
+    if (this.#state[name] === value) return;
+    this.#state[name] = value;
+    for (const { tell } of this.#watchers.filter((one) => one.name === name)) tell();
+  }
+
+  /**
+   * Have a function called at every change.
+   * @template {keyof State} N
+   * @param {N} name
+   * @param {(value: State[N]) => void} watcher
+   */
+  watch(name, watcher) {
+    this.#watchers.push({ name, tell: () => watcher(this.#state[name]) });
+  }
 }
 
 /**
  * What a search finds: a part of the name, whatever the case, or /a regular expression/.
  * @param {string} text
- * @returns {(function(string): boolean) | null}  null where nothing is searched
+ * @returns {Fits | null}  null where nothing is searched
  */
 export function matcher(text) {
   const wanted = text.trim();

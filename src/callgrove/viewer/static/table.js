@@ -2,189 +2,265 @@
  * A table of any length: only the rows in sight exist. Sorted by clicking a heading, walked through with the arrow
  * keys; rows of trees open and close.
  *
+ * @import { Numbers } from "./documents.js"
+ *
  * @typedef {Object} Column
  * @property {string} key
  * @property {string} title
  * @property {string} width  of CSS grid
  * @property {boolean} [numeric]
- * @property {function(number): string} text
- * @property {function(number): number} [share]  of 1: a bar beside the text
- * @property {function(number): string} [barClass]  of the bar
- * @property {function(number): string} [hint]
+ * @property {(row: number) => string} text
+ * @property {(row: number) => number} [share]  of 1: a bar beside the text
+ * @property {(row: number) => string} [barClass]  of the bar
+ * @property {(row: number) => string} [hint]
  *
  * @typedef {Object} TableOptions
  * @property {string} label
  * @property {Column[]} columns
  * @property {string} sortBy
  * @property {boolean} [descending]
- * @property {function(string, boolean): void} onSort
- * @property {function(number): number} [depth]
- * @property {function(number): boolean | null} [opened]  null: nothing below it
- * @property {function(number): void} [onToggle]
- * @property {function(number): string} [rowClass]
+ * @property {(key: string, descending: boolean) => void} onSort
+ * @property {(row: number) => number} [depth]
+ * @property {(row: number) => boolean | null} [opened]  null: nothing below it
+ * @property {(row: number) => void} [onToggle]
+ * @property {(row: number) => string} [rowClass]
  */
 
-import { element } from "./dom.js";
+import { element, takeKey } from "./dom.js";
 
 const ROW = 25;
 const SPARE = 8;
 
-/**
- * @param {TableOptions} options
- * @returns {{root: HTMLElement, setRows: function(ArrayLike<number>, boolean=): void, setSort: function(string, boolean): void, redraw: function(): void, seek: function(function(number): boolean, number, boolean=): void}}
- */
-export function createTable(options) {
-  const { columns } = options;
-  const grid = columns.map((column) => column.width).join(" ");
-  const tree = options.opened !== undefined;
-  const body = element("div", { class: "table-body" });
-  const spacer = element("div", { class: "table-spacer" }, [body]);
-  const head = element("div", { class: "table-head", attributes: { role: "row" } });
-  const root = element("div", { class: "table", attributes: { role: tree ? "treegrid" : "grid", tabindex: "0", "aria-label": options.label } }, [head, spacer]);
-  head.style.gridTemplateColumns = grid;
-  /** @type {ArrayLike<number>} */
-  let rows = [];
-  let cursor = 0;
-  let sortBy = options.sortBy;
-  let descending = options.descending ?? true;
+/** Rows by number, in the order that they were given in. */
+export class Table {
+  #options;
+  #grid;
+  #isTree;
+  #body = element("div", { class: "table-body" });
+  #spacer = element("div", { class: "table-spacer" }, [this.#body]);
+  #head = element("div", { class: "table-head", attributes: { role: "row" } });
+  /** @type {Numbers} */
+  #rows = [];
+  #cursor = 0;
+  #sortBy;
+  #descending;
+  #headings;
 
-  const headings = columns.map((column) => {
-    const made = element("button", {
-      class: column.numeric ? "heading numeric" : "heading", text: column.title,
-      attributes: { type: "button", role: "columnheader", title: `Sort by ${column.title}` },
-      on: { click: () => sort(column.key) },
-    });
-    made.dataset.key = column.key;
-    head.append(made);
-    return made;
-  });
-
-  function sort(key) {
-    descending = sortBy === key ? !descending : (columns.find((column) => column.key === key)?.numeric ?? false);
-    sortBy = key;
-    options.onSort(sortBy, descending);
-    markSorted();
+  /** @param {TableOptions} options */
+  constructor(options) {
+    const { columns } = options;
+    this.#options = options;
+    this.#isTree = options.opened !== undefined;
+    this.#sortBy = options.sortBy;
+    this.#descending = options.descending ?? true;
+    this.#grid = columns.map((column) => column.width).join(" ");
+    this.#head.style.gridTemplateColumns = this.#grid;
+    this.#headings = columns.map((column) => this.#heading(column));
+    this.#head.append(...this.#headings);
+    const role = this.#isTree ? "treegrid" : "grid";
+    this.root = element("div", { class: "table", attributes: { role, tabindex: "0", "aria-label": options.label } }, [
+      this.#head,
+      this.#spacer,
+    ]);
+    this.root.addEventListener("keydown", (event) => this.#pressed(event));
+    this.#spacer.addEventListener("click", (event) => this.#clicked(event));
+    this.root.addEventListener("scroll", () => requestAnimationFrame(() => this.redraw()), { passive: true });
+    new ResizeObserver(() => this.redraw()).observe(this.root);
+    this.#markSorted();
   }
 
-  function markSorted() {
-    for (const made of headings) {
-      const own = made.dataset.key === sortBy;
-      made.setAttribute("aria-sort", own ? (descending ? "descending" : "ascending") : "none");
+  /**
+   * @param {Numbers} rows
+   * @param {boolean} [stay]  where the cursor is
+   */
+  setRows(rows, stay = true) {
+    this.#rows = rows;
+    if (!stay) {
+      this.#cursor = 0;
+      this.root.scrollTop = 0;
+    }
+    this.#cursor = Math.min(this.#cursor, Math.max(rows.length - 1, 0));
+    this.redraw();
+  }
+
+  /**
+   * Go to the next row that is wanted, downwards (1) or upwards (-1), and round the end.
+   * @param {(row: number) => boolean} wanted
+   * @param {number} step
+   * @param {boolean} [here]  the row at the cursor counts too
+   */
+  seek(wanted, step, here = false) {
+    const n = this.#rows.length;
+    for (let k = here ? 0 : 1; k <= n; k++) {
+      const at = (((this.#cursor + step * k) % n) + n) % n;
+      if (wanted(this.#rows[at])) {
+        this.#moveTo(at);
+        return;
+      }
     }
   }
 
-  function draw() {
-    if (!root.isConnected) return; // the last event of a table that was replaced
-    spacer.style.height = `${rows.length * ROW}px`;
-    root.setAttribute("aria-rowcount", String(rows.length + 1));
-    const first = Math.max(0, Math.floor(root.scrollTop / ROW) - SPARE);
-    const last = Math.min(rows.length, Math.ceil((root.scrollTop + root.clientHeight) / ROW) + SPARE);
-    body.style.transform = `translateY(${first * ROW}px)`;
-    const made = [];
-    for (let at = first; at < last; at++) made.push(drawRow(at));
-    body.replaceChildren(...made);
+  // -- sorting --------------------------------------------------------------------------------------------------------
+
+  /** @param {Column} column */
+  #heading(column) {
+    const made = element("button", {
+      class: column.numeric ? "heading numeric" : "heading",
+      text: column.title,
+      attributes: { type: "button", role: "columnheader", title: `Sort by ${column.title}` },
+      on: { click: () => this.#sort(column) },
+    });
+    made.dataset.key = column.key;
+    return made;
   }
 
-  function drawRow(at) {
-    const row = rows[at];
-    const depth = options.depth?.(row) ?? 0;
-    const open = options.opened?.(row) ?? null;
-    const line = element("div", { class: `row ${options.rowClass?.(row) ?? ""}`, attributes: { role: "row", "aria-rowindex": String(at + 2) } });
-    line.style.gridTemplateColumns = grid;
-    if (tree) {
+  /** @param {Column} column */
+  #sort({ key, numeric = false }) {
+    this.#descending = this.#sortBy === key ? !this.#descending : numeric;
+    this.#sortBy = key;
+    this.#options.onSort(key, this.#descending);
+    this.#markSorted();
+  }
+
+  #markSorted() {
+    const order = this.#descending ? "descending" : "ascending";
+    for (const made of this.#headings)
+      made.setAttribute("aria-sort", made.dataset.key === this.#sortBy ? order : "none");
+  }
+
+  // -- drawing --------------------------------------------------------------------------------------------------------
+
+  redraw() {
+    const { root } = this;
+    if (!root.isConnected) return; // the last event of a table that was replaced
+    const n = this.#rows.length;
+    this.#spacer.style.height = `${n * ROW}px`;
+    root.setAttribute("aria-rowcount", String(n + 1));
+    const first = Math.max(0, Math.floor(root.scrollTop / ROW) - SPARE);
+    const last = Math.min(n, Math.ceil((root.scrollTop + root.clientHeight) / ROW) + SPARE);
+    this.#body.style.transform = `translateY(${first * ROW}px)`;
+    const made = [];
+    for (let at = first; at < last; at++) made.push(this.#row(at));
+    this.#body.replaceChildren(...made);
+  }
+
+  /** @param {number} at */
+  #row(at) {
+    const { depth: depthOf, rowClass, columns } = this.#options;
+    const row = this.#rows[at];
+    const depth = depthOf?.(row) ?? 0;
+    const open = this.#opened(at);
+    const line = element("div", {
+      class: `row ${rowClass?.(row) ?? ""}`,
+      attributes: { role: "row", "aria-rowindex": String(at + 2) },
+    });
+    line.style.gridTemplateColumns = this.#grid;
+    if (this.#isTree) {
       line.setAttribute("aria-level", String(depth + 1));
       if (open !== null) line.setAttribute("aria-expanded", String(open));
     }
-    if (at === cursor) line.classList.add("cursor");
-    columns.forEach((column, i) => line.append(drawCell(column, row, i === 0 && tree, depth, open)));
+    if (at === this.#cursor) line.classList.add("cursor");
+    line.append(...columns.map((column) => cellOf(column, row)));
+    if (this.#isTree) addTwist(/** @type {HTMLElement} */ (line.firstElementChild), depth, open);
     return line;
   }
 
-  function drawCell(column, row, first, depth, open) {
-    const text = column.text(row);
-    const cell = element("div", { class: column.numeric ? "cell numeric" : "cell", attributes: { role: "gridcell" } });
-    const hint = column.hint ? column.hint(row) : text;
-    if (hint) cell.title = hint;
-    if (first) {
-      cell.style.paddingLeft = `${8 + Math.min(depth, 40) * 14}px`;
-      cell.append(element("span", { class: "twist", text: open === null ? "" : open ? "▾" : "▸", attributes: { "aria-hidden": "true" } }));
-    }
-    const share = column.share?.(row);
-    if (share !== undefined) {
-      const bar = element("span", { class: `bar ${column.barClass?.(row) ?? ""}`.trim(), attributes: { "aria-hidden": "true" } }, [element("span", {})]);
-      const inner = /** @type {HTMLElement} */ (bar.firstChild);
-      inner.style.width = `${Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1) * 100}%`;
-      cell.append(bar);
-    }
-    cell.append(element("span", { class: "cell-text", text }));
-    return cell;
+  /**
+   * Is a row open? Null where nothing is below it.
+   * @param {number} at
+   */
+  #opened(at) {
+    return this.#options.opened?.(this.#rows[at]) ?? null;
   }
 
-  function moveTo(next) {
-    cursor = Math.min(Math.max(next, 0), rows.length - 1);
-    const top = cursor * ROW;
-    const room = root.clientHeight - head.offsetHeight;
+  // -- mouse and keyboard ---------------------------------------------------------------------------------------------
+
+  /** @param {number} next */
+  #moveTo(next) {
+    const { root } = this;
+    this.#cursor = Math.min(Math.max(next, 0), this.#rows.length - 1);
+    const top = this.#cursor * ROW;
+    const room = root.clientHeight - this.#head.offsetHeight;
     if (top < root.scrollTop) root.scrollTop = top;
     else if (top + ROW > root.scrollTop + room) root.scrollTop = top + ROW - room;
-    draw();
+    this.redraw();
   }
 
-  root.addEventListener("keydown", (event) => {
-    if (event.target !== root || !rows.length) return;
-    const page = Math.max(1, Math.floor(root.clientHeight / ROW) - 2);
-    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
-    const row = rows[cursor];
-    const open = options.opened?.(row) ?? null;
-    if (event.key in moves) moveTo(cursor + moves[event.key]);
-    else if (event.key === "Enter" || event.key === " ") { if (open !== null) options.onToggle?.(row); }
-    else if (event.key === "ArrowRight" && tree) { if (open === false) options.onToggle?.(row); else moveTo(cursor + 1); }
-    else if (event.key === "ArrowLeft" && tree) { if (open) options.onToggle?.(row); else moveTo(parentOf(cursor)); }
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  });
+  /** @param {KeyboardEvent} event */
+  #pressed(event) {
+    const n = this.#rows.length;
+    if (event.target !== this.root || !n) return;
+    const page = Math.max(1, Math.floor(this.root.clientHeight / ROW) - 2);
+    const by = (/** @type {number} */ step) => () => this.#moveTo(this.#cursor + step);
+    const open = this.#opened(this.#cursor);
+    const toggle = () => this.#options.onToggle?.(this.#rows[this.#cursor]);
+    const either = () => open !== null && toggle();
+    takeKey(event, {
+      ArrowDown: by(1),
+      ArrowUp: by(-1),
+      PageDown: by(page),
+      PageUp: by(-page),
+      Home: by(-n),
+      End: by(n),
+      Enter: either,
+      " ": either,
+      ...(this.#isTree && {
+        ArrowRight: () => (open === false ? toggle() : this.#moveTo(this.#cursor + 1)),
+        ArrowLeft: () => (open ? toggle() : this.#moveTo(this.#parentOf(this.#cursor))),
+      }),
+    })?.();
+  }
 
-  function parentOf(at) {
-    const depth = options.depth?.(rows[at]) ?? 0;
+  /** @param {number} at */
+  #parentOf(at) {
+    const depthAt = (/** @type {number} */ one) => this.#options.depth?.(this.#rows[one]) ?? 0;
+    const depth = depthAt(at);
     let above = at;
-    while (above > 0 && (options.depth?.(rows[above]) ?? 0) >= depth && depth > 0) above--;
+    while (above > 0 && depthAt(above) >= depth && depth > 0) above--;
     return above;
   }
 
-  // by place: rows come and go
-  spacer.addEventListener("click", (event) => {
-    const at = Math.floor((event.clientY - spacer.getBoundingClientRect().top) / ROW);
-    if (at < 0 || at >= rows.length) return;
-    cursor = at;
-    if ((options.opened?.(rows[at]) ?? null) !== null) options.onToggle?.(rows[at]);
-    else draw();
-  });
-  root.addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });
-  new ResizeObserver(() => draw()).observe(root);
-  markSorted();
-  return {
-    root,
-    setRows(next, stay = true) {
-      rows = next;
-      if (!stay) {
-        cursor = 0;
-        root.scrollTop = 0;
-      }
-      cursor = Math.min(cursor, Math.max(rows.length - 1, 0));
-      draw();
-    },
-    setSort(key, down) {
-      sortBy = key;
-      descending = down;
-      markSorted();
-    },
-    redraw: draw,
-    /** Go to the next row that is wanted, downwards (1) or upwards (-1), and round the end; `here` counts too, if asked. */
-    seek(wanted, step, here = false) {
-      for (let k = here ? 0 : 1; k <= rows.length; k++) {
-        const at = (((cursor + step * k) % rows.length) + rows.length) % rows.length;
-        if (wanted(rows[at])) { moveTo(at); return; }
-      }
-    },
-  };
+  /**
+   * By place: rows come and go.
+   * @param {MouseEvent} event
+   */
+  #clicked(event) {
+    const at = Math.floor((event.clientY - this.#spacer.getBoundingClientRect().top) / ROW);
+    if (at < 0 || at >= this.#rows.length) return;
+    this.#cursor = at;
+    if (this.#opened(at) !== null) this.#options.onToggle?.(this.#rows[at]);
+    else this.redraw();
+  }
+}
+
+/**
+ * @param {Column} column
+ * @param {number} row
+ */
+function cellOf(column, row) {
+  const text = column.text(row);
+  const cell = element("div", { class: column.numeric ? "cell numeric" : "cell", attributes: { role: "gridcell" } });
+  const hint = column.hint ? column.hint(row) : text;
+  if (hint) cell.title = hint;
+  const share = column.share?.(row);
+  if (share !== undefined) {
+    const inner = element("span");
+    inner.style.width = `${Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1) * 100}%`;
+    const name = `bar ${column.barClass?.(row) ?? ""}`.trim();
+    cell.append(element("span", { class: name, attributes: { "aria-hidden": "true" } }, [inner]));
+  }
+  cell.append(element("span", { class: "cell-text", text }));
+  return cell;
+}
+
+/**
+ * The mark of what can be opened, as deep as the row.
+ * @param {HTMLElement} cell
+ * @param {number} depth
+ * @param {boolean | null} open
+ */
+function addTwist(cell, depth, open) {
+  const text = open === null ? "" : open ? "▾" : "▸";
+  cell.style.paddingLeft = `${8 + Math.min(depth, 40) * 14}px`;
+  cell.prepend(element("span", { class: "twist", text, attributes: { "aria-hidden": "true" } }));
 }

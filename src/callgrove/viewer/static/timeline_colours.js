@@ -1,6 +1,21 @@
 /**
  * Which colours the names of a timeline have: strong ones for those that take most time, greys for the rest. Shares are
  * stored (viewer/timeline/legend.py): those of all events, however few of them the page holds.
+ *
+ * @import { Key } from "./caption.js"
+ * @import { LegendData, TimelineData } from "./documents.js"
+ *
+ * @typedef {"name" | "kind"} Colouring
+ * @typedef {{ muted: string, ground: string }} Greys
+ *
+ * @typedef {{ key: string, short: string, colour: string, share: number }} Strong  share: of all time
+ *
+ * @typedef {Object} Colours
+ * @property {Colouring} by
+ * @property {(i: number, theme: Greys) => string} of  the colour of a name, in a theme
+ * @property {Strong[]} strong  what the strong colours mean
+ * @property {number} n  names, or kinds, that take any time
+ * @property {number} overhead  ns of the profiler
  */
 
 import { CATEGORIES, hashed, mixed } from "./colours.js";
@@ -11,21 +26,11 @@ const GREYS = 3; // shades of what takes little time
 const LONGEST = 36; // letters of a name in the legend
 
 /**
- * @typedef {Object} Colours
- * @property {"name" | "kind"} by
- * @property {function(number, {muted: string, ground: string}): string} of  the colour of a name, in a theme
- * @property {{key: string, short: string, colour: string, share: number}[]} strong  what the strong colours mean; shares
- *     are of all time
- * @property {number} n  names, or kinds, that take any time
- * @property {number} overhead  ns of the profiler
- */
-
-/**
  * Shares where calls are cut at a depth, or where they are not.
- * @param {any} data  of the timeline
+ * @param {TimelineData} data  of the timeline
  * @param {number} deepest
- * @param {"name" | "kind"} by
- * @returns {{text: string[], share: ArrayLike<number>, n: number, rest: number}}
+ * @param {Colouring} by
+ * @returns {LegendData}
  */
 export function legendOf(data, deepest, by) {
   const legends = data.depths[deepest] ?? data;
@@ -33,9 +38,9 @@ export function legendOf(data, deepest, by) {
 }
 
 /**
- * @param {any} data  of the timeline
+ * @param {TimelineData} data  of the timeline
  * @param {number} deepest  what is deeper belongs to what is there
- * @param {"name" | "kind"} by
+ * @param {Colouring} by
  * @returns {Colours}
  */
 export function coloursOf(data, deepest, by) {
@@ -44,19 +49,31 @@ export function coloursOf(data, deepest, by) {
   const legend = legendOf(data, deepest, by);
   const kinds = new Map(names.text.map((text, i) => [text, names.kind[i]]));
   const strong = legend.text.slice(0, CATEGORIES.length).map((key, k) => ({
-    key, short: by === "kind" ? key : shortName(key, kinds.get(key) ?? ""), colour: mixed(CATEGORIES[k], "#ffffff", 0.12), share: legend.share[k],
+    key,
+    short: by === "kind" ? key : shortName(key, kinds.get(key) ?? ""),
+    colour: mixed(CATEGORIES[k], "#ffffff", 0.12),
+    share: legend.share[k],
   }));
   const colours = new Map(strong.map(({ key, colour }) => [key, colour]));
+  /**
+   * @param {number} i
+   * @param {Greys} theme
+   */
   const grey = (i, theme) => mixed(theme.muted, theme.ground, 0.5 + 0.1 * (hashed(keys[i]) % GREYS));
+  /** @param {Greys} theme */
   const overhead = (theme) => mixed(theme.muted, theme.ground, 0.75);
-  const of = (i, theme) => (names.kind[i] === "overhead" ? overhead(theme) : colours.get(keys[i]) ?? grey(i, theme));
+  /**
+   * @param {number} i
+   * @param {Greys} theme
+   */
+  const of = (i, theme) => (names.kind[i] === "overhead" ? overhead(theme) : (colours.get(keys[i]) ?? grey(i, theme)));
   return { by, of, strong, n: legend.n, overhead: data.overhead_ns };
 }
 
 /**
  * @param {HTMLElement} place
  * @param {Colours} colours
- * @param {function(string): void} picked  gets the name that was clicked
+ * @param {(name: string) => void} picked  gets the name that was clicked
  */
 export function drawLegend(place, colours, picked) {
   const keys = colours.strong.map(({ key, short: name, colour, share }) => {
@@ -64,15 +81,23 @@ export function drawLegend(place, colours, picked) {
     swatch.style.background = colour;
     const title = `${key}: ${percent(share)} of the time of all calls, without what they call`;
     const parts = [swatch, element("span", { text: `${cutName(name)} ${percent(share)}` })];
-    const made = colours.by === "name"
-      ? element("button", { class: "key", attributes: { type: "button", title }, on: { click: () => picked(key) } }, parts)
-      : element("span", { class: "key", attributes: { title } }, parts);
+    const made =
+      colours.by === "name"
+        ? element(
+            "button",
+            { class: "key", attributes: { type: "button", title }, on: { click: () => picked(key) } },
+            parts,
+          )
+        : element("span", { class: "key", attributes: { title } }, parts);
     return made;
   });
   place.replaceChildren(...keys, ...restOf(colours).map((text) => element("span", { class: "key", text })));
 }
 
-/** What has no strong colour, and what is no time of the application. */
+/**
+ * What has no strong colour, and what is no time of the application.
+ * @param {Colours} colours
+ */
 function restOf(colours) {
   const more = colours.n - colours.strong.length;
   const left = 1 - colours.strong.reduce((sum, { share }) => sum + share, 0);
@@ -85,10 +110,14 @@ function restOf(colours) {
 /**
  * The same below a picture that is saved.
  * @param {Colours} colours
- * @returns {import("./caption.js").Key[]}
+ * @returns {Key[]}
  */
 export function captionOf(colours) {
-  return [...colours.strong.map(({ short, colour, share }) => ({ text: `${cutName(short)} ${percent(share)}`, colour })), ...restOf(colours).map((text) => ({ text }))];
+  return [
+    ...colours.strong.map(({ short, colour, share }) => ({ text: `${cutName(short)} ${percent(share)}`, colour })),
+    ...restOf(colours).map((text) => ({ text })),
+  ];
 }
 
+/** @param {string} name */
 const cutName = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);

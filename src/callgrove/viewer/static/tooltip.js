@@ -1,16 +1,18 @@
-/** Details of what is under the pointer, or under the cursor of the keyboard. */
+/**
+ * Details of what is under the pointer, or under the cursor of the keyboard.
+ *
+ * @import { Fact } from "./documents.js"
+ *
+ * @typedef {Object} Details
+ * @property {string} title
+ * @property {Fact[]} rows  those without a text are not shown
+ */
 
 import { element } from "./dom.js";
 
 /**
- * @typedef {Object} Details
- * @property {string} title
- * @property {[string, string][]} rows
- */
-
-/**
  * One tooltip, shared by all pictures of a page.
- * @returns {{show: function(Details, number, number): void, hide: function(): void}}
+ * @returns {{ show: (details: Details, x: number, y: number) => void, hide: () => void }}
  */
 function createTooltip() {
   const root = element("div", { class: "tooltip", attributes: { role: "status", "aria-live": "polite", hidden: "" } });
@@ -20,7 +22,11 @@ function createTooltip() {
       const rows = details.rows.filter(([, text]) => text !== "");
       root.replaceChildren(
         element("div", { class: "tooltip-title", text: details.title }),
-        element("dl", {}, rows.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text })])),
+        element(
+          "dl",
+          {},
+          rows.flatMap(([word, text]) => [element("dt", { text: word }), element("dd", { text })]),
+        ),
       );
       root.hidden = false;
       const { offsetWidth: width, offsetHeight: height } = root;

@@ -7,8 +7,10 @@ import { element } from "./dom.js";
  * @param {{reason: string}} data
  */
 export function drawUnavailable(place, data) {
-  place.append(element("section", { class: "card" }, [
-    element("div", { class: "card-head" }, [element("h2", { text: "There is nothing to show here" })]),
-    element("p", { class: "reason", text: data.reason }),
-  ]));
+  place.append(
+    element("section", { class: "card" }, [
+      element("div", { class: "card-head" }, [element("h2", { text: "There is nothing to show here" })]),
+      element("p", { class: "reason", text: data.reason }),
+    ]),
+  );
 }

@@ -1,0 +1,326 @@
+/**
+ * The document of a page, as modules see it: what the makers beside this folder give to encoding.py, with typed arrays
+ * in place of NumPy's and arrays of strings in place of `Texts`. Names of properties are those of Python.
+ */
+
+/** A column of numbers: a typed array. */
+export type Numbers = ArrayLike<number> & Iterable<number>;
+
+/** A single number; null where Python had one that is not finite. */
+export type Finite = number | null;
+
+/** A word and a text. */
+export type Fact = [word: string, text: string];
+
+export interface Report {
+  title: string;
+  by: string;
+  sections: Section[];
+}
+
+/** One input (section.py, report.py). Warnings begin with their severity. */
+export interface Section {
+  title: string;
+  facts: Fact[];
+  warnings: Fact[];
+  commands: string[];
+  panels: Panel[];
+}
+
+/** The data of every kind of panel. */
+export interface PanelData {
+  hotspots: HotspotsData;
+  flame: FlameData;
+  calltree: CallTreeData;
+  spread: SpreadData;
+  timeline: TimelineData;
+  devices: GpuData;
+  gpu: GpuData;
+  growth: ScalingData;
+  scaling: ScalingData;
+  unavailable: { reason: string };
+}
+
+export type Kind = keyof PanelData;
+
+export type Panel<K extends Kind = Kind> = {
+  [P in K]: { kind: P; title: string; data: PanelData[P]; notes: string[] };
+}[K];
+
+// -- profiles (profile/) ----------------------------------------------------------------------------------------------
+
+/** What rows are called, each combination once. A line below 0 is unknown. */
+export interface Labels {
+  name: string[];
+  kind: string[];
+  file: string[];
+  line: Numbers;
+  module: string[];
+}
+
+export interface Metric {
+  name: string;
+  unit: string;
+  description: string;
+  additive: boolean;
+  total: Finite;
+  /** What shares are of: the total; of signed costs the sizes of all of them together. */
+  whole: Finite;
+  /** Costs are differences, and some lie below zero. */
+  signed: boolean;
+  /** What all costs above zero add up to. */
+  gain: Finite;
+  /** What all costs below zero add up to. */
+  loss: Finite;
+}
+
+/** Kept contexts, then rows that stand for folded subtrees. */
+export interface TreeData {
+  /** Ids of kept contexts, as `export` gives them. */
+  context: Numbers;
+  parent: Numbers;
+  label: Numbers;
+  /** How many contexts each folded row stands for. */
+  more: Numbers;
+  metrics: (Metric & {
+    exclusive: Numbers;
+    /** There where it is not the sum of exclusive cost over the subtree. */
+    inclusive?: Numbers;
+    /** What signed costs are as large as. */
+    weight?: Numbers;
+  })[];
+}
+
+/** Rows in preorder with their depths, such as those of a hot path. */
+export interface PathData {
+  label: Numbers;
+  depth: Numbers;
+  exclusive: Numbers;
+  inclusive: Numbers;
+}
+
+/** Functions with their callers below them. */
+export interface CallersData extends PathData {
+  /** How many rows are not in the page. */
+  left: number;
+  /** How many of these are functions; the others are callers of functions. */
+  functions_left: number;
+  /** What functions that are not in the page cost; null where costs do not add up. */
+  rest: Finite;
+}
+
+/** A flat table: columns of costs by metric. */
+export interface FlatData {
+  by: string;
+  label: Numbers;
+  left: number;
+  /** What rows that are not in the page cost; null where costs do not add up. */
+  rest: Finite[];
+  exclusive: Numbers[];
+  inclusive: Numbers[];
+}
+
+interface ProfileData {
+  labels: Labels;
+  metrics: Metric[];
+}
+
+export interface HotspotsData extends ProfileData {
+  /** Of each metric. */
+  paths: PathData[];
+  top: FlatData;
+  /** By name of a metric. */
+  imbalance: Record<string, Finite>;
+  n_runs: number;
+  has_spread: boolean;
+}
+
+export interface FlameData extends ProfileData {
+  tree: TreeData;
+}
+
+export interface CallTreeData extends FlameData {
+  flat: FlatData[];
+  /** Of each metric; null where costs cannot be divided among callers. */
+  callers: (CallersData | null)[];
+}
+
+/** Cells of a heat map with at least one profile each. */
+export interface GridData {
+  column: Numbers;
+  lane: Numbers;
+  n_profiles: Numbers;
+  columns: string[];
+  lanes: string[];
+  /** How many neighbouring columns are one. */
+  n_joined: number;
+}
+
+/** The cost of everything or of a function, by cell; `all_` is over all profiles, `run_` over those of each run. */
+export interface SpreadRow {
+  metric: string;
+  /** -1 for everything. */
+  label: number;
+  mean: Numbers;
+  /** There where cells stand for several profiles. */
+  low?: Numbers;
+  high?: Numbers;
+  all_min: Finite;
+  all_mean: Finite;
+  all_max: Finite;
+  all_std: Finite;
+  all_imbalance: Finite;
+  /** How many profiles have no cost. */
+  all_none: number;
+  run_sum?: Numbers;
+  run_mean?: Numbers;
+  run_max?: Numbers;
+  run_imbalance?: Numbers;
+}
+
+export interface SpreadData extends ProfileData {
+  grid: GridData;
+  rows: SpreadRow[];
+  n_profiles: number;
+  /** Names of runs, where there are several. */
+  runs?: string[];
+}
+
+// -- traces (timeline/, gpu/) -----------------------------------------------------------------------------------------
+
+/** Names with the largest shares of all time, `n` with any, and the share of those that are not listed. */
+export interface LegendData {
+  text: string[];
+  share: Numbers;
+  n: number;
+  rest: number;
+}
+
+interface Legends {
+  legend: LegendData;
+  kinds: LegendData;
+}
+
+/** Tracks of rows, and their boxes by the gap before each and its length, in ticks. */
+export interface LayerData {
+  start_ns: number;
+  end_ns: number;
+  base_ns: number;
+  tick_ns: number;
+  /** Boxes are events. */
+  exact: boolean;
+  shows: "all" | "line" | "levels";
+  row: Numbers;
+  level: Numbers;
+  line: Numbers;
+  count: Numbers;
+  gap: Numbers;
+  length: Numbers;
+  name: Numbers;
+  share: Numbers;
+  busy: Numbers;
+}
+
+export interface TimelineData extends Legends {
+  /** ns by the clock of the traces, in more digits than numbers of a page have. */
+  origin: string;
+  length_ns: number;
+  rows: { group: string[]; name: string[]; profile: Numbers };
+  sampled: Numbers;
+  names: { text: string[]; kind: string[] };
+  /** Where calls are cut at each depth. */
+  depths: Legends[];
+  overhead_ns: number;
+  /** That of the whole time first. */
+  layers: LayerData[];
+}
+
+/** A section of the summary; texts are numbers of which a page would lose digits. */
+export interface SummaryData {
+  name: string;
+  rows: string[];
+  columns: SummaryColumn[];
+  left: number;
+}
+
+export interface SummaryColumn {
+  name: string;
+  values: Numbers | string[];
+}
+
+export interface Doing {
+  name: string;
+  /** Of each device. */
+  ns: Numbers;
+  total_ns: number;
+}
+
+export interface DevicesData {
+  /** Below 0 where there is one run. */
+  run: Numbers;
+  rank: Numbers;
+  agent: Numbers;
+  busy_ns: Numbers;
+  span_ns: Numbers;
+  most_at_once: Numbers;
+  doing: Doing[];
+  total_span_ns: number;
+  total_busy_ns: number;
+}
+
+export interface GpuData {
+  sections: SummaryData[];
+  devices: DevicesData;
+  n_devices: number;
+}
+
+// -- models (scaling/) ------------------------------------------------------------------------------------------------
+
+/** Fitted functions: sums of terms, each a coefficient times a factor for each parameter that takes part. */
+export interface Functions {
+  constant: Numbers;
+  /** Function m has the terms bounds[m] to bounds[m + 1]. */
+  bounds: Numbers;
+  coefficient: Numbers;
+  /** Terms x parameters: number among factors, -1 for none. */
+  factor: Numbers;
+  factors: (Exponents | Piece[])[];
+}
+
+export type Exponents = [power: number, logarithm: number];
+
+export interface Piece {
+  from: Finite;
+  to: Finite;
+  constant: number;
+  terms: [coefficient: number, power: number, logarithm: number][];
+}
+
+/** Columns of models, and of points: those of a model at [model * points, (model + 1) * points). */
+export interface ScalingData {
+  parameters: string[];
+  /** Points x parameters. */
+  points: Numbers;
+  target: Numbers;
+  /** By metric, what the models that are not in the page predict at the target. */
+  rest: Numbers;
+  far: number;
+  measure: string;
+  metric_names: string[];
+  units: string[];
+  first_metric: string;
+  callpath: string[];
+  metric: Numbers;
+  function: string[];
+  short: string[];
+  order: string[];
+  smape: Numbers;
+  ar2: Numbers;
+  re: Numbers;
+  noise: Numbers;
+  cautions: { text: string; models: Numbers }[];
+  functions: Functions;
+  value: Numbers;
+  low: Numbers;
+  high: Numbers;
+}
