@@ -210,7 +210,7 @@ def test_options_of_gpu_databases_are_refused_elsewhere(option: str, tmp_path: P
     series = tmp_path / "series.txt"
     series.write_text("PARAMETER p\nPOINTS 1 2 3 4 5\nREGION r\nMETRIC time\n" + "DATA 1\n" * 5)
     told = said(capsys, "info", series, option, "start", code=2)
-    assert f"{option} can be used with GPU databases, and this is extrap-text" in told
+    assert f"{option} can be used with runs, rocpd, rocpd-draft, rpd, nsight, and this is extrap-text" in told
     run(capsys, "info", series, "--align", "none")
     for p in (2, 4):
         (tmp_path / "runs" / f"app.p{p}").mkdir(parents=True)
@@ -374,8 +374,8 @@ def test_merge_makes_one_file_of_a_set(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("perfetto", {}, "--annotations all"),
-        ("chrome-json", {}, "--annotations all"),
+        ("perfetto", {}, "WriteOptions(annotations='all')"),
+        ("chrome-json", {}, "WriteOptions(annotations='all')"),
         ("chrome-json", {"annotations": "all"}, ""),
         ("chrome-json", {"annotations": "none"}, ""),
         ("rocprof-csv", {}, "no column"),

@@ -17,7 +17,7 @@ from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
 from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import open_paths
+from callgrove.formats.registry import find_entry, format_using, open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
 
@@ -66,10 +66,15 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
     except UsageError as error:
         raise UsageError(f"{named(args)}: {error}") from None
     sources = {opened.runs[number].source for number in numbers}
-    if len(numbers) == 1 and opened.format == "runs" and (source := sources.pop()):
+    if len(numbers) == 1 and _holds_inputs(opened.format) and (source := sources.pop()):
         alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
         return _opened(argparse.Namespace(**{**vars(args), **alone}))
     return opened if len(numbers) == len(opened.runs) else part(opened, runs=numbers)
+
+
+def _holds_inputs(format_name: str) -> bool:
+    entry = find_entry(format_name)
+    return entry is not None and entry.holds_inputs
 
 
 def say_added_up(experiment: Experiment) -> None:
@@ -111,8 +116,8 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             from callgrove.formats.runs.points import open_points
 
             return open_points([(point, path) for point, path in points], args.from_format or "", options)
-        by_name = options.folder_pattern or options.points_file  # which only a folder of runs needs
-        return open_paths(paths, args.from_format or ("runs" if by_name else ""), options)
+        by_name = format_using("folder_pattern") if options.folder_pattern or options.points_file else ""
+        return open_paths(paths, args.from_format or by_name, options)
 
 
 def _workers(args: argparse.Namespace) -> AbstractContextManager[Workers]:
@@ -126,9 +131,10 @@ def _workers(args: argparse.Namespace) -> AbstractContextManager[Workers]:
 
 def _as_extra_p(paths: Sequence[str], args: argparse.Namespace, options: ReadOptions) -> Experiment | Study:
     """Nsight exports as Extra-P reads them: it alone has such a way of reading."""
-    if not paths or args.scaling or args.from_format not in (None, "nsight"):
+    name = format_using("extrap_compat")
+    if not paths or args.scaling or args.from_format not in (None, name):
         raise UsageError("--extrap-compat reads a PATH of Nsight exports: no --point, no --scaling, no other --from")
-    return open_paths(paths, "nsight", options)
+    return open_paths(paths, name, options)
 
 
 def _points(args: argparse.Namespace) -> list[list[str]]:

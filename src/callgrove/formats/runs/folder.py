@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from shlex import quote as quoted
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
@@ -139,10 +138,10 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
         found = [one for one in parsed if one is not None]
         if not found:
             pattern = suggest_pattern(names)
-            how = f"--folder-pattern {quoted(pattern)}" if pattern else "--folder-pattern"
+            how = f"ReadOptions(folder_pattern={pattern!r})" if pattern else "ReadOptions(folder_pattern=...)"
             raise InputError(
                 f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, "
-                f"or say how with {how} or --points"
+                f"or say how with {how} or ReadOptions(points_file=...)"
             )
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")
@@ -158,7 +157,11 @@ def _other_ways(folder: Path, entries: Sequence[Path], names: Sequence[str]) -> 
     """How to open entries whose names are no points of a study: nobody may have meant them to be."""
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     format_name = format_in(Source(folder).inside(entries[0]))
-    as_one = f"; --from {format_name} opens all as one run" if format_name and entry_of(format_name).sets else ""
+    as_one = (
+        f"; open(format_name={format_name!r}) opens all as one run"
+        if format_name and entry_of(format_name).opens_many
+        else ""
+    )
     return f". If these are no points of a study, name one of them: {listed}{as_one}"
 
 
