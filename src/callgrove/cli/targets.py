@@ -1,7 +1,10 @@
 """What is to be written is looked at before anything is read: reading may take long, and inputs are never modified.
 
-refuse_output   -o FILE of every verb, and a picture's, before the verb runs
+refuse_output   -o FILE of every verb (tables, texts, pages) and --plot FILE, before the verb runs
 refuse_target   OUT of verbs that write an experiment
+
+FILE shows what an input holds and can be made again at any time, so it is replaced, when it is complete. OUT may be all
+that there is of an experiment, so it is replaced only with --force.
 """
 
 from __future__ import annotations
