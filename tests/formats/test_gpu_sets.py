@@ -333,13 +333,6 @@ def test_the_same_tables_twice_are_taken_once_if_they_are_equal(tmp_path: Path) 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["all.db", "in"]
 
 
-def test_other_families_are_not_merged_into_rocpd(tmp_path: Path, capsys: Capture) -> None:
-    write_rpd(tmp_path / "r.rpd", Run.random(1))
-    text = said(capsys, "convert", tmp_path / "r.rpd", tmp_path / "o.db", "--to", "rocpd", code=2)
-    assert "rocpd-draft holds any trace" in text
-    assert [p.name for p in tmp_path.iterdir()] == ["r.rpd"]
-
-
 @pytest.mark.parametrize("format_", ["rocpd", "rocpd-draft"])
 def test_an_input_is_never_the_target(format_: str, tmp_path: Path, capsys: Capture) -> None:
     folder_of(tmp_path, 2)

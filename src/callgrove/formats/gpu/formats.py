@@ -30,7 +30,7 @@ from callgrove.model.study import Study
 if TYPE_CHECKING:
     from callgrove.formats.gpu.draft_writer import DraftWriter
     from callgrove.formats.gpu.rocpd_places import ReadBefore
-    from callgrove.formats.gpu.rocpd_writer import RocpdWriter
+    from callgrove.formats.gpu.rocpd_spans_writer import RocpdAnyWriter
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
 
@@ -258,10 +258,10 @@ class RocpdFormat(GpuFormat):
         except InputError as error:
             return error
 
-    def open_writer(self, target: Path, options: WriteOptions) -> RocpdWriter:
-        from callgrove.formats.gpu.rocpd_writer import RocpdWriter
+    def open_writer(self, target: Path, options: WriteOptions) -> RocpdAnyWriter:
+        from callgrove.formats.gpu.rocpd_spans_writer import RocpdAnyWriter
 
-        return RocpdWriter(target, options)
+        return RocpdAnyWriter(target, options)
 
 
 def _rocpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
