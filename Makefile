@@ -14,6 +14,8 @@ PEERS := $(patsubst bench/peers/%.txt,.peers/%/.ready,$(wildcard bench/peers/*.t
 export PIP_USER := 0
 export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start many processes: whatever the shell says, what one of them compiled is kept for the others.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .PHONY: help demo pictures test exhaustive test-all check bench peers clean

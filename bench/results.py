@@ -120,7 +120,9 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
   against reading the bytes; the memory of writing a quarter and the whole, anonymous, in a fresh process.
 - `report`: the page of a database, without the script and style that all pages have, per context with a cost (lines are
   part of their function); pages against bounds that they must keep; the time from the database to the page against that
-  from the database to the columns of all values.
+  from the database to the columns of all values. Timelines: files of a real run, multiplied, with long traces or many
+  of them, from the opened experiment to what the page draws, against reading every sample once; the peak of a fresh
+  process, pages of files included.
 - `exports`: a generated rocprofv3 database as Chrome's JSON and as rocprofv3's CSV, against a script with `json.dumps`
   or `csv.writer` for each row, and against reading the database and writing as many bytes as the result has.
 - `sql`: group-bys over a generated rocprofv3 database, opening included, against the same SQL by sqlite3 over the

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.exhaustive import adds_cases, exhaustive
+from tests.exhaustive import EXAMPLES_IN_CI, adds_cases, exhaustive
 from tests.requirements import SHARED, need
 
 # No deadline, and no look at how long examples take to make: the machine may be busy. In CI there are more examples,
 # the same ones in every run.
-settings.register_profile("callgrove", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
-settings.register_profile("callgrove-ci", settings.get_profile("callgrove"), derandomize=True, max_examples=100)
+settings.register_profile("callgrove", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+settings.register_profile(
+    "callgrove-ci", settings.get_profile("callgrove"), derandomize=True, max_examples=EXAMPLES_IN_CI
+)
 settings.load_profile("callgrove-ci" if os.environ.get("CI") else "callgrove")
 
 # Modules of checks explain a failed `assert` as tests do.

@@ -1,10 +1,11 @@
-"""What a test may find missing: sample files, MPI, a browser.
+"""What a test may find missing: sample files, MPI, a browser, a package, a device of the system.
 
 The test is skipped there with the reason; where the environment variable CALLGROVE_REQUIRE names the thing, it fails.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,7 +27,15 @@ def need(name: str, reason: str) -> NoReturn:
     """End the running test, which lacks `name`: skipped with the reason, or failed if `name` is required."""
     if name in required():
         pytest.fail(f"{reason}, and CALLGROVE_REQUIRE names {name!r}", pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(reason, allow_module_level=True)
+
+
+def need_module(name: str) -> Any:
+    """Import an optional package; the test that lacks it ends as with `need`, by the name of the package."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        need(name.partition(".")[0], f"{name} is not installed")
 
 
 def each_of_shared(argument: str, samples: Iterable[Any], ids: Callable[[Any], str] = str) -> pytest.MarkDecorator:

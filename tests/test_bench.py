@@ -52,7 +52,7 @@ from callgrove.model.metrics import Scope
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.notation import function_text
 from tests.exhaustive import exhaustive
-from tests.requirements import need
+from tests.requirements import need, need_module
 
 TINY = Shape(n_profiles=6, n_contexts=300, density=0.2, n_samples=5)
 SHAPES = {
@@ -204,9 +204,12 @@ def test_measurements_become_databases(conditions: Conditions, monkeypatch: pyte
     assert len(few.contexts) == 1 + 4 * 298  # an entry, and what is below it
 
 
-def test_reports_keep_to_their_bounds(conditions: Conditions) -> None:
+def test_reports_keep_to_their_bounds(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "TRACES", ((4, 40, None, 1_000), (12, 5, None, 1_000)))
     findings = list(report.run(conditions))
-    assert [f.bench for f in findings] == ["report"] * 5
+    assert [f.bench for f in findings] == ["report"] * 9
+    drawn = opened(conditions.folder / "timeline-12.m")
+    assert (len(drawn.profiles.measured), drawn.traces.n_samples) == (12, 60)
     assert all(finding.is_kept for finding in findings)
 
 
@@ -323,7 +326,7 @@ def test_sql_is_asked_both_ways(conditions: Conditions, monkeypatch: pytest.Monk
 def test_traces_are_encoded_by_both(conditions: Conditions, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("N_EVENTS", 2000), ("N_SMALL", 1000), ("N_ENCODED", 1000)):
         monkeypatch.setattr(timeline, name, size)
-    pytest.importorskip("perfetto")
+    need_module("perfetto")
     findings = list(timeline.run(replace(conditions, scales=(Fraction(1),))))
     assert [f.what.partition(" ")[0] for f in findings] == [
         *("packet.add()", "packet.add()", "fetchmany", "converting"),

@@ -34,6 +34,7 @@ from tests.exhaustive import some_of
 from tests.formats.samples import samples
 
 WRITERS = ("hpctoolkit-release", "hpctoolkit-prerelease", "cube", "hpcrun", "callgrove")
+SPAN_WRITERS = ("callgrove", "rocpd", "rocpd-draft", "rocprof-csv", "perfetto", "chrome-json", "otf2")
 MOST_METRICS = 4  # of each input
 
 
@@ -158,6 +159,18 @@ def test_conversions_keep_totals_or_name_the_loss(name: str, tmp_path: Path) -> 
             named = any(quantity in loss or "values" in loss or " more: left out" in loss for loss in losses)
             found = after.root_total(quantity) if quantity in after.metrics.quantities else None
             assert found == pytest.approx(total, rel=1e-9) or named, (to, quantity, found, total)
+
+
+@each_input
+def test_spans_and_what_belongs_to_them_are_written_whole_or_said(name: str, tmp_path: Path) -> None:
+    experiment = opened(name)
+    if not experiment.traces.n_spans:
+        return
+    for to in SPAN_WRITERS:
+        if to == "rocpd" and experiment.format != "rocpd":  # it copies rows of such databases
+            continue
+        losses = callgrove.write(experiment, tmp_path / to, to)
+        assert not [loss for loss in losses if loss.startswith("unexplained")], to
 
 
 @each_input

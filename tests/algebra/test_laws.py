@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from callgrove.algebra.cutting import common, cut, without
@@ -19,10 +19,11 @@ from callgrove.model.scopes import recipe
 from callgrove.model.unify import unify
 from tests.algebra.consistent import SCOPES, consistent, dense, in_scope
 from tests.algebra.reference import is_sound, stored
+from tests.exhaustive import try_examples
 from tests.model.strategies import experiments
 
 ANY = experiments(composite=True)
-few = settings(max_examples=25)  # of experiments, each of which takes a while to draw
+few = try_examples(25)  # of experiments, each of which takes a while to draw
 SUMS = experiments(aggregations=(Aggregation.SUM,), traces=False, elided=False)
 
 

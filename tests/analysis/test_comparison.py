@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from callgrove.algebra.selecting import part
 from callgrove.analysis.comparison import Comparison, Question, compare
@@ -20,6 +20,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metrics, Scope
 from tests.algebra.consistent import consistent, dense
 from tests.algebra.reference import cube_a, cube_b
+from tests.exhaustive import try_examples
 from tests.formats.samples import CORPUS
 from tests.model.strategies import experiments
 
@@ -109,7 +110,7 @@ def test_what_cannot_be_compared() -> None:
         compare([A, B], Question("time", Scope.POINT))
 
 
-@settings(max_examples=25)
+@try_examples(25)
 @given(experiments(traces=False, aggregations=tuple(Aggregation)[:3]))
 def test_nothing_differs_from_itself(e: Experiment) -> None:
     for name in e.metrics.quantities:
@@ -117,7 +118,7 @@ def test_nothing_differs_from_itself(e: Experiment) -> None:
             assert all(row["difference"] == 0 for row in rows(compare([e, e], Question(name, scope))))
 
 
-@settings(max_examples=25)
+@try_examples(25)
 @given(consistent(), consistent())
 def test_exclusive_differences_add_up(a: Experiment, b: Experiment) -> None:
     for source in (False, True):

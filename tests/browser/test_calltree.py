@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from callgrove.analysis.callers import grow_callers
 from callgrove.analysis.costs import costs
 from callgrove.analysis.flat import top
 from callgrove.analysis.trees import top_down
 from callgrove.examples import example
 from callgrove.render.amounts import amount
+from callgrove.viewer.panels import Limits
+from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot
-from tests.browser.reading import open_tab, picked, rows, tooltip
+from tests.browser.reading import open_tab, picked, rows, shown_panel, tooltip
 
 
 def test_the_call_tree_opens_and_closes(stencil: Path, open_page: OpenPage) -> None:
@@ -69,6 +72,20 @@ def test_bottom_up(stencil: Path, open_page: OpenPage, screenshot: Screenshot) -
     cells = [row[0] for row in rows(page)]
     assert cells[cells.index("MPI_Waitall") + 1] == "exchange", "who calls it"
     screenshot(page, "stencil-bottom-up")
+
+
+def test_functions_and_callers_without_room_are_counted(tmp_path: Path, open_page: OpenPage) -> None:
+    """Functions say what they cost; callers divide a cost that is shown."""
+    page = tmp_path / "page.html"
+    page.write_text(report([Input(example(), ["stencil.d"])], limits=Limits(rows=2)), encoding="utf-8")
+    shown = open_page(page)
+    open_tab(shown, "Call tree")
+    shown.get_by_role("radio", name="Bottom-up").click()
+    found = grow_callers(costs(example()), 2)
+    said = shown_panel(shown).locator(".match").inner_text()
+    callers = found.table.left - found.functions_left
+    assert f"{found.functions_left} more functions with less cost ({amount('sec')(found.rest)}, " in said
+    assert said.endswith(f" together) and {callers} more callers are not in this page")
 
 
 def test_a_search_leads_from_one_call_to_the_next(stencil: Path, open_page: OpenPage) -> None:

@@ -18,7 +18,7 @@ from callgrove.cli.help_examples import EXAMPLES
 from callgrove.cli.main import main
 from callgrove.cli.parser import Parser
 from callgrove.cli.verbs import VERBS, Verb
-from tests.requirements import ROOT
+from tests.requirements import ROOT, need
 from tests.timing import HANG_SEC
 
 FAKE_VERBS = (
@@ -198,8 +198,9 @@ def test_a_reader_that_leaves_early() -> None:
 
 
 @pytest.mark.parametrize("n_rows", ["1", "100000"])
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk(n_rows: str) -> None:
+    if not Path("/dev/full").exists():
+        need("dev-full", "there is no /dev/full")
     with Path("/dev/full").open("wb") as full:
         done = in_a_process(["top", "a", "--rows", n_rows, "--format", "csv"], stdout=full, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (1, b"running\ncallgrove: stdout: No space left on device\n")

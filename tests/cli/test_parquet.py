@@ -20,6 +20,7 @@ from callgrove.model.table import Column, Table
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.columnar_folders import digests, odd_experiment, written
 from tests.formats.samples import CORPUS
+from tests.requirements import need_module
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "mpi4.d"
 MEASUREMENTS = CORPUS / "hpcrun" / "04.00" / "pth4.m"
@@ -132,7 +133,7 @@ LARGE = (2**53 + 1, 2**64 - 1, -(2**63))
 @pytest.mark.parametrize("large", LARGE)
 def test_integers_stay_exact(large: int) -> None:
     """Beside absent cells, pandas would make doubles of them; beyond 63 bits, Arrow would give up."""
-    pytest.importorskip("pandas", reason="pandas is not installed")
+    need_module("pandas")
     table = Table((Column("a", [large, None]), Column("b", [large, large]), Column("c", [None, None])))
     arrow, frame = table.to_arrow(), table.to_pandas()
     assert arrow.column("a").to_pylist() == [large, None]

@@ -20,6 +20,7 @@ from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import opened
 from tests.outside import perfetto_trace
+from tests.requirements import need_module
 
 Times = Counter[tuple[str, int, int]]  # name, start, end
 KERNELS = """
@@ -87,7 +88,7 @@ def chrome(path: Path) -> Times:
 
 
 def archive(path: Path) -> Times:
-    otf2 = pytest.importorskip("otf2")
+    otf2 = need_module("otf2")
     out: Times = Counter()
     opened_at: dict[object, list[int]] = {}
     with otf2.reader.open(str(path / "traces.otf2")) as trace:

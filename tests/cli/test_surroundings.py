@@ -15,7 +15,7 @@ from tests.cli.commands import Capture, run, said
 from tests.formats.damage import scratch_folder
 from tests.formats.samples import CORPUS
 from tests.permissions import as_nobody
-from tests.requirements import need
+from tests.requirements import need, need_module
 from tests.timing import HANG_SEC
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "pth4.d"
@@ -84,7 +84,7 @@ def test_tables_and_archives_whose_names_are_no_text(odd: Path, capsys: Capture)
 
 
 def need_otf2() -> None:
-    pytest.importorskip("otf2")
+    need_module("otf2")
 
 
 @pytest.fixture

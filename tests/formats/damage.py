@@ -84,7 +84,7 @@ def boundaries(path: Path) -> list[int]:
 
 
 def truncations(path: Path, whole: bool = False) -> list[Case]:
-    n_random, n_sections = (40, None) if whole else (12, 12)
+    n_random, n_sections = (40, None) if whole else (7, 7)
     data, rng = path.read_bytes(), chance("truncate", path.parent.name, path.name)
     sections = [Case(f"cut at section boundary {at}", data[:at]) for at in boundaries(path)]
     places = sorted(rng.sample(range(len(data)), min(n_random, len(data))))
@@ -98,7 +98,7 @@ def truncations(path: Path, whole: bool = False) -> list[Case]:
 
 def lies(path: Path, whole: bool = False) -> list[Case]:
     """Each kind of count and offset with each wrong number, in one of the records that have it."""
-    most = None if whole else 24
+    most = None if whole else 10
     if path.suffix == ".xml":
         return wrong_attributes(path, most)
     file, rng = File.of(path), chance("lie", path.parent.name, path.name)
@@ -162,7 +162,7 @@ def is_count_or_offset(name: str) -> bool:
 
 
 def flips(path: Path, whole: bool = False) -> list[Case]:
-    n_single, n_many = (16, 6) if whole else (6, 2)
+    n_single, n_many = (16, 6) if whole else (4, 1)
     data, rng = path.read_bytes(), chance("flip", path.parent.name, path.name)
     cases = []
     for k in range(n_single + n_many):

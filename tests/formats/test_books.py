@@ -10,27 +10,35 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import callgrove
 from callgrove.algebra.cutting import common, cut
 from callgrove.algebra.operations import diff, mean, merge
+from callgrove.analysis import tables
 from callgrove.analysis.tables import Selection, export
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
+from callgrove.formats.columnar import writer as columnar
 from callgrove.formats.columnar.group_writer import GroupWriter
+from callgrove.formats.columnar.spans_writer import counter_columns
 from callgrove.formats.cube.spool import Rows
+from callgrove.formats.gpu import draft_writer
 from callgrove.formats.gpu.draft_rows import SpanRows
+from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.hpcrun.write_metrics import MetricPlan
 from callgrove.formats.hpctoolkit.rows import RowMaker
 from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
 from callgrove.formats.interface import LossReport, WriteOptions, Writes
-from callgrove.formats.registry import writer_of
+from callgrove.formats.registry import open_path, writer_of
+from callgrove.formats.rocprof_csv.records import SpanRecords
+from callgrove.formats.timeline import slices as timeline
+from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.slices import SliceMaker
 from callgrove.formats.transfer import transfer
-from callgrove.model.books import Books, Totals, counted_contexts
+from callgrove.model.books import Amount, Books, Ledger, Totals, counted_contexts
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.chains import Link
 from callgrove.model.contexts import ContextKind
@@ -38,22 +46,52 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.scopes import Recipe
-from callgrove.model.traces import SpanKind, Traces
+from callgrove.model.span_order import SpanOrder
+from callgrove.model.traces import Counters, SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 from callgrove.prof import conversion
 from callgrove.prof.costs import block_of
 from tests.algebra.consistent import consistent
+from tests.exhaustive import try_examples
+from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
 from tests.model.strategies import experiments
 
 WRITERS = ("hpctoolkit-release", "hpctoolkit-prerelease", "cube", "hpcrun", "callgrove")
 
 
-def write(experiment: Experiment, to: str) -> LossReport:
+SPAN_WRITERS = ("callgrove", "rocpd", "rocpd-draft", "rocprof-csv", "perfetto", "chrome-json", "otf2")
+
+
+def write(experiment: Experiment, to: str, **options: Any) -> LossReport:
     """Write to a place that is gone afterwards."""
     format_ = writer_of(to)
     assert isinstance(format_, Writes)
     with tempfile.TemporaryDirectory() as folder:
-        return transfer(experiment, format_.open_writer(Path(folder) / "out", WriteOptions()))
+        return transfer(experiment, format_.open_writer(Path(folder) / "out", WriteOptions(**options)))
+
+
+def recorded(folder: Path, *statements: str) -> Experiment:
+    """Return what rocprofv3 recorded: kernels with counters, one of them with two instances, a counter of a call,
+    copies, allocations, one of them of scratch memory, and the power over time."""
+    events = Run.random(5).without("memset").events
+    kernels, call = [k for k, event in enumerate(events) if event.kind == "kernel"], 1
+    counters = ((kernels[0], "", 1.5), (kernels[0], "", 2.5), (kernels[1], "", 7.0), (call, "", 100.0))
+    run = Run(events, counters=counters)
+    assert events[call].kind == "api"
+    path = write_rocpd(folder / "recorded.db", [run])
+    more = (
+        "INSERT INTO rocpd_track%s (id, nid, pid, tid, name_id) VALUES (1, 7, 4242, NULL, 1)",
+        "INSERT INTO rocpd_info_pmc%s (id, name) VALUES (6, 'power')",
+        "INSERT INTO rocpd_event%s (id, category_id, stack_id) VALUES (1000, 1, 0), (1001, 1, 0)",
+        "INSERT INTO rocpd_sample%s (id, track_id, timestamp, event_id) VALUES (1, 1, 15, 1000), (2, 1, 25, 1001)",
+        "INSERT INTO rocpd_pmc_event%s (id, event_id, pmc_id, value) VALUES (100, 1000, 6, 300.5), (101, 1001, 6, 310)",
+        "UPDATE rocpd_memory_allocate%s SET level = 'SCRATCH' WHERE id = (SELECT min(id) FROM rocpd_memory_allocate%s)",
+        *statements,
+    )
+    execute(path, *(statement.replace("%s", suffix_of(run)) for statement in more))
+    found = open_path(path)
+    assert isinstance(found, Experiment)
+    return found
 
 
 # -- totals ------------------------------------------------------------------------------------------------------------
@@ -108,6 +146,36 @@ def test_rounding_is_no_difference_and_a_lost_value_is_one() -> None:
     assert list(books.differences()) == []
 
 
+def test_amounts_are_exact_where_they_are_whole_numbers() -> None:
+    sizes, books = np.array([2**62, 2**62 + 1, 2**62, 5]), Books.of(small().metrics)
+    books.given.add_amount("bytes", sizes)
+    books.passed.add_amount("bytes", sizes[::-1])
+    assert books.given.amounts["bytes"] == Amount(4, 3 * 2**62 + 6, 3 * 2**62 + 6)
+    assert list(books.differences()) == []
+    books.passed.add_amount("bytes", np.array([1]))
+    books.passed.add_amount("bytes", np.array([0]), times=-1)
+    (said,) = books.differences()
+    assert said == f"bytes: {3 * 2**62 + 6:,} were given, {3 * 2**62 + 7:,} were passed on"
+
+
+def test_amounts_are_rounded_where_they_are_not() -> None:
+    books = Books.of(small().metrics)
+    books.given.add_amount("watts", np.array([0.1, 0.2, 0.3, np.nan]))
+    books.passed.add_amount("watts", np.array([np.nan, 0.3, 0.2, 0.1]))
+    assert list(books.differences()) == []
+    books.given.add_amount("watts", np.array([np.inf]))
+    assert list(books.differences()) == ["watts: 5 values were given, 4 values were passed on"]
+    books.excuse("watts")
+    assert list(books.differences()) == []
+
+
+def test_times_that_no_clock_shows_are_none() -> None:
+    ledger, lowest = Ledger(), np.iinfo(np.int64).min
+    start, end = np.array([10, 20, lowest, 30]), np.array([15, 12, 7, lowest])
+    ledger.add_spans({"kind": np.zeros(4, np.int32), "start_ns": start, "end_ns": end})
+    assert (ledger.n_spans[SpanKind.KERNEL], ledger.span_ns[SpanKind.KERNEL]) == (4, 5)
+
+
 # -- writers -----------------------------------------------------------------------------------------------------------
 
 
@@ -116,13 +184,52 @@ def test_examples_are_written_whole(to: str) -> None:
     assert write(example(ranks=2), to).unexplained == []
 
 
-@pytest.mark.parametrize("to", ["callgrove", "perfetto", "chrome-json", "otf2", "rocpd-draft"])
+@pytest.mark.parametrize("to", [to for to in SPAN_WRITERS if to != "rocpd"])  # which copies rows of its own
 def test_spans_are_written_whole(to: str) -> None:
     assert write(gpu_example(), to).unexplained == []
 
 
+ODD = {  # rows that no profiler should write
+    "sound": (),
+    "ends before it starts": ("UPDATE rocpd_memory_copy%s SET end = start - 5",),
+    "never ends": ("UPDATE rocpd_kernel_dispatch%s SET end = NULL", "UPDATE rocpd_memory_copy%s SET end = NULL"),
+    "starts before the epoch": ("UPDATE rocpd_kernel_dispatch%s SET start = -5",),
+    "no size": ("UPDATE rocpd_memory_copy%s SET size = NULL",),
+    "no column for sizes": ("ALTER TABLE rocpd_memory_copy%s DROP COLUMN size",),
+    "largest size": ("UPDATE rocpd_memory_allocate%s SET size = 9223372036854775807",),
+    "no value": ("UPDATE rocpd_pmc_event%s SET value = NULL WHERE value IN (1.5, 310)",),
+    "infinite value": ("UPDATE rocpd_pmc_event%s SET value = 9e999 WHERE value IN (7, 310)",),
+    "no number": ("UPDATE rocpd_kernel_dispatch%s SET start = 'soon' WHERE id % 2",),
+    "sampled before the epoch": ("UPDATE rocpd_sample%s SET timestamp = -9",),
+    "averages": ("UPDATE rocpd_info_pmc%s SET value_type = 'RELATIVE'",),
+    "no category": ("UPDATE rocpd_event%s SET category_id = NULL",),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_belongs_to_spans_is_written_whole_or_said(odd: str, tmp_path: Path) -> None:
+    experiment = recorded(tmp_path, *ODD[odd])
+    found = {to: write(experiment, to).unexplained for to in SPAN_WRITERS}
+    found["extended"] = write(experiment, "rocprof-csv", dialect="extended").unexplained
+    found |= {level: write(experiment, "perfetto", annotations=level).unexplained for level in ("all", "none")}
+    assert {to: differences for to, differences in found.items() if differences} == {}
+
+
+def test_counters_that_have_no_place_are_said_to_be_lost(tmp_path: Path) -> None:
+    experiment = recorded(tmp_path)
+    losses = {to: " | ".join(write(experiment, to).losses) for to in SPAN_WRITERS}
+    for to in ("rocpd-draft", "rocprof-csv", "perfetto", "chrome-json"):
+        assert "counters of spans that are no kernels" in losses[to], to
+    for to in ("rocprof-csv", "perfetto", "chrome-json"):
+        assert "instance" in losses[to], to
+    assert "4 counters of kernels: the format has no place for them" in losses["otf2"]
+    assert "bytes of copies: 8 are left out" in losses["rocprof-csv"]
+    for to in ("rocpd", "callgrove"):
+        assert "counters" not in losses[to], to
+
+
 @pytest.mark.parametrize("to", WRITERS)
-@settings(max_examples=25)
+@try_examples(25)
 @given(data=st.data())
 def test_nothing_is_unexplained(to: str, data: st.DataObject) -> None:
     shapes = st.one_of(consistent(), experiments(scopes=(Scope.EXCLUSIVE,), aggregations=(Aggregation.SUM,)))
@@ -216,6 +323,144 @@ def test_spans_that_a_trace_lacks_are_said(to: str, monkeypatch: pytest.MonkeyPa
     assert any(text.startswith("spans of kind copy: ") and text.endswith(" 0 were passed on") for text in found), found
 
 
+def halve(cells: Any) -> Any:
+    """Lose half of every number."""
+    return [cell if cell is None else cell // 2 for cell in cells] if isinstance(cells, list) else cells // 2
+
+
+def lose_rows(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """Make writers of databases and folders lose the last row of a table."""
+    rows, collect = SqliteFile.rows, GroupWriter.add
+
+    def fewer(self: SqliteFile, name: str, columns: Any) -> Any:
+        yield from (found[:-1] if table in name else found for found in rows(self, name, columns))
+
+    def shortened(self: GroupWriter, cells: Any) -> None:
+        collect(self, {name: column[:-1] if table in self.name else column for name, column in cells.items()})
+
+    monkeypatch.setattr(SqliteFile, "rows", fewer)
+    monkeypatch.setattr(GroupWriter, "add", shortened)
+
+
+def lose_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make writers lose a span of each kind after they were put in order."""
+    whole = SpanOrder.chunks
+
+    def shortened(self: SpanOrder) -> Any:
+        for chunk in whole(self):
+            yield {name: column[1:] for name, column in chunk.items()}
+
+    monkeypatch.setattr(SpanOrder, "chunks", shortened)
+    lose_rows(monkeypatch, "memory_copy")
+
+
+@pytest.mark.parametrize("to", ["rocpd", "rocprof-csv", "perfetto", "chrome-json"])
+def test_spans_that_get_lost_on_the_way_are_said(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = recorded(tmp_path)
+    lose_spans(monkeypatch)
+    found = write(experiment, to).unexplained
+    assert any(text.startswith("spans of kind ") and " were given, " in text for text in found), found
+    if to == "rocpd":
+        assert "rows of rocpd_memory_copy: 8 values were given, 7 values were passed on" in found
+
+
+def test_databases_that_are_given_twice_are_said_to_be_written_once(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    (tmp_path / "copy.db").write_bytes((tmp_path / "recorded.db").read_bytes())
+    both = open_path([tmp_path / "recorded.db", tmp_path / "copy.db"])
+    assert isinstance(both, Experiment)
+    report = write(both, "rocpd")
+    assert report.unexplained == []
+    assert report.losses == [
+        f"{tmp_path / 'copy.db'}: has the same rows as {tmp_path / 'recorded.db'}, which are written once"
+    ]
+
+
+def test_rows_that_a_database_lacks_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = recorded(tmp_path)
+    lose_rows(monkeypatch, "rocpd_string")
+    (said,) = write(experiment, "rocpd").unexplained
+    assert said.startswith("rows of rocpd_string: ")
+
+
+def lose_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every writer lose half of the bytes of copies and allocations."""
+    column, sizes, side, rows, collect = (
+        *(SpanRecords._column, NoteMaker._sizes, SpanRows._side, SqliteFile.rows, GroupWriter.add),
+    )
+
+    def of_records(self: Any, pieces: Any, name: str, n: int) -> Any:
+        return halve(column(self, pieces, name, n)) if name == "bytes" else column(self, pieces, name, n)
+
+    def of_notes(self: Any, chunk: Any) -> Any:
+        for note in sizes(self, chunk):
+            yield replace(note, values=halve(note.values)) if note.key == "bytes" else note
+
+    def of_draft(self: Any, chunk: Any, name: str, word: str, **more: Any) -> Any:
+        return (
+            halve(side(self, chunk, name, word, **more)) if word == "bytes" else side(self, chunk, name, word, **more)
+        )
+
+    def of_database(self: Any, name: str, columns: Any) -> Any:
+        for found in rows(self, name, columns):
+            place = columns.index("size") if "size" in columns else len(columns)
+            yield [tuple(halve([cell])[0] if k == place else cell for k, cell in enumerate(row)) for row in found]
+
+    def of_folder(self: Any, cells: Any) -> None:
+        collect(self, {name: halve(cell) if name == "bytes" else cell for name, cell in cells.items()})
+
+    monkeypatch.setattr(SpanRecords, "_column", of_records)
+    monkeypatch.setattr(NoteMaker, "_sizes", of_notes)
+    monkeypatch.setattr(SpanRows, "_side", of_draft)
+    monkeypatch.setattr(SqliteFile, "rows", of_database)
+    monkeypatch.setattr(GroupWriter, "add", of_folder)
+
+
+@pytest.mark.parametrize("to", SPAN_WRITERS)
+def test_lost_bytes_are_said(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = recorded(tmp_path)
+    lose_bytes(monkeypatch)
+    found = write(experiment, to, **({"dialect": "extended"} if to == "rocprof-csv" else {})).unexplained
+    assert [text.partition(":")[0] for text in found] == ["bytes of allocations", "bytes of copies"]
+
+
+@pytest.mark.parametrize("to", [to for to in SPAN_WRITERS if to != "otf2"])  # which has no place for them
+def test_lost_counters_are_said(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = recorded(tmp_path)
+    values, notes, beside = SpanRecords._combined, NoteMaker._counters, SpanRows._counters_beside
+
+    def of_draft(self: SpanRows, chunk: Any) -> Any:
+        table, here, row = beside(self, chunk)
+        return table, here[1:], row[1:]
+
+    monkeypatch.setattr(SpanRecords, "_combined", lambda *given: tuple(column[1:] for column in values(*given)))
+    monkeypatch.setattr(NoteMaker, "_counters", lambda *given: list(notes(*given))[1:])
+    monkeypatch.setattr(SpanRows, "_counters_beside", of_draft)
+    lose_rows(monkeypatch, "pmc_event" if to == "rocpd" else "counter")
+    found = write(experiment, to).unexplained
+    assert any(text.startswith("counters of spans: ") for text in found), found
+
+
+@pytest.mark.parametrize("to", ["callgrove", "rocpd-draft", "perfetto", "chrome-json", "otf2"])
+def test_lost_values_over_time_are_said(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = recorded(tmp_path)
+    points = timeline.counter_points
+
+    def fewer(*given: Any) -> Any:
+        yield from (replace(own, value=own.value[1:], time_ns=own.time_ns[1:]) for own in points(*given))
+
+    monkeypatch.setattr(timeline, "counter_points", fewer)
+    monkeypatch.setattr(columnar, "counter_columns", lambda found: counter_columns(first_of(found)))
+    monkeypatch.setattr(draft_writer, "zip", lambda *rows, strict: islice(zip(*rows, strict=strict), 1), raising=False)
+    (said,) = write(experiment, to).unexplained
+    assert said == "values over time: 2 values were given, 1 values were passed on"
+
+
+def first_of(counters: Counters) -> Counters:
+    """Return the first value alone."""
+    return replace(counters, **{name: getattr(counters, name)[:1] for name in ("profile", "name", "time_ns", "value")})
+
+
 def test_a_summary_that_says_more_than_the_profiles_is_said() -> None:
     made = ExperimentBuilder("made up", title="summary")
     context = made.add_context(-1, ContextKind.FUNCTION, made.region(ContextKind.FUNCTION, "main"))
@@ -235,7 +480,7 @@ def test_a_summary_that_says_more_than_the_profiles_is_said() -> None:
 # -- the algebra -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@try_examples(20)
 @given(left=consistent(), right=consistent())
 def test_the_algebra_keeps_its_books(left: Experiment, right: Experiment) -> None:
     made = [merge(left, right, conflict="sum"), mean(left, right), diff(left, right)]
@@ -309,6 +554,16 @@ def test_export_says_rows_that_are_missing(
     monkeypatch.setattr(Traces, "lines", lambda self, *rest: islice(whole(self, *rest), 1))
     assert main(words) == 4
     assert "unexplained: samples: there are " in capsys.readouterr().err
+
+
+def test_a_limit_is_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    callgrove.write(example(ranks=1), tmp_path / "in.d", "hpctoolkit-release")
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    words = ["export", str(tmp_path / "in.d"), "--table", "contexts", "--strict", "-o", str(tmp_path / "contexts.csv")]
+    assert main([*words, "--limit", "3"]) == 0
+    assert "unexplained" not in capsys.readouterr().err
 
 
 def test_prof_says_costs_that_no_call_path_has(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from callgrove.analysis.tables import export
 from callgrove.errors import UsageError
@@ -22,6 +22,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.model.traces import Samples
 from callgrove.model.values import has_fillers
+from tests.exhaustive import try_examples
 from tests.formats import contract
 from tests.formats.columnar_folders import CALLGROVE, again, assert_same, digests, odd_experiment, values_of, written
 from tests.formats.damage import scratch_folder
@@ -132,14 +133,14 @@ def test_a_study_comes_back(tmp_path: Path) -> None:
         assert found.validate() == []
 
 
-@settings(max_examples=25)
+@try_examples(25)
 @given(experiments())
 def test_random_experiments_come_back(experiment: Experiment) -> None:
     with scratch_folder() as folder:
         assert_same(experiment, again(experiment, folder))
 
 
-@settings(max_examples=12)
+@try_examples(12)
 @given(experiments(composite=True, n_runs=2, deep=True))
 def test_random_experiments_with_all_kinds_of_values_come_back(experiment: Experiment) -> None:
     """Of composite values with fields that nobody knows the fields come back, though not what they mean."""

@@ -21,7 +21,9 @@ from callgrove.analysis.summary_table import table
 from callgrove.errors import CorruptFile
 from callgrove.examples import gpu_example
 from callgrove.formats.columnar import group_writer
-from callgrove.formats.registry import open_path
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.registry import open_path, writer_of
+from callgrove.formats.transfer import write
 from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.devices import Device
@@ -91,12 +93,10 @@ def test_viewers_get_the_same_bytes(pair: Pair, to: str, tmp_path: Path) -> None
     assert losses[1] == losses[0]
 
 
-def test_slices_with_all_notes_are_the_same(pair: Pair, tmp_path: Path, capsys: Capture) -> None:
+def test_slices_with_all_notes_are_the_same(pair: Pair, tmp_path: Path) -> None:
     """Calls of calls and names of devices are among them."""
-    if pair.path is None:
-        pytest.skip("the example is no file")
-    for name, path in (("direct", pair.path), ("folder", pair.folder)):
-        run(capsys, "convert", path, tmp_path / name, "--to", "chrome-json", "--annotations", "all")
+    for name, experiment in (("direct", pair.opened), ("folder", pair.found)):
+        write(experiment, writer_of("chrome-json"), tmp_path / name, WriteOptions(annotations="all"))
     assert (tmp_path / "folder").read_bytes() == (tmp_path / "direct").read_bytes()
 
 

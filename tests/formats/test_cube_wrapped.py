@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ import pytest
 import callgrove
 from callgrove import Scope
 from callgrove.algebra.operations import diff, mean, merge
+from callgrove.algebra.selecting import part
 from callgrove.analysis.by_profile import exclusive_by_profile
+from callgrove.formats.cube.rows import StoredRows
+from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 from tests.cli.commands import Capture, notes, rows
 from tests.formats.raw_cubes import Cube, Node, RawMetric
@@ -117,3 +121,31 @@ def test_other_formats_leave_them_out_and_say_so(tmp_path: Path, capsys: Capture
     clean = {k: tuple(v if v < 2**63 else 1 for v in row) for k, row in SMALL.items()}
     opened(path, clean)
     assert "nobody measured" not in notes(capsys, "convert", path, tmp_path / "clean.d", "--to", "hpctoolkit-release")
+
+
+def test_folders_that_keep_them_say_so_too_when_they_are_converted(tmp_path: Path, capsys: Capture) -> None:
+    path, kept, out = tmp_path / "wrapped.cubex", tmp_path / "kept.cgrove", tmp_path / "out.d"
+    opened(path, SMALL)
+    notes(capsys, "convert", path, kept)
+    err = notes(capsys, "convert", kept, out, "--to", "hpctoolkit-release")
+    assert "lost: 2 values of cycles that nobody measured: counters that went below zero" in err
+
+
+def test_only_those_of_chosen_profiles_count(tmp_path: Path) -> None:
+    chosen = part(opened(tmp_path / "wrapped.cubex", SMALL), profiles={1, 3})
+    losses = callgrove.write(chosen, tmp_path / "out.d", "hpctoolkit-release")
+    assert "1 values of cycles that nobody measured: counters that went below zero" in losses
+
+
+def test_values_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = opened(tmp_path / "wrapped.cubex", SMALL)
+    read: list[int] = []
+    decoded = StoredRows.decoded
+
+    def counted(self: StoredRows, rows: Ints, *more: Any) -> Any:
+        read.extend(rows.tolist())
+        return decoded(self, rows, *more)
+
+    monkeypatch.setattr(StoredRows, "decoded", counted)
+    callgrove.write(experiment, tmp_path / "out.d", "hpctoolkit-release")
+    assert sorted(read) == [0, 1, 2]

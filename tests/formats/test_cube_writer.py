@@ -26,7 +26,7 @@ from tests.formats.raw_cubes import Cube, RawMetric, r1
 from tests.formats.samples import CORPUS
 from tests.formats.test_cube_containers import SLOPPY, shuffled
 from tests.formats.test_cube_values import COMPOSITE, PLAIN, cells, opened, row
-from tests.requirements import SHARED
+from tests.requirements import SHARED, need_module
 
 SELF_CLOSING = ("attr", "parameter", "dim")
 
@@ -284,10 +284,7 @@ def test_inconsistent_clusters_leave_the_stored_tree(change: dict[str, str], tmp
 @pytest.mark.parametrize("generation", ["release", "prerelease"])
 @pytest.mark.parametrize("name", ["pth4.d", "mpi4.d"])
 def test_hpctoolkit_to_cube(generation: str, name: str, tmp_path: Path) -> None:
-    source = CORPUS / "hpctoolkit" / generation / name
-    if not source.exists():
-        pytest.skip(f"{name} is not in the corpus")
-    found = open_path(source)
+    found = open_path(CORPUS / "hpctoolkit" / generation / name)
     assert isinstance(found, Experiment)
     again, report = written(found, tmp_path / "x.cubex", "compressed")
     check_bytes(tmp_path / "x.cubex")
@@ -393,7 +390,7 @@ def stored_matrix(found: Experiment, row: int) -> np.ndarray[Any, np.dtype[np.fl
 
 def compare_with_pycubexr(path: Path) -> int:
     """Every stored value of every plain metric, by pycubexr and by us; gives their number."""
-    pycubexr = pytest.importorskip("pycubexr", reason="pycubexr is not installed")
+    pycubexr = need_module("pycubexr")
     found, n = opened(path), 0
     cnodes, locations = found.contexts.source_id.tolist(), found.profiles.source_id.tolist()
     with pycubexr.CubexParser(str(path)) as other:

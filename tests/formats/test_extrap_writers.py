@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.errors import UsageError
 from callgrove.formats.interface import WriteOptions, WritesStudies
 from callgrove.formats.registry import load, open_path
 from callgrove.model.study import Statistics, Study
+from tests.exhaustive import try_examples
 from tests.formats.damage import scratch_folder
 from tests.formats.extrap_files import AWKWARD, FILES, plain_study, study_with_models, written
 
@@ -56,7 +57,7 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @pytest.mark.parametrize("format_name", FILES)
-@settings(max_examples=40)
+@try_examples(40)
 @given(
     callpaths=st.lists(names, min_size=1, max_size=3, unique=True),
     metrics=st.lists(names, min_size=1, max_size=2, unique=True),

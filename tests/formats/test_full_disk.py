@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.formats.gpu_databases import Run, write_rocpd
-from tests.requirements import ROOT
+from tests.requirements import ROOT, need_module
 
 LIMITED = """
 import resource, sys
@@ -19,7 +19,6 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="limits are those of Unix")
 @pytest.mark.parametrize(
     ("format_name", "old"), [("chrome-json", "o.json"), ("rocprof-csv", "o.json_kernel_trace.csv")]
 )
@@ -37,7 +36,7 @@ def test_the_target_of_before_stays(format_name: str, old: str, tmp_path: Path) 
 
 def test_an_archive_that_does_not_fit_is_not_there(tmp_path: Path) -> None:
     """The library has its own words for what happened."""
-    pytest.importorskip("otf2")
+    need_module("otf2")
     source = write_rocpd(tmp_path / "r.db", [Run.random(1, 400).without("memset")])
     words = ["convert", str(source), str(tmp_path / "o.otf2"), "-j", "1"]
     done = subprocess.run([sys.executable, "-c", LIMITED, *words], cwd=ROOT, capture_output=True, text=True)

@@ -31,6 +31,7 @@ from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import LABEL, SideTable
 from tests.formats.gpu_databases import Event, Run, execute, suffix_of, write_rocpd
+from tests.requirements import need
 
 COLUMNS = ("profile", "kind", "category", "name", LABEL, "start_ns", "end_ns", "correlation", "context")
 TEXTS = ("category", "name", LABEL)
@@ -221,8 +222,9 @@ def test_opening_some_at_a_time_finds_what_opening_each_does(tmp_path: Path, sta
         assert found == described(opened(files))
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system takes no hints on files")
 def test_files_are_fetched_while_those_before_them_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(os, "posix_fadvise"):
+        need("posix_fadvise", "this system takes no hints on files")
     files = made(tmp_path, 4)
     size = max(path.stat().st_size for path in files)
     names = {path.stat().st_ino: path.name for path in files}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from callgrove.analysis.tables import export
@@ -23,6 +23,7 @@ from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
 from callgrove.model.traces import SpanChunk
+from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, extras, gpu_time, opened, totals
 from tests.formats.samples import CORPUS
@@ -125,7 +126,7 @@ def test_lanes_are_the_threads_and_the_streams_that_were_used(family: str, tmp_p
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@try_examples(8, HealthCheck.function_scoped_fixture)
 def test_any_run_is_conserved_in_every_family(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     run = Run.random(seed)
     for family in FAMILIES:

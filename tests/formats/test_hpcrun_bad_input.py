@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.binary.sources import Source
@@ -17,6 +17,7 @@ from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.interface import Problem, ReadOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Severity
+from tests.exhaustive import try_examples
 from tests.formats.damage import answers, chance, run, scratch_folder, survives
 from tests.formats.hpcrun_bytes import HEADER, REAL, ROOT, File04, RawEpoch, RawMetric, RawNode, file_02, u16, u32, u64
 from tests.formats.hpcrun_opening import opened, written
@@ -371,7 +372,7 @@ def test_random_damage(name: str, kind: str, tmp_path: Path) -> None:
             answers(path, f"{name} {kind} {seed}", ("check",), ("info",), ("dump",), ("dump", "--tree"))
 
 
-@settings(max_examples=60)
+@try_examples(60)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_random_bytes_anywhere(name: str, data: st.DataObject) -> None:
     original = FILES[name]

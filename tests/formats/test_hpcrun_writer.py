@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.errors import CallgroveError, UsageError
@@ -23,6 +23,7 @@ from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import ArraySamples, Samples
 from callgrove.model.values import SparseBlock
+from tests.exhaustive import try_examples
 from tests.formats.contract import problems
 from tests.formats.damage import run, scratch_folder
 from tests.formats.hpcrun_opening import opened, values_by_label, written
@@ -314,7 +315,7 @@ def test_chunks_may_come_in_any_order(tmp_path: Path) -> None:
     assert {p.name: p.read_bytes() for p in parts.iterdir()} == {p.name: p.read_bytes() for p in whole.iterdir()}
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(st.data())
 def test_random_trees_survive(data: st.DataObject) -> None:
     """Any tree of addresses, any values: the same paths and values through every dialect."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from callgrove.analysis.value_tables import value_tables
@@ -22,6 +22,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
+from tests.exhaustive import try_examples
 from tests.formats.written import PRERELEASE, RELEASE, damage, read, write
 from tests.requirements import SHARED
 
@@ -152,7 +153,7 @@ def test_statistics_at_loops_are_those_of_what_threads_have_without_inner_loops(
     assert damage(tmp_path / "a.d") == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@try_examples(60, HealthCheck.function_scoped_fixture)
 @given(nest=nests())
 def test_whatever_is_written_holds_what_was_given(nest: Nest, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("loops")
@@ -174,7 +175,7 @@ def test_whatever_is_written_holds_what_was_given(nest: Nest, tmp_path_factory: 
         assert new.totals(NAME, Scope.EXCLUSIVE).sum() == pytest.approx(everything)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@try_examples(30, HealthCheck.function_scoped_fixture)
 @given(nest=nests())
 def test_exported_lexical_scope_subtracts_inner_loops_of_threads_too(nest: Nest) -> None:
     """As stored, threads have plain function scope at loops; `--scope lexical` is what its name says everywhere."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.errors import NotEvaluated
@@ -17,6 +17,7 @@ from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
+from tests.exhaustive import try_examples
 from tests.formats.damage import scratch_folder
 from tests.formats.written import read, write
 from tests.model.strategies import experiments
@@ -61,7 +62,7 @@ def assert_totals(old: Experiment, new: Experiment, losses: list[str]) -> int:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=15)
+@try_examples(15)
 @given(
     experiment=experiments(traces=False, scopes=(Scope.EXCLUSIVE, Scope.INCLUSIVE))
     | experiments(traces=False, scopes=(Scope.EXCLUSIVE,), elided=False, summary=False)
@@ -93,7 +94,7 @@ def with_overloads(values: list[int], is_derived: bool) -> Experiment:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=8)
+@try_examples(8)
 @given(values=st.lists(st.integers(1, 2**40), min_size=1, max_size=7), is_derived=st.booleans())
 def test_overloads_and_formulas(target: str, values: list[int], is_derived: bool) -> None:
     experiment = with_overloads(values, is_derived)

@@ -18,8 +18,10 @@ from callgrove.formats.registry import writer_of
 from callgrove.formats.targets import PendingFile
 from callgrove.formats.transfer import write
 from tests.cli.commands import Capture
+from tests.requirements import need
 
-pytestmark = pytest.mark.skipif(leftovers._where() == leftovers.UNKNOWN, reason="the system has no /proc")
+if leftovers._where() == leftovers.UNKNOWN:
+    need("proc", "the system has no /proc")
 
 KILLED = """
 import os, signal, sys

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
+from argparse import ArgumentParser
 from collections import Counter
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
 
 from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
+from callgrove.cli.verbs import VERBS
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.nsight import NsightData, datasets
 from callgrove.formats.gpu.sqlite_file import SqliteFile
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.experiment import Experiment, Severity
-from tests.cli.commands import Capture, rows
+from tests.cli.commands import Capture, rows, run
 from tests.formats.gpu_databases import execute
 from tests.formats.nsight_databases import CUPTI, GENERATIONS, PID, TID, Export, global_id, small
 
@@ -224,6 +228,45 @@ def test_kernels_are_grouped_by_the_name_that_is_chosen(
     for row in spans:
         exported[row["name"]] += row["end_ns"] - row["start_ns"]
     assert exported == want
+
+
+MADE_OF = {  # verbs that write an experiment made of others, and what they are told
+    "mean": (2, ()),
+    "merge": (2, ("--conflict", "sum")),
+    "common": (2, ()),
+    "cut": (1, ("--root", "[unknown launch]")),
+    "part": (1, ("--rank", "0")),
+}
+
+
+@pytest.mark.parametrize("which", BY_NAME)
+@pytest.mark.parametrize("verb", MADE_OF)
+def test_what_is_made_of_experiments_has_the_names_that_are_chosen(
+    verb: str, which: str, instances: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    n_inputs, words = MADE_OF[verb]
+    inputs = [instances, copyfile(instances, tmp_path / "again.sqlite")][:n_inputs]
+    run(capsys, verb, *inputs, tmp_path / "out.cubex", *words, "--kernel-names", which)
+    found = rows(capsys, "top", tmp_path / "out.cubex", "-m", "gpu_time")
+    assert {row["name"] for row in found if row["exclusive"]} == set(BY_NAME[which])
+
+
+@pytest.mark.parametrize("which", BY_NAME)
+def test_differences_are_of_the_names_that_are_chosen(
+    which: str, instances: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    again = copyfile(instances, tmp_path / "again.sqlite")
+    found = rows(capsys, "diff", instances, again, "-m", "gpu_time", "--flat", "--kernel-names", which)
+    assert {row["path"]: round(row["left"] * 1e9) for row in found if row["left"]} == BY_NAME[which]
+
+
+def test_every_verb_that_opens_experiments_chooses_names() -> None:
+    """But for those that print or check what is in a file, and for those that read no kernels."""
+    unable = {"check", "dump", "formats", "demo", "prof", "rocprofv3-merge"}
+    for verb in VERBS:
+        parser = ArgumentParser()
+        import_module(verb.module).add_arguments(parser)
+        assert ("--kernel-names" in parser.format_help()) == (verb.name not in unable), verb.name
 
 
 def test_both_names_are_kept(instances: Path, capsys: Capture) -> None:

@@ -26,9 +26,9 @@ from tests.cli.commands import Capture, run, said
 from tests.formats.drawn_runs import DRAWN, EPOCH, drawn_runs
 from tests.formats.gpu_truth import opened
 from tests.formats.samples import CORPUS
-from tests.requirements import need
+from tests.requirements import need, need_module
 
-otf2 = pytest.importorskip("otf2")
+otf2 = need_module("otf2")
 N_POINTS = 2  # of the memory in use, in each process
 
 

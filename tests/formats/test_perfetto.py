@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.formats.interface import LossReport, WriteOptions
@@ -19,6 +19,7 @@ from callgrove.formats.timeline.perfetto.format import FORMAT
 from callgrove.formats.transfer import transfer, write
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import SpanKind
+from tests.exhaustive import try_examples
 from tests.formats.timelines import (
     BASE,
     COUNTERS,
@@ -37,6 +38,7 @@ from tests.formats.timelines import (
 from tests.outside import perfetto_trace
 from tests.outside.perfetto_trace import Slice, Trace
 from tests.outside.trace_processor import processed
+from tests.requirements import need_module
 
 GOLDEN = """
 0a1550016803e2030e08101a0a0801320672616e6b2030
@@ -213,8 +215,8 @@ def test_chunk_by_chunk_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_perfettos_own_classes_know_every_field(tmp_path: Path) -> None:
-    pytest.importorskip("perfetto")
-    unknown_fields = pytest.importorskip("google.protobuf.unknown_fields")
+    need_module("perfetto")
+    unknown_fields = need_module("google.protobuf.unknown_fields")
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Messages
 
     data, _ = converted(cross_format(), tmp_path / "t.pftrace", annotations="all")
@@ -310,7 +312,7 @@ def test_the_trace_processor_agrees_on_crossing_and_touching_slices(tmp_path: Pa
     )
 
 
-@settings(max_examples=25)
+@try_examples(25)
 @given(st.integers(0, 10**6), st.integers(0, 120))
 def test_no_time_is_altered_and_nothing_is_lost(tmp_path_factory: pytest.TempPathFactory, seed: int, n: int) -> None:
     spans = [*random_spans(seed, n), Span(0, SpanKind.API, "last", 500, 500)]

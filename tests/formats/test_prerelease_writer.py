@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 from callgrove.errors import UsageError
 from callgrove.examples import example
@@ -19,6 +19,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import ArraySamples, Samples
+from tests.exhaustive import EXAMPLES_IN_CI, try_examples
 from tests.formats.pieces import Writing, writings
 from tests.formats.prerelease_layout import check_layout
 from tests.formats.samples import databases
@@ -223,7 +224,7 @@ def test_awkward_names_are_read_as_written(tmp_path: Path) -> None:
 # -- random experiments --------------------------------------------------------------------------------------------
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@try_examples(EXAMPLES_IN_CI, HealthCheck.function_scoped_fixture)
 @given(writing=writings(Scope.INCLUSIVE, Scope.FUNCTION))
 def test_random_experiments_survive(writing: Writing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, experiment = tmp_path / "new.d", writing.experiment
@@ -243,7 +244,7 @@ def test_random_experiments_survive(writing: Writing, tmp_path: Path, monkeypatc
     assert len(read(target).profiles.measured) == len(experiment.profiles.measured)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@try_examples(50, HealthCheck.function_scoped_fixture)
 @given(experiment=experiments(composite=True, n_runs=2, deep=True))
 def test_anything_can_be_written(experiment: Experiment, tmp_path: Path) -> None:
     target = tmp_path / "new.d"

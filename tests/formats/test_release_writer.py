@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 from callgrove.binary.sources import Source
 from callgrove.examples import example
@@ -20,6 +20,7 @@ from callgrove.model.arrays import ABSENT
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope
+from tests.exhaustive import EXAMPLES_IN_CI, try_examples
 from tests.formats import raw_databases
 from tests.formats.pieces import Writing, writings
 from tests.formats.release_layout import check_layout
@@ -152,7 +153,7 @@ def test_the_summary_is_the_sum_of_the_threads(tmp_path: Path) -> None:
 # -- random experiments --------------------------------------------------------------------------------------------
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@try_examples(EXAMPLES_IN_CI, HealthCheck.function_scoped_fixture)
 @given(writing=writings(Scope.INCLUSIVE, Scope.POINT, Scope.FUNCTION, Scope.LEXICAL))
 def test_random_experiments_survive(writing: Writing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "new.d"
@@ -184,7 +185,7 @@ def assert_same_tree(old: ContextTree, new: ContextTree) -> None:
             assert new.label(above) == "unknown entry"
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@try_examples(50, HealthCheck.function_scoped_fixture)
 @given(experiment=experiments(composite=True, n_runs=2, deep=True))
 def test_anything_can_be_written(experiment: Experiment, tmp_path: Path) -> None:
     """Also what does not fit: it is named in the report, and what is written is sound."""

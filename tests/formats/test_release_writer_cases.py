@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from callgrove.formats.hpctoolkit.columns_writer import columns_text
@@ -24,6 +24,7 @@ from callgrove.model.metrics import Aggregation, Column, Metric, Metrics, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import ArraySamples, Samples
 from callgrove.model.values import DenseBlock
+from tests.exhaustive import EXAMPLES_IN_CI, try_examples
 from tests.formats.release_layout import check_layout
 from tests.formats.written import damage, read, write
 
@@ -198,7 +199,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12) | st.samp
 ).filter(bool)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@try_examples(EXAMPLES_IN_CI, HealthCheck.function_scoped_fixture)
 @given(names=st.lists(NAMES, unique=True, max_size=4), description=st.text(max_size=10))
 def test_columns_are_read_by_others_as_by_us(names: list[str], description: str) -> None:
     rows = [

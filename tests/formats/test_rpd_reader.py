@@ -55,6 +55,43 @@ def test_a_size_that_was_lost_is_absent_not_zero(tmp_path: Path) -> None:
     assert set(np.asarray(side.columns["bytes"]).tolist()) == {-1}
 
 
+def copied(path: Path) -> tuple[list[int], Experiment]:
+    """The bytes of every copy, in the order of their starts, and the experiment."""
+    experiment = opened(path)
+    side = experiment.traces.side("copy")
+    assert side is not None
+    return np.asarray(side.columns["bytes"])[np.argsort(side.span)].tolist(), experiment
+
+
+def test_bytes_of_a_copy_that_several_operations_made_count_once(tmp_path: Path) -> None:
+    """The call has a size, its operations have not."""
+    lengths = (30, 0, 10, 60)
+    starts = [100 + 100 * k for k in range(4)]
+    pieces = [
+        Event("copy", "", start, start + n, corr=1, device=0, size=2**34 + 1)
+        for start, n in zip(starts, lengths, strict=True)
+    ]
+    whole = Event("copy", "", 900, 950, corr=2, device=0, size=77)
+    calls = (Event("api", "hipMemcpy", 0, 50, corr=1), Event("api", "hipMemcpy", 60, 70, corr=2))
+    kernel = Event("kernel", "k", 800, 810, corr=1, device=0)
+    path = write_rpd(tmp_path / "r.rpd", Run((*calls, *pieces, kernel, whole)))
+    found, experiment = copied(path)
+    assert sum(found) == 2**34 + 1 + 77 == experiment.root_total("bytes")
+    assert found == [pytest.approx(0.01 * n * 2**34, abs=2) for n in lengths] + [77]
+    (row,) = [row for row in summary_rows(experiment) if row["section"] == "copies"]
+    assert row["bytes"] == 2**34 + 1 + 77
+    (note,) = experiment.warnings
+    assert "1 copies were made by several operations each" in note.text
+    execute(path, f"UPDATE rocpd_copyapi SET size = '' WHERE size > {2**33}")
+    assert copied(path)[0] == [-1, -1, -1, -1, 77]
+
+
+def test_copies_of_no_length_have_equal_shares(tmp_path: Path) -> None:
+    pieces = [Event("copy", "", 100 + k, 100 + k, corr=1, device=0, size=11) for k in range(3)]
+    found, _ = copied(write_rpd(tmp_path / "r.rpd", Run((Event("api", "hipMemcpy", 0, 50, corr=1), *pieces))))
+    assert sorted(found) == [3, 4, 4]
+
+
 def test_gpus_of_merged_files_are_counted_by_their_stride(tmp_path: Path) -> None:
     path = write_rpd(tmp_path / "r.rpd", RUN)
     execute(path, "INSERT INTO rocpd_metadata VALUES (2, 'gpu_stride', '8')", "UPDATE rocpd_op SET gpuId = gpuId + 8")

@@ -166,10 +166,16 @@ def test_files_beside_folders_of_runs_are_named(database: Path, tmp_path: Path) 
     assert note.endswith("beside folders of runs: README.txt, other.db")
 
 
-def test_different_parameters_are_refused(database: Path, tmp_path: Path) -> None:
+def test_different_parameters_are_none(database: Path, tmp_path: Path) -> None:
+    """Nobody may have meant names to be points: they are names of runs, unless --strict asks for a study."""
     folder = runs(database, tmp_path, "app.p1", "app.q2")
+    found = opened(folder)
+    assert [(run.name, dict(run.parameters)) for run in found.runs] == [("app.p1", {}), ("app.q2", {})]
+    assert "app.p1 has the parameters p, but app.q2 has q" in found.warnings[0].text
     with pytest.raises(InputError, match=r"app\.p1 has the parameters p, but app\.q2 has q"):
-        open_path(folder)
+        found.study()
+    with pytest.raises(InputError, match=r"app\.p1 has the parameters p, but app\.q2 has q"):
+        opened(folder, strict=True)
 
 
 def test_a_study_is_no_run(tmp_path: Path) -> None:

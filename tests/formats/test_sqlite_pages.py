@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.errors import CallgroveError
@@ -20,7 +20,7 @@ from callgrove.formats.gpu.pages_few import few_rows, schema_leaves, schema_rows
 from callgrove.formats.gpu.pages_tables import PageTables
 from callgrove.formats.gpu.schema import Schema
 from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
-from tests.exhaustive import some_of
+from tests.exhaustive import some_of, try_examples
 
 BIG = 2**63
 
@@ -94,7 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pages")
 
 
-@settings(max_examples=60, deadline=None)
+@try_examples(60)
 @given(
     rows=st.lists(st.tuples(CELLS, CELLS, NUMBERS, TEXTS), max_size=60),
     page_size=st.sampled_from([512, 1024, 4096, 65536]),
@@ -128,7 +128,7 @@ def test_any_rows(
     )
 
 
-@settings(max_examples=40, deadline=None)
+@try_examples(40)
 @given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=40))
 def test_typed_columns_are_those_of_sqlite(folder: Path, rows: list[tuple[object, ...]]) -> None:
     path = folder / "typed.db"

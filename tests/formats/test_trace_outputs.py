@@ -15,6 +15,7 @@ from callgrove.formats.transfer import write
 from tests.formats.drawn_runs import EVENTS, FLOWS, drawn_runs, totals
 from tests.formats.gpu_truth import opened
 from tests.outside.trace_processor import TROUBLES, processed
+from tests.requirements import need_module
 
 SLICES = """
 select p.name as process, coalesce(t.name, thread.name) as track, s.name as name, count(*) as n, sum(s.dur) as total
@@ -69,7 +70,7 @@ def test_perfetto_and_chrome_show_the_same(run_folder: Path, tmp_path: Path) -> 
 
 
 def test_otf2_has_the_same(run_folder: Path, tmp_path: Path) -> None:
-    otf2 = pytest.importorskip("otf2")
+    otf2 = need_module("otf2")
     write(opened(run_folder), writer_of("otf2"), tmp_path / "o.otf2", WriteOptions())
     sums: Sums = Counter()
     with otf2.reader.open(str(tmp_path / "o.otf2" / "traces.otf2")) as trace:
@@ -110,7 +111,7 @@ def test_an_interruption_leaves_what_was_there(
 ) -> None:
     """In the middle of the work, when a part is written already."""
     if format_name == "otf2":
-        pytest.importorskip("otf2")
+        need_module("otf2")
     target = tmp_path / "o"
 
     def contents() -> dict[str, bytes]:

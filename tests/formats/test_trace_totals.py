@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.formats.interface import LossReport, WriteOptions
@@ -32,9 +32,11 @@ from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import ArraySpans, SideTable, SpanKind
+from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Event, Run, write_rocpd
 from tests.formats.gpu_truth import opened, spans
 from tests.outside import perfetto_trace
+from tests.requirements import need_module
 
 Totals = dict[str, tuple[int, int]]  # kind -> spans, nanoseconds
 KINDS = ("api", "marker", "region", "kernel", "copy", "alloc")
@@ -139,7 +141,7 @@ def in_chrome(path: Path) -> Found:
 
 
 def in_otf2(path: Path) -> Found:
-    otf2 = pytest.importorskip("otf2")
+    otf2 = need_module("otf2")
     totals, copied = Counter[tuple[str, str]](), 0
     with otf2.reader.open(str(path / "traces.otf2")) as trace:
         for _, event in trace.events:
@@ -174,7 +176,7 @@ def in_csv(path: Path) -> Found:
 
 
 def in_folder(path: Path) -> Found:
-    pytest.importorskip("pyarrow")
+    need_module("pyarrow")
     experiment = opened(path)
     rows = ((name, end - start) for name, start, end in spans(experiment, "name", "start_ns", "end_ns"))
     copies, counters = (experiment.traces.side(name) for name in ("copy", "counter"))
@@ -200,7 +202,7 @@ def is_told(report: LossReport, *words: str) -> bool:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=15)
+@try_examples(15)
 @given(run=runs())
 def test_what_is_written_adds_up_or_is_said_to_be_lost(name: str, run: Run) -> None:
     target, options, read = WRITERS[name]
@@ -216,7 +218,7 @@ def test_what_is_written_adds_up_or_is_said_to_be_lost(name: str, run: Run) -> N
     assert (found.counted or 0) == want.counted or is_told(report, "counters of kernels")
 
 
-@settings(max_examples=10)
+@try_examples(10)
 @given(run=runs(), other=runs())
 def test_many_databases_add_up_in_one(run: Run, other: Run) -> None:
     second = replace(other, guid=other.guid[:-1] + "1", host="node1", machine="m1")
@@ -275,7 +277,7 @@ def test_what_nobody_expected_is_written_or_named(
 ) -> None:
     """A column that a reader may give tomorrow does not vanish in silence: 7 is in the file, or a line has a count."""
     if name == "otf2":
-        pytest.importorskip("otf2")
+        need_module("otf2")
     experiment = made(tmp_path, side, words)
     target = tmp_path / WRITERS[name][0]
     report = write(experiment, writer_of(name), target, WriteOptions(annotations="all"))
@@ -292,7 +294,7 @@ def test_what_nobody_expected_is_written_or_named(
 @pytest.mark.parametrize("name", ["perfetto", "chrome-json", "otf2"])
 def test_facts_about_devices_are_named_as_lost(name: str, tmp_path: Path) -> None:
     if name == "otf2":
-        pytest.importorskip("otf2")
+        need_module("otf2")
     report = write(made(tmp_path, "copy", {"bytes": 5}), writer_of(name), tmp_path / WRITERS[name][0], WriteOptions())
     (told,) = (text for text in report.losses if "names and numbers alone" in text)
     assert told.startswith("1 devices")

@@ -14,6 +14,7 @@ from callgrove.formats.targets import PendingFile
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import SparseBlock
+from tests.requirements import need_module
 
 NAMES = [entry.name for entry in FORMATS if entry.writes and not entry.holds_series]
 OF_GPU_EVENTS = {"rocpd", "rocprof-csv"}  # which the example has none of
@@ -22,7 +23,7 @@ OF_GPU_EVENTS = {"rocpd", "rocprof-csv"}  # which the example has none of
 def opened(name: str, folder: Path) -> Writer:
     entry = next(entry for entry in FORMATS if entry.name == name)
     if entry.module_of_extra:
-        pytest.importorskip(entry.module_of_extra)
+        need_module(entry.module_of_extra)
     format_ = load(name)
     assert isinstance(format_, Writes)
     return format_.open_writer(folder / f"out{(*entry.suffixes, '')[0]}", WriteOptions())

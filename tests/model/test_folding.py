@@ -223,6 +223,7 @@ def test_a_study_adds_up_to_the_experiment(experiment: Experiment) -> None:
         except UsageError:
             continue
         assert study.validate() == []
+        assert study.unexplained == ()
         sums: dict[str, Any] = {}
         for series in study.all_series():
             total = sum(float(values.sum()) for values in series.values)

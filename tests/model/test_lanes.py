@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.lanes import Lanes
 from callgrove.model.span_order import SpanOrder
+from tests.exhaustive import try_examples
 
 Span = tuple[int, int, int]  # track, start, end
 SPANS = st.lists(
@@ -52,7 +53,7 @@ def assigned(spans: list[Span], nests: bool, size: int) -> list[int]:
     return out
 
 
-@settings(max_examples=300)
+@try_examples(300)
 @given(SPANS, st.booleans(), st.integers(1, 70))
 def test_lanes_follow_the_rule_for_any_chunks(spans: list[Span], nests: bool, size: int) -> None:
     ordered = in_order(spans)

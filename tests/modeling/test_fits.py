@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.modeling import designs, fitting, single
@@ -16,6 +16,7 @@ from callgrove.modeling.least_squares import centred, solve
 from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.single import fit_series
 from callgrove.modeling.terms import Exponents, candidates
+from tests.exhaustive import try_examples
 from tests.modeling.series import X, study_of_many, terms_of
 
 GRIDS = [(4, 8, 16, 32, 64), (1, 2, 4), (1, 10, 1e3, 1e6, 1e9), (2, 3), (1e5, 2e5, 3e5, 4e5)]
@@ -83,7 +84,7 @@ def test_singular_columns_have_the_solution_of_least_norm() -> None:
 values = st.lists(st.floats(0.01, 1e6), min_size=5, max_size=5)
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(st.lists(values, min_size=1, max_size=4), st.integers(-20, 20))
 def test_units_and_the_company_of_a_series_do_not_matter(rows: list[list[float]], power: int) -> None:
     """Values times a power of two (exact) give the same term and error, and so does a series alone."""
@@ -96,7 +97,7 @@ def test_units_and_the_company_of_a_series_do_not_matter(rows: list[list[float]]
         assert terms_of(alone) == pytest.approx(terms_of(models, k), rel=1e-9)
 
 
-@settings(max_examples=25)
+@try_examples(25)
 @given(
     st.sampled_from([t for t in candidates(np.array(X, np.float64), ModelOptions()) if t.power]),
     st.floats(0.5, 1e3),

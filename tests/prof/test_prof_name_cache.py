@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.cli.main import main
@@ -23,6 +23,7 @@ from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames
 from callgrove.prof.dwarf import units_of
 from callgrove.prof.name_cache import MAGIC, NameCache, default_folder
 from callgrove.prof.scopes import ScopeTable
+from tests.exhaustive import try_examples
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.prof.test_prof_binaries import SOURCE, functions_of, tool
@@ -106,7 +107,7 @@ def steps_of(plain: Steps, addresses: list[int], wanted: list[int]) -> Steps:
 
 
 @given(data=st.data())
-@settings(max_examples=12)
+@try_examples(12)
 def test_the_answer_does_not_depend_on_what_was_asked_before(
     data: st.DataObject, program: Path, addresses: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -242,14 +243,15 @@ for number in range(first, first + 40):
 
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    """Whatever is read is whole; what one of them adds may be lost, and is then looked up again."""
+    """Whatever is read is whole, and has what was added last; what one of them added before may be lost, and is then
+    looked up again."""
     command = [sys.executable, "-c", WRITE, str(tmp_path / "names")]
     both = [subprocess.Popen([*command, str(first)], cwd=ROOT, stderr=subprocess.PIPE) for first in (0, 1000)]
     errors = [process.communicate(timeout=HANG_SEC)[1] for process in both]
     assert ([process.returncode for process in both], errors) == ([0, 0], [b"", b""])
     cache = NameCache(tmp_path / "names")
     found = cache.load({"build id": "1"})
-    assert len(found.known) >= 40
+    assert not found.known.isdisjoint({39, 1039})
     assert found.symbols.keys() == found.known
     assert len(files_in(tmp_path / "names")) == 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.cli.main import main
@@ -52,7 +52,6 @@ def found_in(experiment: Experiment) -> Found:
 
 
 @given(SAMPLES, st.integers(1, 8), st.booleans())
-@settings(deadline=None)
 def test_samples_of_any_order_in_pieces_of_any_size(samples: list[tuple[int, int]], piece: int, is_early: bool) -> None:
     with tempfile.TemporaryDirectory() as name, patch.object(timelines, "PIECE", piece):
         folder = Path(name) / "m"

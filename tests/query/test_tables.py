@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.analysis.tables import TABLES, export
@@ -26,6 +26,7 @@ from callgrove.query.asking import sql, table_list
 from callgrove.query.catalog import Catalog
 from callgrove.query.engines import ENGINES
 from callgrove.query.relations import Type
+from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.model.strategies import experiments
 
@@ -56,7 +57,7 @@ def asked(experiment: Experiment, table: str, engine: str) -> Counter[tuple[Any,
     return Counter(sql(experiment, f'SELECT {names} FROM "{table}"', engine).rows())
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@try_examples(20)
 @given(experiments(), st.sampled_from(TABLES[:-1]))
 def test_tables_are_those_of_export(experiment: Experiment, chosen: str) -> None:
     for table in TABLES[:-1]:
@@ -87,7 +88,7 @@ def test_sums_of_values_are_those_of_export(engine: str, scope: str) -> None:
     assert found == pytest.approx(expected)
 
 
-@settings(max_examples=20)
+@try_examples(20)
 @given(st.data())
 def test_engines_agree_on_any_part_of_a_view(data: st.DataObject) -> None:
     relations = Catalog((GPU,)).relations

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from callgrove.render.shell import quoted
+from tests.requirements import need
 
 NAMES = [
     b"plain.d",
@@ -23,9 +24,10 @@ NAMES = [
 NAMES += ["Größe 中\xa0x".encode(), "\u202ereversed".encode()]
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 @pytest.mark.parametrize("name", NAMES)
 def test_bash_reads_the_same_name(name: bytes) -> None:
+    if shutil.which("bash") is None:
+        need("bash", "there is no bash")
     word = quoted(os.fsdecode(name))
     done = subprocess.run(
         ["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.analysis.callers import bottom_up
@@ -27,10 +27,13 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.table import Table
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.profile.labels import Labels
 from callgrove.viewer.profile.places import Places
+from callgrove.viewer.profile.tables import callers
 from callgrove.viewer.profile.tree import CallTree, CutTree
 from callgrove.viewer.report import Input, report
 from tests.analysis.trees import costly_trees
+from tests.exhaustive import try_examples
 from tests.formats.samples import databases
 from tests.model.strategies import experiments
 from tests.viewer.pages import cells, inclusive_of, panels, tree_rows
@@ -76,6 +79,21 @@ def test_numbers_are_those_of_the_command_line(path: Path) -> None:
     assert_rows(tree, tree.data["callers"][0], bottom_up(found, 2000))
     assert_rows(shown["hotspots"], shown["hotspots"].data["paths"][0], hot_path(found))
     assert tree.data["metrics"][0]["total"] == found.total
+
+
+@every_database
+@pytest.mark.parametrize("most", [1, 3, 2000])
+def test_functions_without_room_in_the_table_of_callers_say_their_cost(path: Path, most: int) -> None:
+    found = costs(opened(path))
+    data = callers(found, Labels(found.tree), Detail(), most)
+    assert data is not None
+    functions = top(found, "function")
+    costly = [cost for cost in functions.column("exclusive").values if cost]
+    shown = np.asarray(data["exclusive"])[data["depth"] == 0]
+    assert len(shown) + data["functions_left"] == len(costly)
+    assert float(shown.sum()) + data["rest"] == pytest.approx(found.total, rel=1e-12)
+    assert data["left"] >= data["functions_left"]
+    assert len(data["label"]) == most or not data["left"]
 
 
 @every_database
@@ -176,7 +194,7 @@ def test_folded_trees_add_up(path: Path, share: float) -> None:
 
 
 @given(experiments(traces=False, aggregations=(Aggregation.SUM,)), st.floats(0.01, 1))
-@settings(max_examples=60)
+@try_examples(60)
 def test_panels_of_any_experiment(experiment: Experiment, share: float) -> None:
     shown = panels(experiment, Detail(share))
     whole = panels(experiment)
@@ -194,7 +212,7 @@ def test_panels_of_any_experiment(experiment: Experiment, share: float) -> None:
 
 
 @given(experiments(traces=False, n_runs=2, composite=True))
-@settings(max_examples=30)
+@try_examples(30)
 def test_minima_composites_and_runs_make_panels_too(experiment: Experiment) -> None:
     shown = panels(experiment)
     if "flame" in shown:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.examples import example, gpu_example, study_example
@@ -22,10 +22,12 @@ from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
 from callgrove.viewer.encoding import encode
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
+from callgrove.viewer.timeline import cells, events
 from callgrove.viewer.timeline.boxes import INNERMOST, LINES, WHOLE, dominant
 from callgrove.viewer.timeline.cells import Cells, Tally
 from callgrove.viewer.timeline.events import Events
 from callgrove.viewer.timeline.maker import timeline_maker
+from tests.exhaustive import try_examples
 from tests.formats.samples import CORPUS
 
 Span = tuple[int, int, int, int, int]  # profile, name, start, end, depth
@@ -383,6 +385,47 @@ def many(n_rows: int, n_events: int) -> Experiment:
     return traced(spans.T.tolist(), n_rows)
 
 
+def branching(n_rows: int, n_samples: int) -> Experiment:
+    """Lines of different lengths, with samples at different depths of a tree and idle ones between them; profiles are
+    not in the order of rows."""
+    chance = np.random.default_rng(4)
+    builder = ExperimentBuilder("made", title="made")
+    for context in range(40):
+        region = builder.region(ContextKind.FUNCTION, f"f{context % 17}")
+        builder.add_context((context - 1) // 2 if context else -1, ContextKind.FUNCTION, region)
+    lines = []
+    for rank in chance.permutation(n_rows).tolist():
+        builder.add_profile(ProfileKind.THREAD, [(RANK, rank, rank, 3)])
+        time = np.cumsum(chance.integers(0, 90, n_samples // (1 + rank)))
+        lines.append(Samples(time, chance.integers(-1, 40, len(time)).astype(np.int32)))
+    every = np.arange(n_rows, dtype=np.int32)
+    builder.set_traces(ArraySamples(every, np.full(n_rows, -1, np.int32), tuple(lines)))
+    return builder.build()
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(events=500, bins=256), Limits(events=50, bins=256, sums=3_000)])
+def test_lines_in_chunks_of_any_size_give_one_picture(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = branching(9, 4_000)
+    expected = panel_of(experiment, limits=limits)
+    for size in (3, 100):
+        monkeypatch.setattr(events, "SAMPLES_AT_ONCE", 7 * size)
+        monkeypatch.setattr(cells, "PAIRS_AT_ONCE", 5 * size)
+        monkeypatch.setattr(cells, "CELLS_AT_ONCE", size)
+        found = panel_of(experiment, limits=limits)
+        assert (encode(found.data), found.notes) == (encode(expected.data), expected.notes)
+
+
+def test_a_trace_may_last_until_the_end_of_time() -> None:
+    """As damaged traces do; whatever is exact in 63 bits, but not in the 53 of a double, is not lost."""
+    builder = ExperimentBuilder("made", title="made")
+    builder.add_context(-1, ContextKind.FUNCTION, builder.region(ContextKind.FUNCTION, "main"))
+    builder.add_profile(ProfileKind.THREAD, [(RANK, 0, 0, 3)])
+    lines = (Samples(np.array([2**63 - 9, 2**63 - 3, 2**63 - 1]), np.array([0, -1, 0], np.int32)),)
+    builder.set_traces(ArraySamples(np.zeros(1, np.int32), np.full(1, -1, np.int32), lines))
+    boxes = boxes_of(panel_of(builder.build()).data)
+    assert [(start, end) for *_, start, end, _ in boxes] == [(0, 6), (8, 8)]
+
+
 def test_many_events_become_steps_that_say_what_took_most() -> None:
     panel = panel_of(many(4, 3_000), limits=Limits(events=1_000, bins=512))
     (whole, levels, *closer) = panel.data["layers"]
@@ -519,7 +562,7 @@ def test_the_legend_of_any_spans_is_exact(limits: Limits, spans: list[Drawn]) ->
     assert sum(shares(data["kinds"]).values()) == pytest.approx(1 if own else 0)
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(spans=DRAWN)
 def test_a_step_shows_the_name_with_the_most_own_time_and_how_much_that_is(spans: list[Drawn]) -> None:
     data = panel_of(drawn_spans(spans), limits=MANY).data

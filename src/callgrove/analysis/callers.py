@@ -19,7 +19,17 @@ from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.metrics import Aggregation
 from callgrove.model.table import Column, Table
 
-__all__ = ["bottom_up"]
+__all__ = ["Callers", "bottom_up", "grow_callers"]
+
+
+@dataclass(frozen=True)
+class Callers:
+    """A table of functions with their callers. `functions_left` functions are not in it, which have `rest` of the
+    exclusive cost; what else is left are callers of those that are: their cost is in the table."""
+
+    table: Table
+    functions_left: int
+    rest: float
 
 
 @dataclass
@@ -42,13 +52,18 @@ class Row:
         return float(np.abs(self.exclusive).sum())
 
 
-@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
 def bottom_up(costs: Costs, limit: int | None = None) -> Table:
     """Functions by exclusive cost, each with its callers below it; percent is of exclusive cost.
 
     A caller's cost is the part of the function's cost that was reached through it. At depth 0 the exclusive column
     adds up to the total. The metric must be additive.
     """
+    return grow_callers(costs, limit).table
+
+
+@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
+def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
+    """Return the table of `bottom_up`, and what the functions cost that a limit leaves out of it."""
     if costs.metric.aggregation != Aggregation.SUM:
         word = costs.metric.aggregation.name.lower()
         raise UsageError(f"{costs.metric.name} is a {word}, no sum: it cannot be divided among callers")
@@ -64,15 +79,17 @@ def bottom_up(costs: Costs, limit: int | None = None) -> Table:
     taken, left = _grow(roots, groups.of, caller, limit)
     rows = _walk(taken)
     columns = [_totals(rows)[:, k] for k in (0, 1)]
-    return Table(
+    table = Table(
         (
             Column("context", [-1] * len(rows), -1),
             Column("depth", [r.depth for r in rows]),
             *described(tree, [int(groups.first[r.group]) for r in rows], parameters=False),
             *costs.columns(columns[0], columns[1], columns[0]),
         ),
-        left=left,
+        left=len(left),
     )
+    functions = [row for row in left if row.depth == 0]
+    return Callers(table, len(functions), float(sum(row.exclusive.sum() for row in functions)))
 
 
 def _split(of: Ids, at: Ints, exclusive: Array, inclusive: Array, depth: int) -> list[Row]:
@@ -86,9 +103,9 @@ def _split(of: Ids, at: Ints, exclusive: Array, inclusive: Array, depth: int) ->
     return [Row(int(of[a[0]]), depth, a, e, i) for a, e, i in zip(*parts, strict=True) if len(a)]
 
 
-def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[list[Row], int]:
+def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[list[Row], list[Row]]:
     """Take the costliest row again and again and put its callers up for choice; gives the functions that were taken
-    and the number of rows that were not. A caller never costs more than what it calls, so rows stay connected."""
+    and the rows that were not. A caller never costs more than what it calls, so rows stay connected."""
     taken: list[Row] = []
     count = 0
     heap = [(-row.weight, number, row, taken) for number, row in enumerate(roots)]
@@ -101,7 +118,7 @@ def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[li
         for child in _callers(row, of, caller):
             heapq.heappush(heap, (-child.weight, pushed, child, row.children))
             pushed += 1
-    return taken, len(heap)
+    return taken, [row for _, _, row, _ in heap]
 
 
 def _callers(row: Row, of: Ids, caller: Ids) -> list[Row]:

@@ -30,12 +30,12 @@ def memory_peaks(
         chosen = own if profiles is None else np.intersect1d(own, profiles)
         if len(chosen):
             found += _of_part(traces, part, chosen, places, window)
-    return sorted(found, key=lambda peak: (peak.rank, peak.device, peak.level))
+    return sorted(found, key=lambda peak: (peak.run, peak.rank, peak.device, peak.level))
 
 
 def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: Window | None) -> Iterator[MemoryPeak]:
     memories: dict[int, MemoryInUse] = {}
-    ranks: dict[int, int] = {}
+    ranks: dict[int, tuple[int, int]] = {}  # of a process, with its run
     levels: dict[str, int] = {}
     sides = SideRows(traces, "alloc")
     for chunk in traces.spans(COLUMNS, None, profiles):
@@ -47,7 +47,8 @@ def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: 
         process = places.process[some["profile"]]
         for number in np.unique(process).tolist():
             own = np.flatnonzero(process == number)
-            ranks[number] = int(places.rank[some["profile"][own[0]]])
+            first = some["profile"][own[0]]
+            ranks[number] = int(places.rank[first]), int(places.run[first])
             memory = memories.setdefault(number, MemoryInUse())
             _add(memory, traces, {name: column[own] for name, column in some.items()}, table, place[own], levels)
     names = list(levels)
@@ -57,8 +58,9 @@ def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: 
             if not len(value):
                 continue
             top = int(np.argmax(value))
+            rank, run = ranks[number]
             yield MemoryPeak(
-                ranks[number],
+                rank,
                 _device(traces, part, device),
                 names[level] if level >= 0 else "",
                 len(value),
@@ -66,6 +68,7 @@ def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: 
                 int(when[top]),
                 int(value[-1]),
                 memory.n_unknown,
+                run,
             )
 
 

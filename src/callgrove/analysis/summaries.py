@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from callgrove.analysis.durations import Durations
-from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.grouping import distinct_rows
 from callgrove.model.traces import SpanKind
@@ -90,6 +90,7 @@ class DeviceSums:
     process_ns: int
     most_at_once: int
     going_on_ns: dict[str, int]  # by what went on at once, idle included
+    run: int = -1  # its number, where there are several
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,12 @@ class Gap:
     start_ns: int
     length_ns: int
     cause_ns: dict[str, int]  # what of it is due to what
+    run: int = -1
 
     @property
-    def place(self) -> tuple[int, int, int, int]:
+    def place(self) -> tuple[int, int, int, int, int]:
         """The longest come first; of equal ones, those of lower ranks."""
-        return -self.length_ns, self.rank, self.agent, self.start_ns
+        return -self.length_ns, self.run, self.rank, self.agent, self.start_ns
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class MemoryPeak:
     peak_ns: int
     left_bytes: int  # in use when all was over
     n_unknown: int  # frees, of any device of the process, of what was not allocated before
+    run: int = -1
 
 
 @dataclass(frozen=True)
@@ -195,19 +198,22 @@ class Summary:
 
 @dataclass(frozen=True)
 class Places:
-    """Where each profile is, as columns by profile; -1 where it is not."""
+    """Where each profile is, as columns by profile; -1 where it is not. Every run has ranks of its own; one that is
+    alone has no number."""
 
     process: Ids
     rank: Ints
     agent: Ints
     stream: Ints
+    run: Ints
 
     @classmethod
     def of(cls, experiment: Experiment) -> Places:
         profiles = experiment.profiles
         columns = {name: _numbers(*profiles.identity(name)) for name in ("node", "rank", "gpu_device", "gpu_stream")}
-        _, process = distinct_rows(columns["node"], columns["rank"])
-        return cls(process.astype(np.int32), columns["rank"], columns["gpu_device"], columns["gpu_stream"])
+        _, process = distinct_rows(profiles.run, columns["node"], columns["rank"])
+        run = profiles.run.astype(np.int64) if len(experiment.runs) > 1 else np.full(len(profiles), ABSENT)
+        return cls(process.astype(np.int32), columns["rank"], columns["gpu_device"], columns["gpu_stream"], run)
 
     def take(self, profiles: Ints) -> Places:
         """Those of some profiles, which are numbered from 0 then."""

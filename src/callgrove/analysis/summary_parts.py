@@ -301,12 +301,12 @@ def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[
     )
     profiles, device = _devices_of(profile, places)
     uses = device_uses(activity, device, len(profiles))
-    ranks, agents = places.rank[profiles], places.agent[profiles]
+    ranks, agents, runs = places.rank[profiles], places.agent[profiles], places.run[profiles]
     lasts = _process_lengths(spans, places)[places.process[profiles]]
     columns = (ranks, agents, uses.n_operations, uses.busy_ns, uses.span_ns, lasts, uses.most_at_once)
-    for row in zip(*(column.tolist() for column in columns), uses.going_on(), strict=True):
+    for row in zip(*(column.tolist() for column in columns), uses.going_on(), runs.tolist(), strict=True):
         summary.devices.append(DeviceSums(*row))
-    summary.add_gaps(_longest_gaps(uses, ranks, agents))
+    summary.add_gaps(_longest_gaps(uses, ranks, agents, runs))
     _add_latencies(summary, task, activity, spans.take(rows), strings)
     known = {By.RANK: ranks[uses.gap_device], By.AGENT: agents[uses.gap_device]}
     nothing = np.full(len(uses.gap_ns), ABSENT)
@@ -354,18 +354,19 @@ def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ids]:
     return profile[first[used]].astype(np.int64), number.take(device)
 
 
-def _longest_gaps(uses: DeviceUses, ranks: Ints, agents: Ints) -> Iterator[Gap]:
+def _longest_gaps(uses: DeviceUses, ranks: Ints, agents: Ints, runs: Ints) -> Iterator[Gap]:
     n = min(N_LONGEST, len(uses.gap_ns))
     if not n:
         return
     least = np.partition(uses.gap_ns, len(uses.gap_ns) - n)[len(uses.gap_ns) - n]
     rows = np.flatnonzero(uses.gap_ns >= least)
     device = uses.gap_device[rows]
-    order = np.lexsort((uses.gap_start_ns[rows], agents[device], ranks[device], -uses.gap_ns[rows]))
+    order = np.lexsort((uses.gap_start_ns[rows], agents[device], ranks[device], runs[device], -uses.gap_ns[rows]))
     for k in rows[order[:n]].tolist():
         parts = {cause: int(uses.cause_ns[cause][k]) for cause in CAUSES if uses.cause_ns[cause][k]}
         own = int(uses.gap_device[k])
-        yield Gap(int(ranks[own]), int(agents[own]), int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts)
+        place = int(ranks[own]), int(agents[own])
+        yield Gap(*place, int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts, int(runs[own]))
 
 
 def _process_lengths(spans: _Spans, places: Places) -> Ints:

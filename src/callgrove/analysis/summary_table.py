@@ -84,7 +84,7 @@ def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row
 def _made(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
     """The columns in use, those named in `always` in any case."""
     divided = tuple(by.value for by in summary.by)
-    places = tuple(name for name in ("rank", "agent") if name not in divided)
+    places = tuple(name for name in ("run", "rank", "agent") if name not in divided)
     names = (*FIRST_COLUMNS[:2], *divided, *places, *FIRST_COLUMNS[2:], *LAST_COLUMNS)
     used = [name for name in names if name in always or any(row.get(name) is not None for row in rows)]
     return replace(Table.from_rows(used, [[row.get(name) for name in used] for row in rows]), left=left)
@@ -108,7 +108,7 @@ def _rows(summary: Summary) -> Iterator[Row]:
         row: Row = {"section": section, "name": name, "percent": share}
         row |= _sizes(section, summary.sizes.get(group), int(statistics.count[k]))
         yield row | _divided(summary, values) | _statistics(statistics, k)
-    yield from map(_busy_row, sorted(summary.devices, key=lambda device: (device.rank, device.agent)))
+    yield from map(_busy_row, sorted(summary.devices, key=lambda device: (device.run, device.rank, device.agent)))
     yield from _overlap_rows(summary)
     yield from (_gap_row(gap) for gap in summary.longest_gaps)
     yield from (_memory_row(peak) for peak in summary.memory)
@@ -149,6 +149,7 @@ def _busy_row(device: DeviceSums) -> Row:
     return {
         "section": "busy",
         "name": f"GPU {device.agent}" if device.agent >= 0 else "GPU",
+        "run": device.run if device.run >= 0 else None,
         "rank": device.rank if device.rank >= 0 else None,
         "agent": device.agent if device.agent >= 0 else None,
         "count": device.n_operations,
@@ -182,6 +183,7 @@ def _gap_row(gap: Gap) -> Row:
     return {
         "section": "longest-gaps",
         "name": ", ".join(causes),
+        "run": gap.run if gap.run >= 0 else None,
         "rank": gap.rank if gap.rank >= 0 else None,
         "agent": gap.agent if gap.agent >= 0 else None,
         "total_ns": gap.length_ns,
@@ -193,6 +195,7 @@ def _memory_row(peak: MemoryPeak) -> Row:
     return {
         "section": "memory",
         "name": f"{peak.device} {peak.level}".strip(),
+        "run": peak.run if peak.run >= 0 else None,
         "rank": peak.rank if peak.rank >= 0 else None,
         "count": peak.n_changes,
         "peak_bytes": peak.peak_bytes,

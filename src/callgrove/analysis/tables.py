@@ -56,8 +56,10 @@ def export(experiment: Experiment | Study, table: str, selection: Selection | No
     return _EXPERIMENT[table](experiment, chosen)
 
 
-def n_rows(experiment: Experiment, table: str, selection: Selection) -> int | None:
+def n_rows(experiment: Experiment | Study, table: str, selection: Selection) -> int | None:
     """How many rows a table has, where that is known without making it."""
+    if isinstance(experiment, Study):
+        return int(experiment.present.sum()) if table == "series" else experiment.points.size
     if table == "contexts":
         return len(experiment.contexts)
     if table == "samples" and experiment.traces.samples is not None:

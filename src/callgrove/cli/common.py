@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from callgrove.cli.options import add_run
 from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, split_target, write_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH PATH... OUT", "two or more inputs, then the file or folder to write")
+    add_run(parser)
     parser.add_argument(
         "--fold-visits",
         action="store_true",

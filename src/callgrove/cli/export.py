@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.costs import select
     from callgrove.analysis.tables import Selection, export, n_rows
-    from callgrove.cli.messages import note, say_unexplained
+    from callgrove.cli.messages import note
     from callgrove.cli.opening import as_study, named, open_any, said_everything
     from callgrove.cli.parquet_output import emit_parquet
-    from callgrove.errors import IncompleteResult, UsageError
+    from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
 
     if args.table is None:
@@ -48,8 +48,10 @@ def run(args: argparse.Namespace) -> int:
         opened = as_study(opened, args)
     give = emit if args.format != "parquet" else emit_parquet
     if not isinstance(opened, Experiment):
-        give(export(opened, args.table), args)
-        return 0
+        of_study: list[int] = []
+        announced = n_rows(opened, args.table, Selection())
+        give(_measured(export(opened, args.table), of_study), args, announced)
+        return _end(args, [*opened.unexplained, *_missing(args, announced, sum(of_study))])
     quantity = opened.metrics.resolve(args.metric) if args.metric else None
     told: list[str] = []
     unexplained: list[str] = []
@@ -69,12 +71,28 @@ def run(args: argparse.Namespace) -> int:
     for text in told:
         note(text)
     ended = said_everything(opened, args)
-    if announced not in (None, sum(sizes)) and not _is_damaged(opened):
-        unexplained.append(f"{args.table}: there are {announced:,}, and {sum(sizes):,} were printed")
+    if not _is_damaged(opened):
+        unexplained += _missing(args, announced, sum(sizes))
+    return _end(args, unexplained) or ended
+
+
+def _missing(args: argparse.Namespace, announced: int | None, printed: int) -> list[str]:
+    """What to say where a table should have had another number of rows; a limit ends it sooner."""
+    if args.limit is not None or announced in (None, printed):
+        return []
+    return [f"{args.table}: there are {announced:,}, and {printed:,} were printed"]
+
+
+def _end(args: argparse.Namespace, unexplained: list[str]) -> int:
+    """Say what nothing explains; with --strict, that is an error."""
+    from callgrove.cli.messages import say_unexplained
+    from callgrove.cli.opening import named
+    from callgrove.errors import IncompleteResult
+
     say_unexplained(unexplained)
     if unexplained and args.strict:
         raise IncompleteResult(f"{named(args)}: was printed, but what was printed does not add up to what is stored")
-    return ended
+    return 0
 
 
 def _is_damaged(experiment: Experiment) -> bool:

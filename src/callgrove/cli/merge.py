@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from callgrove.cli.options import add_run
 from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, split_target, write_result
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ CONFLICTS = ("error", "first", "last", "sum")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH PATH... OUT", "two or more inputs, then the file or folder to write")
+    add_run(parser)
     parser.add_argument(
         "--conflict",
         choices=CONFLICTS,
@@ -51,6 +53,8 @@ def _write_index(args: argparse.Namespace, paths: list[str], target: str) -> int
     from callgrove.formats.interface import Indexes, WriteOptions
     from callgrove.formats.registry import detect, load
 
+    if args.kernel_names or args.run:
+        raise UsageError("--index lists files as they are; give --kernel-names and --run when OUT is read")
     source = Source.of_all(paths)
     format_ = load(args.from_format) if args.from_format else detect(source)[0]
     if not isinstance(format_, Indexes):

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from callgrove.cli.messages import note
+from callgrove.cli.messages import note, say_unexplained
 from callgrove.cli.options import engine_for
 from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
@@ -52,7 +52,7 @@ def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | St
 
 def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experiment | Study:
     """What of an input --run chooses. One run of a folder is opened by itself, so that it is what naming it gives, with
-    its traces and its own columns."""
+    its traces and its own columns; whoever opens many databases as one has chosen among them already."""
     from callgrove.algebra.selecting import part
     from callgrove.model.runs import choose_runs
 
@@ -61,20 +61,18 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
         return opened
     if isinstance(opened, Study):
         raise UsageError(f"{named(args)}: holds series over parameters, not runs, so there is none to choose")
+    entry = find_entry(opened.format)
+    if entry is not None and entry.opens_many:
+        return opened
     try:
         numbers = choose_runs(opened.runs, wanted)
     except UsageError as error:
         raise UsageError(f"{named(args)}: {error}") from None
     sources = {opened.runs[number].source for number in numbers}
-    if len(numbers) == 1 and _holds_inputs(opened.format) and (source := sources.pop()):
+    if len(numbers) == 1 and entry is not None and entry.holds_inputs and (source := sources.pop()):
         alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
         return _opened(argparse.Namespace(**{**vars(args), **alone}))
     return opened if len(numbers) == len(opened.runs) else part(opened, runs=numbers)
-
-
-def _holds_inputs(format_name: str) -> bool:
-    entry = find_entry(format_name)
-    return entry is not None and entry.holds_inputs
 
 
 def say_added_up(experiment: Experiment) -> None:
@@ -108,6 +106,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             align=getattr(args, "align", ""),
             kernel_names=getattr(args, "kernel_names", ""),
             extrap_compat=getattr(args, "extrap_compat", False),
+            run=getattr(args, "run", None) or "",
             workers=workers,
         )
         if options.extrap_compat:
@@ -171,7 +170,11 @@ def open_experiment(args: argparse.Namespace) -> Experiment:
 
 def open_study(args: argparse.Namespace) -> Study:
     """The study at PATH: one that is stored, or the runs of an experiment folded as --scaling and --inclusive say."""
-    return as_study(open_any(args), args)
+    study = as_study(open_any(args), args)
+    say_unexplained(study.unexplained)
+    if study.unexplained and args.strict:
+        raise IncompleteResult(f"{named(args)}: the study does not hold all that the runs have")
+    return study
 
 
 def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:

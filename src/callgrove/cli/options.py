@@ -36,6 +36,7 @@ __all__ = [
     "add_format",
     "add_from",
     "add_input",
+    "add_kernel_names",
     "add_run",
     "add_salvage",
     "add_selection",
@@ -150,13 +151,7 @@ def add_input(
         default="",
         help="clocks of several machines: none (default), start (every process begins at 0), or a file of host,ns",
     )
-    group.add_argument(
-        "--kernel-names",
-        choices=KERNEL_NAMES,
-        default="",
-        help="of Nsight exports and rocprofv3 databases, the name that tells kernels apart: without parameters, or "
-        "with all of them (default: as nsys and rocprofv3 do)",
-    )
+    add_kernel_names(group)
     names = group.add_mutually_exclusive_group()
     names.add_argument(
         "--folder-pattern",
@@ -210,6 +205,17 @@ def add_study_input(parser: argparse.ArgumentParser, *, many: bool = False, jobs
 def add_from(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--from", dest="from_format", metavar="FORMAT", help="read as this format ('callgrove formats' lists them)"
+    )
+
+
+def add_kernel_names(group: argparse._ActionsContainer) -> None:
+    """Which name tells kernels apart; every verb that reads kernels takes it."""
+    group.add_argument(
+        "--kernel-names",
+        choices=KERNEL_NAMES,
+        default="",
+        help="of Nsight exports and rocprofv3 databases, the name that tells kernels apart: without parameters, or "
+        "with all of them (default: as nsys and rocprofv3 do)",
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_from, add_jobs, add_salvage
+from callgrove.cli.options import add_from, add_jobs, add_kernel_names, add_salvage
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def add_inputs(parser: argparse.ArgumentParser, usage: str, what: str) -> None:
     parser.usage = f"{parser.prog} [options] {usage}"
     group = parser.add_argument_group("input")
     group.add_argument("paths", metavar="PATH", nargs="+", help=what)
+    add_kernel_names(group)
     add_care(group)
     add_jobs(group)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import add_input, add_table_output, emit
+from callgrove.cli.options import add_input, add_run, add_table_output, emit
 from callgrove.errors import CallgroveError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ FOLDED = frozenset({"contexts", "metrics", "samples", "series", "values"})
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, many=True)
     parser.usage = 'callgrove sql PATH... "SELECT ..." [options]'
+    add_run(parser)
     group = parser.add_argument_group("query")
     group.add_argument("-f", "--file", metavar="FILE", default="", help="the query is in this file (or: @FILE)")
     group.add_argument("--tables", action="store_true", help="list tables and their columns instead of asking")

@@ -75,12 +75,14 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.analysis.summary import By, WindowMode, summarise
     from callgrove.analysis.summary_table import sections_of, table, tables
     from callgrove.cli.messages import note
-    from callgrove.cli.opening import open_experiment, said_damage, said_everything
+    from callgrove.cli.opening import open_experiment, said_damage, said_everything, say_added_up
     from callgrove.execute import executor
 
     with executor(engine_for(args, args.paths), preload=WORK) as workers:
         args.workers = workers
         experiment = open_experiment(args)
+        if experiment.traces.n_spans:
+            say_added_up(experiment)
         window, profiles = _window(experiment, args), select(experiment, args.rank, None)
         by, mode, sections = [By(word) for word in args.by], WindowMode(args.window_mode), args.section or SECTIONS
         found = summarise(experiment, by, window, mode, profiles, workers, sections, args.ignore_digits)
@@ -158,9 +160,9 @@ def _quality(found: Summary, experiment: Experiment) -> list[str]:
     from callgrove.model.runs import describe_runs
 
     if not found.n_read and not experiment.traces.n_spans:
-        if experiment.runs[0].parameters:
+        if experiment.runs[0].parameters or len(experiment.runs) > 1:
             which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
-            return [f"{experiment.path}: holds runs over parameters, and a summary is of the events of one; {which}"]
+            return [f"{experiment.path}: holds several runs, and a summary is of the events of one; {which}"]
         nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
         return [f"{experiment.path}: {nothing}"]
     counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"

@@ -86,7 +86,9 @@ class ReadOptions:
     `align` says how the clocks of several machines are brought together: not at all, `start`, or a table of offsets.
     `kernel_names` says which name of a kernel counts where a file has several: `short` or `demangled`; without a word,
     that by which the profiler's own tools group. `extrap_compat`: of Nsight exports, make the series that Extra-P
-    makes, with its defects. `workers` open the files of an input that has many."""
+    makes, with its defects. `run` names runs as `choose_runs` has it: of the databases of several jobs, only those are
+    opened; formats that hold one run leave that to whoever opens them. `workers` open the files of an input that has
+    many."""
 
     salvage: bool = False
     progress: Progress = silent
@@ -98,6 +100,7 @@ class ReadOptions:
     align: str = ""
     kernel_names: str = ""
     extrap_compat: bool = False
+    run: str = ""
     workers: Workers = IN_PROCESS
 
 

@@ -23,12 +23,13 @@ from callgrove.formats.interface import (
     silent,
 )
 from callgrove.formats.losses import some
+from callgrove.model.arrays import Bools
 from callgrove.model.books import Books, KeepsBooks
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.study import Study
 from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS
-from callgrove.model.values import Block, has_fillers
+from callgrove.model.values import Block, DenseBlock, has_fillers
 
 __all__ = ["transfer", "write"]
 
@@ -40,7 +41,9 @@ def write(
     if isinstance(opened, Study):
         if not isinstance(format_, WritesStudies):
             raise UsageError(f"{target}: series over parameters cannot be written as {_name(format_)}; see `formats`")
-        return format_.write_study(opened, target, options)
+        report = format_.write_study(opened, target, options)
+        report.unexplained.extend(opened.unexplained)
+        return report
     if not isinstance(format_, Writes):
         raise UsageError(f"{target}: {_name(format_)} holds series over parameters, not an execution")
     return transfer(opened, format_.open_writer(target, options), options.progress)
@@ -71,7 +74,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
             if writer.takes_spans:
                 _spans(experiment, writer, progress)
         report = writer.close()
-        for name, count in (+left_out).items():  # those above zero
+        for name, count in left_out.items():
             report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
     except BaseException:
         writer.abort()
@@ -80,7 +83,7 @@ def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent
         report.add(f"damaged values: {problem}")
     if isinstance(computed, KeepsBooks) and not isinstance(writer, WritesTraces):
         report.unexplained.extend(computed.differences())
-    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries):
+    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries | WritesTraces):
         for loss in _disagreements(experiment, books):
             report.add(loss)
     return report
@@ -127,16 +130,16 @@ def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) 
         yield from values.blocks()
         return
     for block in values.measured_blocks():
-        left_out.subtract(_by_metric(experiment, block))
+        if block.fillers is not None:
+            left_out.update(_by_metric(experiment, block, block.fillers))
         yield block
-    for block in values.blocks():
-        left_out.update(_by_metric(experiment, block))
 
 
-def _by_metric(experiment: Experiment, block: Block) -> dict[str, int]:
-    """How many values of each sum a block has; minima and maxima of nothing are no loss."""
-    metric, count = np.unique(block.triples().metric, return_counts=True)
-    rows = ((experiment.metrics[row], n) for row, n in zip(metric.tolist(), count.tolist(), strict=True))
+def _by_metric(experiment: Experiment, block: Block, fillers: Bools) -> dict[str, int]:
+    """How many values of each sum a block lacks; minima and maxima of nothing are no loss."""
+    metric = np.full(int(fillers.sum()), block.metric) if isinstance(block, DenseBlock) else block.metric[fillers]
+    found, count = np.unique(metric, return_counts=True)
+    rows = ((experiment.metrics[row], n) for row, n in zip(found.tolist(), count.tolist(), strict=True))
     return {row.name: n for row, n in rows if row.aggregation == Aggregation.SUM}
 
 

@@ -27,6 +27,7 @@
     joining.py     several executions as one experiment; run_names.py what their names say
     study.py       measured series over parameter points
     study_builder.py, study_invariants.py  how a study is made, and what it must satisfy
+    study_books.py  what of a study was given to a writer and what it wrote
     folding.py     from runs with parameters to a study; completing.py series that lack points
     function_text.py  functions of models, as text
     unify.py       trees of several runs matched by call path

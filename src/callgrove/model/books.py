@@ -1,7 +1,8 @@
 """Books: what a stream was given and what it passed on, added up at both ends, so that a loss cannot go unnoticed.
 
 A `Ledger` adds up what passes one place: per metric row the total and the number of values; samples; spans by kind with
-their time. `Books` compares two of them. A difference that nothing accounts for is a defect of this
+their time; amounts: the bytes that were copied and allocated, counters of kernels, values over time. `Books` compares
+two of them. A difference that nothing accounts for is a defect of this
 program, and is reported as such.
 
 Totals come in two measures. Where values keep their contexts and scopes, all of them are added up. Where a target nests
@@ -25,12 +26,30 @@ import numpy as np
 from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
-from callgrove.model.traces import SpanChunk, SpanKind
+from callgrove.model.traces import SideTable, SpanChunk, SpanKind
 from callgrove.model.values import Block, DenseBlock, is_set
 
-__all__ = ["SAMPLES", "SPANS", "VALUES", "Books", "KeepsBooks", "Ledger", "Totals", "counted_contexts"]
+__all__ = [
+    "ALLOCATED",
+    "COPIED",
+    "COUNTED",
+    "MEASURED",
+    "SAMPLES",
+    "SPANS",
+    "VALUES",
+    "Amount",
+    "Books",
+    "KeepsBooks",
+    "Ledger",
+    "Totals",
+    "counted_contexts",
+    "is_equal",
+]
 
 VALUES, SAMPLES, SPANS = "values", "samples", "spans"
+COPIED, ALLOCATED, COUNTED = "bytes of copies", "bytes of allocations", "counters of spans"  # amounts
+MEASURED = "values over time"  # another one: what belongs to no span
+AMOUNT_OF = {"copy": (COPIED, "bytes"), "alloc": (ALLOCATED, "bytes"), "counter": (COUNTED, "value")}  # by side table
 NEAR = 1e-9  # of the sum of magnitudes: sums in another order differ in the last digits
 ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSIVE)  # scopes that have a cost
 
@@ -133,7 +152,7 @@ class Totals:
         """Tell whether a row has the total of a row, or of another one, of other totals, but for rounding."""
         there = row if place is None else place
         magnitude = float(max(self.magnitude[row], other.magnitude[there]))
-        return _is_equal(float(self.total[row]), float(other.total[there]), magnitude)
+        return is_equal(float(self.total[row]), float(other.total[there]), magnitude)
 
 
 def _adds_up(metric: Metric, is_cost: bool) -> bool:
@@ -153,19 +172,82 @@ def _table(metrics: Sequence[Metric], counted: Mapping[Scope, Bools] | None) -> 
 
 
 @dataclass
-class Ledger:
-    """What passed one place of a stream."""
+class Amount:
+    """How many values of one sort there were, and what they add up to; integers as long as all of them are."""
 
-    totals: Totals
+    n: int = 0
+    total: float = 0
+    magnitude: float = 0
+
+    def add(self, values: Array, times: int = 1) -> None:
+        """Add values; what is no finite number is only counted."""
+        self.n += times * len(values)
+        if values.dtype.kind in "iu":
+            total = _sum_of(values.astype(np.int64, copy=False))
+            self.enter(0, times * total, abs(total))
+        else:
+            finite = values[np.isfinite(values)].astype(np.float64, copy=False)
+            self.enter(0, times * float(finite.sum()), float(np.abs(finite).sum()))
+
+    def enter(self, n: int, total: float, magnitude: float) -> None:
+        """Add what was added up elsewhere."""
+        self.n += n
+        self.total += total
+        self.magnitude += magnitude
+
+    def agrees(self, other: Amount) -> bool:
+        """Tell whether another amount is the same, but for rounding."""
+        if isinstance(self.total, int) and isinstance(other.total, int):
+            return self.n == other.n and self.total == other.total
+        magnitude = float(max(self.magnitude, other.magnitude))
+        return self.n == other.n and is_equal(float(self.total), float(other.total), magnitude)
+
+
+@dataclass
+class Ledger:
+    """What passed one place of a stream. What is added `times` -1 is taken out: a message accounts for it."""
+
+    totals: Totals = field(default_factory=lambda: Totals(()))
     n_samples: int = 0
     n_spans: Ints = field(default_factory=lambda: np.zeros(len(SpanKind), np.int64))
     span_ns: Floats = field(default_factory=lambda: np.zeros(len(SpanKind)))
+    amounts: dict[str, Amount] = field(default_factory=dict)
 
-    def add_spans(self, chunk: SpanChunk) -> None:
-        """Add spans, by their kind."""
+    def add_spans(self, chunk: SpanChunk, times: int = 1) -> None:
+        """Add spans, by their kind. Those with times that no clock shows, or no end, have no time."""
         kind, n = chunk["kind"], len(SpanKind)
-        self.n_spans += np.bincount(kind, minlength=n)
-        self.span_ns += np.bincount(kind, (chunk["end_ns"] - chunk["start_ns"]).astype(np.float64), n)
+        start, end = chunk["start_ns"], chunk["end_ns"]
+        is_time: Bools = (start >= 0) & (end >= start)
+        lasting = (end - start).astype(np.float64) if is_time.all() else np.where(is_time, end - start, 0.0)
+        self.n_spans += times * np.bincount(kind, minlength=n)
+        self.span_ns += times * np.bincount(kind, lasting, n)
+
+    def add_amount(self, what: str, values: Array, times: int = 1) -> None:
+        """Add values of an amount."""
+        self.amount(what).add(values, times)
+
+    def amount(self, what: str) -> Amount:
+        """Return an amount to add to."""
+        return self.amounts.setdefault(what, Amount())
+
+    def add_side(self, name: str, table: SideTable, rows: Ints | None = None, times: int = 1) -> None:
+        """Add what rows of a side table say of bytes or counters: sizes that are known, and counters of whole spans, as
+        those sampled meanwhile are values over time. Other side tables have no amounts."""
+        what, column = AMOUNT_OF.get(name, ("", ""))
+        if column not in table.columns:
+            return
+        values = np.asarray(table.columns[column])
+        kept: Bools = table.is_whole if name == "counter" else values >= 0
+        values, kept = (values, kept) if rows is None else (values[rows], kept[rows])
+        self.add_amount(what, values if kept.all() else values[kept], times)
+
+    def merge(self, other: Ledger) -> None:
+        """Add samples, spans and amounts that passed elsewhere."""
+        self.n_samples += other.n_samples
+        self.n_spans += other.n_spans
+        self.span_ns += other.span_ns
+        for what, amount in other.amounts.items():
+            self.amount(what).enter(amount.n, amount.total, amount.magnitude)
 
 
 @dataclass
@@ -194,7 +276,7 @@ class Books:
         return cls(metrics, given, passed, one_to_one, has_elided=has_elided)
 
     def excuse(self, *items: str) -> None:
-        """Do not compare VALUES, SAMPLES or SPANS: a `lost:` line says what becomes of them."""
+        """Do not compare VALUES, SAMPLES, SPANS or an amount: a `lost:` line says what becomes of them."""
         self.excused.update(items)
 
     def excuse_rows(self, rows: Iterator[int] | Sequence[int]) -> None:
@@ -209,6 +291,7 @@ class Books:
             yield f"{SAMPLES}: {self.given.n_samples:,} were given, {self.passed.n_samples:,} were passed on"
         if SPANS not in self.excused:
             yield from self._of_spans()
+        yield from self._of_amounts()
 
     def _of_values(self) -> Iterator[str]:
         given, passed = self.given.totals, self.passed.totals
@@ -242,12 +325,29 @@ class Books:
             if given.n_spans[kind] != passed.n_spans[kind]:
                 n, m = int(given.n_spans[kind]), int(passed.n_spans[kind])
                 yield f"{SPANS} of kind {kind.word}: {n:,} were given, {m:,} were passed on"
-            elif not _is_equal(float(given.span_ns[kind]), float(passed.span_ns[kind]), float(given.span_ns[kind])):
+            elif not is_equal(float(given.span_ns[kind]), float(passed.span_ns[kind]), float(given.span_ns[kind])):
                 before, after = given.span_ns[kind], passed.span_ns[kind]
                 yield f"{SPANS} of kind {kind.word}: {before:,.0f} ns were given, {after:,.0f} ns were passed on"
 
+    def _of_amounts(self) -> Iterator[str]:
+        given, passed = self.given.amounts, self.passed.amounts
+        for what in sorted({*given, *passed} - self.excused):
+            before, after = given.get(what, Amount()), passed.get(what, Amount())
+            if before.agrees(after):
+                continue
+            unit = "" if before.n == after.n else " values"
+            n, m = (before.total, after.total) if before.n == after.n else (before.n, after.n)
+            yield f"{what}: {n:,}{unit} were given, {m:,}{unit} were passed on"
 
-def _is_equal(before: float, after: float, magnitude: float) -> bool:
+
+def _sum_of(integers: Array) -> int:
+    """Return an exact sum, also where it does not fit into 64 bits."""
+    halves = integers >> 32, integers & 0xFFFFFFFF
+    return (int(halves[0].sum()) << 32) + int(halves[1].sum())
+
+
+def is_equal(before: float, after: float, magnitude: float) -> bool:
+    """Tell whether two sums of values with this sum of magnitudes are equal, but for rounding."""
     if not (np.isfinite(before) and np.isfinite(after)):
         return bool(np.isfinite(before) == np.isfinite(after))
     return abs(before - after) <= NEAR * max(abs(before), abs(after), magnitude)

@@ -41,7 +41,11 @@ class Link:
     def outward(self, block: SparseBlock) -> SparseBlock:
         """A block of the backend in the ids of the whole."""
         mapped = SparseBlock(
-            self.profiles[block.profile], self.contexts[block.context], self.metrics[block.metric], block.value
+            self.profiles[block.profile],
+            self.contexts[block.context],
+            self.metrics[block.metric],
+            block.value,
+            block.fillers,
         )
         kept = (mapped.profile >= 0) & (mapped.context >= 0) & (mapped.metric >= 0)
         return mapped if kept.all() else mapped.take(kept)
@@ -56,11 +60,12 @@ class Link:
     def outward_dense(self, block: DenseBlock) -> DenseBlock:
         """The same of a matrix; what the whole does not have is left out."""
         contexts, profiles = self.contexts[block.contexts], self.profiles[block.profiles]
-        matrix = block.matrix
+        matrix, fillers = block.matrix, block.fillers
         if (contexts < 0).any() or (profiles < 0).any():
-            matrix = matrix[np.ix_(contexts >= 0, profiles >= 0)]
+            kept = np.ix_(contexts >= 0, profiles >= 0)
+            matrix, fillers = matrix[kept], None if fillers is None else fillers[kept]
             contexts, profiles = contexts[contexts >= 0], profiles[profiles >= 0]
-        return DenseBlock(int(self.metrics[block.metric]), contexts, profiles, matrix, block.neutral)
+        return DenseBlock(int(self.metrics[block.metric]), contexts, profiles, matrix, block.neutral, fillers)
 
     def inward(self, mapping: Ids, wanted: Ints) -> Ints:
         """Which of the backend's ids mean one of the wanted ids of the whole."""

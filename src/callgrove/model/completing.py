@@ -10,11 +10,13 @@ Specification: extrap.md section 8. Deepest call paths come first, so that what 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from callgrove.model.arrays import Bools, Ids, Ints, frozen
+from callgrove.model.arrays import Bools, Floats, Ids, Ints, frozen
+from callgrove.model.books import is_equal
 from callgrove.model.experiment import InputWarning, Severity
 from callgrove.model.study import MEASURES, RawValues, Study
 
@@ -106,7 +108,26 @@ class _Work:
             present=frozen(self.present[kept]),
             raw=self._raw(kept),
             warnings=(*self.study.warnings, *self._notes()),
+            unexplained=(*self.study.unexplained, *self._differences(mean, metric_of, metrics)),
         )
+
+    def _differences(self, mean: Floats, metric_of: Ids, metrics: tuple[str, ...]) -> Iterator[str]:
+        """Yield metrics whose means do not add up to what they were, without the series that were left out."""
+        before, left_out = self._sums(self.study.mean), self._sums(self.measures["mean"], self.dropped)
+        after = dict(zip(metrics, np.bincount(metric_of, np.nansum(mean, axis=1), len(metrics)).tolist(), strict=True))
+        magnitude = self._sums(np.abs(self.study.mean))
+        for row, name in enumerate(self.study.metrics):
+            given, made = float(before[row] - left_out[row]), float(after.get(name, 0.0))
+            if not is_equal(given, made, float(magnitude[row])):
+                yield f"{name}: means of {given:g} were given, {made:g} are left when series that lack points are added"
+
+    def _sums(self, mean: Floats, series: Sequence[int] | None = None) -> Floats:
+        """The sum of means by metric, of all series or of some."""
+        chosen = np.arange(len(self.study)) if series is None else np.array(series, np.int64)
+        metric = self.study.series_metric[chosen]
+        sums: Floats = np.zeros(len(self.study.metrics))
+        np.add.at(sums, metric, np.nansum(mean[chosen], axis=1))
+        return sums
 
     def _raw(self, kept: Ints) -> RawValues | None:
         """The raw values of the cells that are as they were measured."""
@@ -120,7 +141,9 @@ class _Work:
         sizes = np.diff(raw.repetition_bounds)[repetitions]
         values = raw.values[_ranges(raw.repetition_bounds[repetitions], sizes)]
         bounds = np.append(0, np.cumsum(sizes)), np.append(0, np.cumsum(counts))
-        return RawValues(frozen(values), frozen(bounds[0]), frozen(bounds[1])) if len(values) else None
+        if not len(values):
+            return None
+        return RawValues(frozen(values), frozen(bounds[0]), frozen(bounds[1]), raw.makes_statistics)
 
     def _notes(self) -> list[InputWarning]:
         notes = []

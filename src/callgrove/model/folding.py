@@ -12,24 +12,28 @@ ways of scaling give the same here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import InputError, UsageError
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints, summable
+from callgrove.model.books import Totals, counted_contexts, is_equal
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.grouping import distinct_rows
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.orders import combine_upwards
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.runs import PARAMETERS_DIFFER
 from callgrove.model.scopes import Recipe, recipe
 from callgrove.model.study import Study
+from callgrove.model.study_books import StudyBooks
 from callgrove.model.study_builder import StudyBuilder
-from callgrove.model.values import DenseBlock
+from callgrove.model.values import DenseBlock, has_fillers
 
 __all__ = ["SCALINGS", "Combination", "combination_for", "devices_of", "fold", "of_scaling"]
 
@@ -89,6 +93,7 @@ class CallPaths:
 
     of_context: Ints
     texts: tuple[str, ...]
+    roots: frozenset[str]
 
     @classmethod
     def of(cls, tree: ContextTree) -> CallPaths:
@@ -98,7 +103,9 @@ class CallPaths:
         above = tree.parent[: tree.n_listed].tolist()
         for parent, label in zip(above, _labels(tree), strict=True):
             paths.append(known.setdefault((paths[parent] if parent >= 0 else ABSENT, label), len(known)))
-        return cls(np.array(paths, np.int64), _unique_texts(list(known)))
+        texts = _unique_texts(list(known))
+        roots = frozenset(text for text, (parent, _) in zip(texts, known, strict=True) if parent < 0)
+        return cls(np.array(paths, np.int64), texts, roots)
 
 
 def fold(
@@ -118,6 +125,8 @@ def fold(
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)
     left_out: dict[str, list[str]] = {}  # metrics by reason
+    counted = Totals(tuple(experiment.metrics), None, counted_contexts(experiment.contexts))
+    costs: dict[str, Cost] = {}
     if metrics is None and (derived := experiment.metrics.derived):
         quantities = tuple(name for name in quantities if name not in derived)
         some = ", ".join(derived[:MOST_NAMED]) + (", ..." if len(derived) > MOST_NAMED else "")
@@ -127,7 +136,7 @@ def fold(
             progress("folding metrics", number, len(quantities))
         try:
             way = recipe(experiment.metrics, name, scope)
-            parts = [_measured(experiment, way, run, combination, paths) for run in range(len(points))]
+            parts = [_measured(experiment, way, run, combination, paths, counted) for run in range(len(points))]
         except UsageError as error:
             if metrics is not None:
                 raise
@@ -135,6 +144,9 @@ def fold(
             continue
         if way.metric.unit:
             builder.units[name] = way.metric.unit
+        of_runs = [part.cost for part in parts if part.cost is not None]
+        if scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE) and len(of_runs) == len(parts):
+            costs[name] = Cost(sum(cost.total for cost in of_runs), sum(cost.magnitude for cost in of_runs))
         ever = np.logical_or.reduce([part.seen(len(paths.texts)) for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part, part.reached & ever, paths, combination)
@@ -145,7 +157,25 @@ def fold(
         builder.warn(Severity.NOTE, f"left out of the study: {_told_of(names, reason)}")
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
-    return builder.build()
+    study = builder.build()
+    roots = paths.roots if scope == Scope.INCLUSIVE else None
+    return replace(study, unexplained=tuple(_differences(study, costs, roots)))
+
+
+def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] | None) -> Iterator[str]:
+    """Yield metrics whose values do not add up to what the runs cost: all of them, or those of `roots`."""
+    totals = StudyBooks(study).given()
+    if roots is not None:
+        books = StudyBooks(study)
+        of_roots = np.array([callpath in roots for callpath in study.callpaths], np.bool_)
+        books.leave_out(series=~of_roots[study.series_callpath])
+        totals = books.given()
+    for name, cost in costs.items():
+        row = study.metrics.index(name) if name in study.metrics else None
+        made = 0.0 if row is None else float(totals.total[row])
+        magnitude = cost.magnitude if row is None else max(cost.magnitude, float(totals.magnitude[row]))
+        if not is_equal(cost.total, made, magnitude):
+            yield f"{name}: the runs make {cost.total:g}, the study {made:g}"
 
 
 def _told_of(names: Sequence[str], reason: str) -> str:
@@ -174,6 +204,8 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
     """The parameters of the runs, which must all have the same ones."""
     where = experiment.path or experiment.title
     names = tuple(experiment.runs[0].parameters)
+    if not names and (disagreement := experiment.attributes.get(PARAMETERS_DIFFER)):
+        raise InputError(f"{where}: {disagreement}")
     if not names:
         raise UsageError(
             f"{where}: the runs carry no parameters, so there is nothing to study them over; say them (--point p=4 RUN)"
@@ -192,6 +224,13 @@ def _quantities(experiment: Experiment, metrics: Sequence[str] | None) -> tuple[
     return tuple(dict.fromkeys(experiment.metrics.resolve(name) for name in metrics))
 
 
+class Cost(NamedTuple):
+    """What values add up to, and what their magnitudes do."""
+
+    total: float
+    magnitude: float
+
+
 @dataclass(frozen=True)
 class _Part:
     """A quantity in one run: rows of values (x 1, or x profiles), each a repetition of its call path; which call paths
@@ -202,6 +241,7 @@ class _Part:
     reached: Bools
     listed: Bools
     n_negative: int = 0  # values of unsigned counters that count as 0
+    cost: Cost | None = None  # what all values should add up to; None where they do not add up
 
     def seen(self, n_paths: int) -> Bools:
         """Call paths with a value, or stored."""
@@ -210,39 +250,50 @@ class _Part:
         return (has_value & self.reached) | self.listed
 
 
-def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combination, paths: CallPaths) -> _Part:
+def _measured(
+    experiment: Experiment, way: Recipe, run: int, combination: Combination, paths: CallPaths, counted: Totals
+) -> _Part:
     profiles = experiment.values.known[experiment.profiles.run[experiment.values.known] == run]
     if combination != Combination.SUM and np.isin(profiles, experiment.profiles.aggregates).any():
         name = experiment.runs[run].name or experiment.path
         raise UsageError(f"{name}: only what all profiles have together is known; take their sum (--scaling strong)")
-    stored = _Stored.of(experiment, way, profiles)
-    listed = _of_paths(stored.listed, paths)
-    reached = listed if stored.dense else stored.reached(experiment.contexts, paths)
+    stored = _Stored.of(experiment, way, profiles, counted)
+    cost, listed = stored.cost, _of_paths(stored.listed, paths)
+    rows = stored.rows(experiment.contexts, way)
+    reached = _of_paths(rows, paths) if stored.dense else stored.reached(experiment.contexts, paths)
     if stored.dense and combination in EXTRA_P and combination != Combination.DEVICE:
-        values, contexts, n_negative = _rows(experiment, way, profiles, stored.listed[: len(paths.of_context)])
+        values, contexts, n_negative, clipped = _rows(experiment, way, profiles, rows[: len(paths.of_context)])
         if combination == Combination.SUM:
             rule = np.add if way.metric.composite is not None else way.metric.aggregation.ufunc
             values = rule.reduce(values, axis=1, keepdims=True)
-        return _Part(values, paths.of_context[contexts], reached, listed, n_negative)
+        if cost is not None and clipped:
+            cost = cost._replace(total=cost.total + clipped)
+        return _Part(values, paths.of_context[contexts], reached, listed, n_negative, cost)
     values = _added_up(experiment, way, profiles, combination, paths, stored)
-    return _Part(values, np.arange(len(paths.texts)), reached, listed)
+    if combination == Combination.MAXIMUM or has_fillers(experiment.values.backend):  # which are not added up
+        cost = None
+    elif combination == Combination.MEAN and cost is not None:
+        cost = Cost(*(number / max(1, stored.n_carriers) for number in cost))
+    return _Part(values, np.arange(len(paths.texts)), reached, listed, cost=cost)
 
 
-def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) -> tuple[Floats, Ints, int]:
-    """The values of each context that is listed (x profiles), these contexts, and how many values below zero became 0.
-    Counters exceed 2^53, so differences are taken before anything becomes a double."""
-    contexts, n_negative = np.flatnonzero(listed), 0
+def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) -> tuple[Floats, Ints, int, float]:
+    """The values of each context that is listed (x profiles), these contexts, how many values below zero became 0, and
+    by how much. Counters exceed 2^53, so differences are taken before anything becomes a double."""
+    contexts, n_negative, clipped = np.flatnonzero(listed), 0, 0.0
     unsigned = way.metric.dtype.upper().startswith("U") and way.metric.composite is None
     columns = []
     for chunk in _chunks(profiles, len(experiment.contexts)):
         for column in _columns(experiment, way, chunk):
             values = experiment.values.scalar(way.stored, _in_scope(way, column, experiment.contexts))[contexts]
             if unsigned:
-                n_negative += int((values < 0).sum())
+                below = values[values < 0]
+                n_negative, clipped = n_negative + len(below), clipped - float(below.sum(dtype=np.float64))
                 values = np.maximum(values, 0)
             absent = values == way.metric.aggregation.neutral
             columns.append(np.where(absent, 0.0, values.astype(np.float64)))
-    return np.stack(columns, axis=1) if columns else np.zeros((len(contexts), 0)), contexts, n_negative
+    rows = np.stack(columns, axis=1) if columns else np.zeros((len(contexts), 0))
+    return rows, contexts, n_negative, clipped
 
 
 def _in_scope(way: Recipe, stored: Array, tree: ContextTree) -> Array:
@@ -330,37 +381,51 @@ def _columns(experiment: Experiment, way: Recipe, profiles: Ints) -> Iterator[Ar
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a run stores of a metric: contexts with a value, contexts that are listed whatever their value, and the
-    profiles that have any. `dense`: it lists them, a row for each context."""
+    """What a run stores of a metric: contexts with a value, contexts that are listed whatever their value, the profiles
+    that have any, and their cost where values add up. `dense`: it lists contexts, a row for each."""
 
     contexts: Bools
     dense: bool
     listed: Bools
     carriers: Ints
+    cost: Cost | None
 
     @property
     def n_carriers(self) -> int:
         return len(self.carriers)
 
     @classmethod
-    def of(cls, experiment: Experiment, way: Recipe, profiles: Ints) -> _Stored:
+    def of(cls, experiment: Experiment, way: Recipe, profiles: Ints, counted: Totals) -> _Stored:
         has_value = np.zeros(len(experiment.contexts), np.bool_)
         listed = np.zeros(len(experiment.contexts), np.bool_)
         carriers: set[int] = set()
         dense = False
+        counted.total[way.stored] = counted.magnitude[way.stored] = 0.0
         for block in experiment.values.blocks(profiles, np.array([way.stored])):
             triples = block.triples()
+            counted.add_rows(triples.metric, triples.context, triples.value)
             has_value[triples.context] = True
             carriers.update(np.unique(triples.profile).tolist())
             if isinstance(block, DenseBlock):
                 dense = True
                 listed[block.contexts] = True
-        return cls(has_value, dense, listed, np.array(sorted(carriers), np.int64))
+        cost = Cost(float(counted.total[way.stored]), float(counted.magnitude[way.stored]))
+        known = cost if counted.adds_up[way.stored] else None
+        return cls(has_value, dense, listed, np.array(sorted(carriers), np.int64), known)
 
     def reached(self, tree: ContextTree, paths: CallPaths) -> Bools:
         """Call paths with a stored value at them or below."""
-        below = combine_upwards(self.contexts.astype(np.int8), tree.parent, tree.levels, np.maximum)
-        return _of_paths(below.astype(np.bool_), paths)
+        return _of_paths(_with_ancestors(self.contexts, tree), paths)
+
+    def rows(self, tree: ContextTree, way: Recipe) -> Bools:
+        """Contexts that have a row of values: those that are listed, and those above them where inclusive values are
+        computed, which a file need not list."""
+        computed = way.wanted == Scope.INCLUSIVE and way.metric.scope != Scope.INCLUSIVE
+        return _with_ancestors(self.listed, tree) if computed else self.listed
+
+
+def _with_ancestors(contexts: Bools, tree: ContextTree) -> Bools:
+    return combine_upwards(contexts.astype(np.int8), tree.parent, tree.levels, np.maximum).astype(np.bool_)
 
 
 def _of_paths(contexts: Bools, paths: CallPaths) -> Bools:

@@ -14,7 +14,9 @@ from fnmatch import fnmatchcase
 
 from callgrove.errors import UsageError
 
-__all__ = ["Run", "choose_runs", "describe_runs"]
+__all__ = ["PARAMETERS_DIFFER", "Run", "choose_runs", "describe_runs"]
+
+PARAMETERS_DIFFER = "parameters differ"  # an attribute of experiments: why their runs are no points of one study
 
 MOST_NAMED = 32  # runs in a message
 REPETITION = "r"

@@ -5,21 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from callgrove.model.arrays import Ints
 from callgrove.model.traces import SideTable, SpanChunk, Traces
 
-__all__ = ["SideChunks", "SideRows"]
+__all__ = ["Seen", "SideChunks", "SideRows"]
+
+Seen = Callable[[str, SideTable], None]  # is told of everything that is read of a side table, with its name
+
+
+def _ignore(name: str, table: SideTable) -> None:
+    """Nobody adds it up."""
 
 
 class SideRows:
     """A side table chunk by chunk, for who streams spans: memory holds the table of one part."""
 
-    def __init__(self, traces: Traces, name: str) -> None:
-        self._traces, self._name = traces, name
+    def __init__(self, traces: Traces, name: str, seen: Seen = _ignore) -> None:
+        self._traces, self._name, self._seen = traces, name, seen
         self._part_of = {int(p): number for number, part in enumerate(traces.parts()) for p in part.tolist()}
         self._part = -1
         self._table: SideTable | None = None
@@ -31,6 +37,8 @@ class SideRows:
         part = self._part_of[int(chunk["profile"][0])] if len(span) else self._part
         if part != self._part:
             self._part, self._table = part, self._traces.side(self._name, part)
+            if self._table is not None:
+                self._seen(self._name, self._table)
             every = np.empty(0, np.int64) if self._table is None else self._table.span
             self._order = np.argsort(every, kind="stable")
             self._span = every[self._order]
@@ -43,8 +51,8 @@ class SideRows:
 class SideChunks:
     """A side table beside spans that come in file order: memory holds the rows of a few chunks."""
 
-    def __init__(self, traces: Traces, name: str, part: int) -> None:
-        self._tables = traces.side_chunks(name, part)
+    def __init__(self, traces: Traces, name: str, part: int, seen: Seen = _ignore) -> None:
+        self._tables, self._name, self._seen = traces.side_chunks(name, part), name, seen
         self._here: list[SideTable] = []
         self._reached = -1  # the last span whose rows were read
 
@@ -60,6 +68,7 @@ class SideChunks:
             if table is None:
                 self._reached = 2**63 - 1
             elif len(table.span):
+                self._seen(self._name, table)
                 self._reached = int(table.span[-1])
                 self._here.append(table)
         for table in self._here:

@@ -103,6 +103,7 @@ class RawValues:
     values: Floats
     repetition_bounds: Ints
     cell_bounds: Ints
+    makes_statistics: bool = False  # known: the statistics of all cells that have values are theirs
 
     def cell(self, cell: int) -> Floats:
         """All values of a cell."""
@@ -137,7 +138,10 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Series over points. `StudyBuilder` makes one from what a file holds, `fold` from an experiment with runs."""
+    """Series over points. `StudyBuilder` makes one from what a file holds, `fold` from an experiment with runs.
+
+    `unexplained` are differences between the runs that a study was made of and the study that nothing accounts for.
+    """
 
     parameters: tuple[str, ...]
     points: Floats
@@ -165,6 +169,7 @@ class Study:
     attributes: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[InputWarning, ...] = ()
     path: str = ""
+    unexplained: tuple[str, ...] = ()
 
     @classmethod
     def from_values(

@@ -148,6 +148,7 @@ class StudyBuilder:
             attributes=dict(self.attributes),
             warnings=tuple(self.warnings),
             path=self.path,
+            unexplained=(),
         )
         if problems := study.validate():
             raise InvalidExperiment(problems)
@@ -171,7 +172,8 @@ class StudyBuilder:
         bounds = np.append(0, np.cumsum(sizes[order]))
         source = np.arange(len(self._values)) + np.repeat(first[order] - bounds[:-1], sizes[order])
         values = np.array(self._values, np.float64)[source]
-        return RawValues(frozen(values), frozen(bounds), frozen(np.searchsorted(cell[order], np.arange(n_cells + 1))))
+        cells = np.searchsorted(cell[order], np.arange(n_cells + 1))
+        return RawValues(frozen(values), frozen(bounds), frozen(cells), makes_statistics=not self._given)
 
 
 def statistics_of(raw: RawValues, sizes: Ints) -> Floats:

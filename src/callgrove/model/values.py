@@ -43,12 +43,14 @@ BLOCK_ROWS = 1 << 16  # of values in memory that come at once
 
 @dataclass(frozen=True)
 class SparseBlock:
-    """Some values as parallel arrays. No order is promised across blocks; inside one, it is the file's."""
+    """Some values as parallel arrays. No order is promised across blocks; inside one, it is the file's. `fillers` are
+    rows that have the neutral element in place of a number that nobody measured; None where there are none."""
 
     profile: Ids
     context: Ids
     metric: Ids
     value: Array
+    fillers: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.value)
@@ -58,7 +60,8 @@ class SparseBlock:
 
     def take(self, rows: Array | slice) -> SparseBlock:
         """Some of the rows, by mask, by index or by slice."""
-        return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows])
+        fillers = None if self.fillers is None else self.fillers[rows]
+        return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
 
     def of_metrics(self, metrics: Ints | None) -> SparseBlock:
         """The rows of some metrics; None is all."""
@@ -83,13 +86,15 @@ class SparseBlock:
 
 @dataclass(frozen=True)
 class DenseBlock:
-    """One metric over (some contexts x some profiles)."""
+    """One metric over (some contexts x some profiles). `fillers` are cells that have the neutral element in place of a
+    number that nobody measured; None where there are none."""
 
     metric: int
     contexts: Ids
     profiles: Ids
     matrix: Array
     neutral: float = 0.0
+    fillers: Bools | None = None
 
     def __len__(self) -> int:
         return int(self.matrix.size)
@@ -143,7 +148,7 @@ class HasFillers(Protocol):
     """A backend whose input holds numbers in places where nothing was measured."""
 
     def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Like `blocks`, with the neutral element in place of such numbers."""
+        """Like `blocks`, with the neutral element in place of such numbers; `fillers` tells where, at least in sums."""
 
 
 def has_fillers(backend: ValueBackend) -> bool:

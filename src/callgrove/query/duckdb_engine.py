@@ -47,9 +47,22 @@ SAFE = {
 }
 
 
+@contextmanager
+def _hear_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt where DuckDB says of Ctrl-C in a RuntimeError, as it does while it answers something
+    short."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "interrupted" in str(error):
+            raise KeyboardInterrupt from error
+        raise
+
+
 class DuckdbEngine:
     name = "duckdb"
 
+    @_hear_ctrl_c()
     def __init__(self) -> None:
         try:
             import duckdb
@@ -72,6 +85,7 @@ class DuckdbEngine:
         if known is not None and known[0]:
             self._connection.execute(f"SET {name} = {value}")
 
+    @_hear_ctrl_c()
     def declare(self, relations: Iterable[Relation]) -> None:
         self._connection.execute("BEGIN")  # one commit for all
         for relation in relations:
@@ -80,6 +94,7 @@ class DuckdbEngine:
             self._tables.add(relation.name)
         self._connection.execute("COMMIT")
 
+    @_hear_ctrl_c()
     def uses(self, query: str) -> Mapping[str, Wanted]:
         connection = self._connection
         with self._told():
@@ -103,6 +118,7 @@ class DuckdbEngine:
                     found.setdefault(table, set()).update(columns)
         return {name: frozenset(columns) for name, columns in found.items()}
 
+    @_hear_ctrl_c()
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
         """A table of these columns only, and a view over it with the others, in place of the empty table."""
         narrow, execute = quoted(f"loaded {relation.name}"), self._connection.execute
@@ -146,6 +162,7 @@ class DuckdbEngine:
                 columns[field.name] = pa.array(np.ascontiguousarray(values), mask=missing)
         return pa.record_batch(list(columns.values()), names=list(columns))
 
+    @_hear_ctrl_c()
     def ask(self, query: str) -> tuple[Sequence[str], Rows]:
         for name, value in SAFE.items():
             self._connection.execute(f"SET {name} = {value}")

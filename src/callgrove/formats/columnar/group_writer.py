@@ -43,11 +43,19 @@ def _open(sink: Any, schema: Any) -> Any:
     )
 
 
-def write_table(folder: Path, name: str, columns: Sequence[TableColumn], cells: Mapping[str, Cells]) -> int:
-    """A table that is there as a whole; gives the number of its rows."""
+def write_table(
+    folder: Path,
+    name: str,
+    columns: Sequence[TableColumn],
+    cells: Mapping[str, Cells],
+    written: Callable[[str, Any], None] | None = None,
+) -> int:
+    """A table that is there as a whole; gives the number of its rows. `written` is told the Arrow table."""
     table = table_of(columns, cells)
     with _sink(folder, name) as sink, _open(sink, table.schema) as file:
         file.write_table(table, row_group_size=GROUP_ROWS)
+    if written is not None:
+        written(name, table)
     return int(table.num_rows)
 
 

@@ -14,7 +14,8 @@ from callgrove.formats.columnar.arrow import Cells, table_of
 from callgrove.formats.columnar.group_writer import GroupWriter
 from callgrove.formats.columnar.schema import SIDE
 from callgrove.formats.columnar.side_columns import Described, columns_of, described, fitting, listed, widened
-from callgrove.model.traces import SIDE_TABLES, ArraySpans, Traces
+from callgrove.model.books import Books, Ledger
+from callgrove.model.traces import SIDE_TABLES, ArraySpans, SideTable, Traces
 
 __all__ = ["SidesWriter"]
 
@@ -22,10 +23,10 @@ Place = tuple[str, int, int, int]  # side, part, first row, rows
 
 
 class SidesWriter:
-    """The side tables of all parts."""
+    """The side tables of all parts. What is read and what is written goes into the books."""
 
-    def __init__(self, folder: Path, traces: Traces) -> None:
-        self._folder, self._traces = folder, traces
+    def __init__(self, folder: Path, traces: Traces, books: Books) -> None:
+        self._folder, self._traces, self._books = folder, traces, books
         self.described: dict[str, list[list[str]]] = {}  # table -> [column, type, container]
         self._places: list[Place] = []
 
@@ -44,6 +45,8 @@ class SidesWriter:
                 self._places += attempt.places
                 self.described[SIDE + name] = described(attempt.columns)
                 yield SIDE + name, attempt.file.close()
+                self._books.given.merge(attempt.given)
+                self._books.passed.merge(attempt.passed)
 
     def rows(self) -> Mapping[str, Cells]:
         """The columns of `span_sides`."""
@@ -59,6 +62,7 @@ class _Attempt:
         self._folder, self._name, self.columns = folder, name, columns
         self.file: GroupWriter | None = None
         self.places: list[Place] = []
+        self.given, self.passed = Ledger(), Ledger()
 
     def write(self, traces: Traces) -> bool:
         """False where all must be written again, now that the columns are known better."""
@@ -78,6 +82,7 @@ class _Attempt:
                 return False
             self.columns = wider
             self.file = self.file or self._open()
+            self._count(piece, self.given)
             first = self.file.n_rows if first is None else first
             self.file.add(fitting(piece, described(self.columns)))
         if self.file is not None and first is not None:
@@ -88,8 +93,17 @@ class _Attempt:
     def _open(self) -> GroupWriter:
         columns = columns_of(described(self.columns))
         return GroupWriter(
-            self._folder, SIDE + self._name, columns, lambda rows: table_of(columns, listed(rows, columns))
+            self._folder,
+            SIDE + self._name,
+            columns,
+            lambda rows: table_of(columns, listed(rows, columns)),
+            lambda _, rows: self._count(SideTable(rows["span"], rows), self.passed),
         )
+
+    def _count(self, rows: SideTable, ledger: Ledger) -> None:
+        """Add up rows, and what they say of bytes or counters."""
+        ledger.amount(f"rows of the side table {self._name}").enter(len(rows.span), 0, 0)
+        ledger.add_side(self._name, rows)
 
     def _abort(self) -> None:
         if self.file is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from callgrove.errors import CorruptFile
-from callgrove.formats.columnar.arrow import Cells, Words
+from callgrove.formats.columnar.arrow import Cells, Words, numbers
 from callgrove.formats.columnar.folder import Folder
 from callgrove.formats.columnar.group_writer import write_table
 from callgrove.formats.columnar.manifest import Manifest, warnings_from, warnings_in
@@ -22,17 +22,21 @@ from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.targets import PendingFolder
 from callgrove.model.arrays import Array, Floats, Ints, frozen
 from callgrove.model.study import STATISTICS, RawValues, Segment, StoredModel, Study, Term
+from callgrove.model.study_books import StudyBooks
 
 __all__ = ["read_study", "write_study"]
 
 MOST_CELLS = 1 << 28  # series x points, whatever was measured
+RAW_IDS = {"series": "int32", "point": "int32", "repetition": "int64"}  # what says to which repetition a value belongs
 MAPPINGS = ("callpath_tags", "metric_tags", "units", "modelers", "attributes")
 
 
 def write_study(study: Study, target: Path, options: WriteOptions) -> LossReport:
     pending = PendingFolder(target, options.overwrite, FOLDER)
+    books = StudyBooks(study, has_statistics=True)
+    entered = _EnteredTables(books)
     with pending.or_nothing():
-        rows = {name: write_table(pending.place, name, STUDY[name], cells) for name, cells in _tables(study)}
+        rows = {name: write_table(pending.place, name, STUDY[name], cells, entered) for name, cells in _tables(study)}
         Manifest(
             "study",
             study.title,
@@ -47,7 +51,56 @@ def write_study(study: Study, target: Path, options: WriteOptions) -> LossReport
             },
         ).write(pending.place)
         pending.complete()
-    return LossReport()
+    return LossReport(unexplained=list(books.differences()))
+
+
+class _EnteredTables:
+    """Enters the tables of a study into books, as they were written. Measurements come before raw values."""
+
+    def __init__(self, books: StudyBooks) -> None:
+        self._study, self._passed = books.study, books.passed
+        self._measured: Ints = np.empty(0, np.int64)  # cells whose values may follow
+        self._mean: Floats = np.empty(0)
+
+    def __call__(self, name: str, table: Any) -> None:
+        if name == "points":
+            self._passed.name_points(numbers(table["point"], "int32"))
+        elif name == "series":
+            self._passed.name_series(numbers(table["series"], "int32"))
+        elif name == "measurements":
+            series = numbers(table["series"], "int32").astype(np.int64)
+            columns = {name: numbers(table[name], "double") for name in STATISTICS}
+            columns["repetitions"] = numbers(table["repetitions"], "int64")
+            self._passed.add_statistics(series, columns)
+            self._measured, self._mean = self._cells(table), columns["mean"]
+            if self._study.raw is None:
+                self._add_means(self._measured[:0])
+        elif name == "raw_values":
+            self._add_values(table)
+        elif name == "models":
+            self._passed.n_models += table.num_rows
+
+    def _cells(self, table: Any) -> Ints:
+        series, point = (numbers(table[name], "int32").astype(np.int64) for name in ("series", "point"))
+        cells: Ints = series * self._study.n_points + point
+        return cells
+
+    def _add_values(self, table: Any) -> None:
+        table = table.filter(table["value"].is_valid()) if table["value"].null_count else table
+        ids = [numbers(table[name], type_) for name, type_ in RAW_IDS.items()]
+        begins = np.ones(table.num_rows, np.bool_)
+        begins[1:] = np.logical_or.reduce([one[1:] != one[:-1] for one in ids])
+        self._passed.add_values(ids[0], begins, numbers(table["value"], "double"))
+        series, point = (one[begins].astype(np.int64) for one in ids[:2])
+        self._add_means(series * self._study.n_points + point)
+
+    def _add_means(self, cells_with_values: Ints) -> None:
+        """Add the means of measurements that have no values."""
+        has_values = np.zeros(self._study.present.size, np.bool_)
+        has_values[cells_with_values] = True
+        alone = ~has_values[self._measured]
+        ones = np.ones(int(alone.sum()), np.int64)
+        self._passed.add(self._measured[alone], ones, ones, self._mean[alone])
 
 
 def _tables(study: Study) -> Iterator[tuple[str, Mapping[str, Cells]]]:

@@ -140,7 +140,8 @@ class FolderValues:
             neutral = self._neutral[np.where(unknown, 0, block.metric)]
             filler = found.numbers(FILLER).astype(np.bool_)
             value = block.value if np.isfinite(neutral[filler]).all() else block.value.astype(np.float64)
-            block = replace(block, value=np.where(filler, neutral.astype(value.dtype), value))
+            fillers = filler if filler.any() else None
+            block = replace(block, value=np.where(filler, neutral.astype(value.dtype), value), fillers=fillers)
         return block
 
     def _met(self, error: CallgroveError) -> None:

@@ -32,7 +32,7 @@ from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.targets import FolderKind, PendingFolder
 from callgrove.formats.writing import TargetWriter, readable_sources
 from callgrove.model.arrays import Ids
-from callgrove.model.books import Books, Ledger
+from callgrove.model.books import MEASURED, Books
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
@@ -42,8 +42,8 @@ __all__ = ["FOLDER", "FolderWriter"]
 class _Open:
     """What is there between `define` and `close`."""
 
-    def __init__(self, place: Path, tables: Experiment, passed: Ledger) -> None:
-        self.tables, self.place, self.passed = tables, place, passed
+    def __init__(self, place: Path, tables: Experiment, books: Books) -> None:
+        self.tables, self.place, self.books, self.passed = tables, place, books, books.passed
         self.index = IndexRows(self._count)
         self.parts: Ids = parts_of(tables)
         self.measured = Measured(tables.values)
@@ -86,7 +86,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
 
     def _begin(self, tables: Experiment) -> None:
         self._books = books = Books.of(tables.metrics, one_to_one=True)
-        self._open = opened = _Open(self._pending.place, tables, books.passed)
+        self._open = opened = _Open(self._pending.place, tables, books)
         for name, cells in (
             *program_tables(tables.contexts),
             *place_tables(tables, opened.parts),
@@ -156,7 +156,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
         if opened.spans is not None:
             opened.n_rows["spans"] = opened.spans.close()
             opened.write("span_strings", opened.spans.strings())
-            sides = SidesWriter(opened.place, traces)
+            sides = SidesWriter(opened.place, traces, opened.books)
             opened.n_rows.update(sides.write())
             opened.write("span_sides", sides.rows())
             opened.write("devices", device_columns(traces))
@@ -165,7 +165,9 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
             more["beside"] = write_beside(opened.place, traces, opened.n_rows)
         if (counters := traces.counters) is not None:
             kind, cells = counter_columns(counters)
-            opened.n_rows["counters"] = write_table(opened.place, "counters", counter_table(kind), cells)
+            opened.n_rows["counters"] = n = write_table(opened.place, "counters", counter_table(kind), cells)
+            opened.books.given.add_amount(MEASURED, counters.value)
+            opened.passed.add_amount(MEASURED, np.asarray(cells["value"])[:n])
             more |= {"counter_names": list(counters.names), "counter_type": kind}
         return more
 

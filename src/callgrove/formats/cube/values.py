@@ -8,7 +8,7 @@ which computed views are made, has the neutral element in their place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class CubeValues:
             wrapped: Bools = block.matrix >= WRAPPED
             if not wrapped.any():
                 return block
-            return DenseBlock(block.metric, block.contexts, block.profiles, np.where(wrapped, 0, block.matrix))
+            return replace(block, matrix=np.where(wrapped, 0, block.matrix), neutral=0.0, fillers=wrapped)
         if one.aggregation not in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
             return block
         neutral = one.aggregation.neutral

@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 
 from callgrove.formats.extrap.numbers import as_words
-from callgrove.formats.extrap.writing import Cells, lost_with_series, opened_target
+from callgrove.formats.extrap.writing import Cells, lost_with_the_unmeasured, opened_target
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.model.study import Study
 
@@ -19,14 +19,15 @@ __all__ = ["json_numbers", "write_json"]
 def write_json(study: Study, target: Path, options: WriteOptions) -> LossReport:
     """Everything that the format holds; incomplete series too, which Extra-P itself refuses."""
     report = LossReport()
-    lost_with_series(study, report)
+    cells = Cells(study, report, nested=True)
+    lost_with_the_unmeasured(cells.books, report, series=False)
     if not study.present.all():
         report.add("nothing here, but Extra-P itself refuses series that lack points")
     if study.raw is not None and not np.isfinite(study.raw.values).all():
         report.add("nothing here, but infinite and undefined values are written as text, which Extra-P does not read")
     with opened_target(target, options) as file:
-        _write(study, Cells(study, report, nested=True), file)
-    return report
+        _write(study, cells, file)
+    return cells.close()
 
 
 def _write(study: Study, cells: Cells, file: IO[str]) -> None:
@@ -43,13 +44,16 @@ def _write(study: Study, cells: Cells, file: IO[str]) -> None:
                 ",\n".join(_measurement(cells, series, p) for p in np.flatnonzero(study.present[series]).tolist())
             )
             file.write("\n   ]")
+            cells.books.passed.name_series(series)
         file.write("\n  }")
     file.write("\n }\n}\n")
 
 
 def _measurement(cells: Cells, series: int, point: int) -> str:
     coordinates = ", ".join(cells.point(point))
-    return f'    {{"point": [{coordinates}], "values": {json_numbers(cells.values(series, point))}}}'
+    values = cells.values(series, point)
+    cells.wrote(series, point, values)
+    return f'    {{"point": [{coordinates}], "values": {json_numbers(values)}}}'
 
 
 def json_numbers(value: object) -> str:

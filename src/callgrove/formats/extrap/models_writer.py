@@ -12,6 +12,7 @@ import numpy as np
 from callgrove.formats.extrap.measurement_json import json_number, measurement
 from callgrove.formats.extrap.stored_models import COSTS
 from callgrove.model.study import Segment, StoredModel, Study, Term
+from callgrove.model.study_books import StudyBooks
 
 __all__ = ["model_sets"]
 
@@ -31,8 +32,8 @@ MULTI: Json = {
 }
 
 
-def model_sets(study: Study) -> Iterator[str]:
-    """The sets of models as JSON, one after the other, separated by commas."""
+def model_sets(study: Study, books: StudyBooks) -> Iterator[str]:
+    """The sets of models as JSON, one after the other, separated by commas. `books` count the models."""
     names = dict.fromkeys([*study.modelers, *(model.name for model in study.models)])
     by_name: dict[str, list[StoredModel]] = {name: [] for name in names}
     for model in study.models:
@@ -47,6 +48,7 @@ def model_sets(study: Study) -> Iterator[str]:
             by_callpath.setdefault(model.callpath, {})[model.metric] = _model(study, model, measure)
         yield ", ".join(f"{_text(callpath)}: {_text(own)}" for callpath, own in by_callpath.items())
         yield "}}"
+        books.passed.n_models += sum(map(len, by_callpath.values()))
 
 
 def _modeler(study: Study, name: str) -> Json:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.formats.extrap.numbers import as_words
-from callgrove.formats.extrap.writing import Cells, lost_with_series, opened_target
+from callgrove.formats.extrap.writing import Cells, lost_with_the_unmeasured, opened_target
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.model.study import Study
 
@@ -64,22 +64,23 @@ def write_json_lines(study: Study, target: Path, options: WriteOptions) -> LossR
 
 def _write(study: Study, target: Path, options: WriteOptions, lines: Callable[[Row], Iterator[str]]) -> LossReport:
     report = LossReport()
-    lost_with_series(study, report)
     cells = Cells(study, report, nested=True)
+    lost_with_the_unmeasured(cells.books, report)
     with opened_target(target, options) as file:
-        for row in _rows(study, cells):
+        for series, point, row in _rows(study, cells):
             file.writelines(f"{line}\n" for line in lines(row))
+            cells.wrote(series, point, row[-1])
     if study.raw is not None and not np.isfinite(study.raw.values).all():
         report.add("nothing here, but not every program reads the NaN and Infinity in it as JSON")
-    return report
+    return cells.close()
 
 
-def _rows(study: Study, cells: Cells) -> Iterator[Row]:
+def _rows(study: Study, cells: Cells) -> Iterator[tuple[int, int, Row]]:
     points = [cells.point(p) for p in range(study.n_points)]
     for series, point in zip(*(ids.tolist() for ids in np.nonzero(study.present)), strict=True):
         callpath = study.callpaths[study.series_callpath[series]]
         metric = study.metrics[study.series_metric[series]]
-        yield callpath, metric, points[point], cells.values(series, point)
+        yield series, point, (callpath, metric, points[point], cells.values(series, point))
 
 
 def _members(pairs: Iterator[tuple[str, str]], separator: str) -> str:

@@ -7,7 +7,7 @@ from typing import IO
 
 from callgrove.errors import UsageError
 from callgrove.formats.extrap.numbers import as_words
-from callgrove.formats.extrap.writing import Cells, lost_with_series, opened_target, refuse_newlines
+from callgrove.formats.extrap.writing import Cells, opened_target, refuse_newlines
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.model.study import Study
 
@@ -19,7 +19,6 @@ def write_text(study: Study, target: Path, options: WriteOptions) -> LossReport:
     report = LossReport()
     refuse_newlines(study, target)
     _refuse_parameters(study, target)
-    lost_with_series(study, report)
     for word, names in (("metric", study.metrics), ("call path", study.callpaths)):
         for name in names:
             if name != " ".join(name.split()):
@@ -30,7 +29,7 @@ def write_text(study: Study, target: Path, options: WriteOptions) -> LossReport:
         raise UsageError(f"{target}: no series has all points, so a text file could hold none; write extrap-json")
     with opened_target(target, options) as file:
         _write(study, cells, series, file)
-    return report
+    return cells.close()
 
 
 def _refuse_parameters(study: Study, target: Path) -> None:
@@ -56,8 +55,12 @@ def _write(study: Study, cells: Cells, series: list[int], file: IO[str]) -> None
             metric = int(study.series_metric[one])
             file.write(f"METRIC {study.metrics[metric]}\n" if study.metrics[metric] else "")
         file.write(f"REGION {study.callpaths[study.series_callpath[one]]}\n")
+        written: list[float] = []
         for point in points:
-            file.write(f"DATA {' '.join(map(as_words, _flat(cells.values(one, point))))}\n")
+            values = _flat(cells.values(one, point))
+            file.write(f"DATA {' '.join(map(as_words, values))}\n")
+            written += values
+        cells.books.passed.enter_series(one, written)
 
 
 def _flat(values: list[float] | list[list[float]]) -> list[float]:

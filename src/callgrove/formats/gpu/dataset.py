@@ -26,14 +26,44 @@ from callgrove.model.table import Table
 from callgrove.model.texts import Names
 from callgrove.model.traces import SideTable
 
-__all__ = ["CounterRows", "DataSet", "Device", "Events", "Lane", "Names", "Process", "Stacks"]
+__all__ = [
+    "UTC_CLOCK",
+    "CounterRows",
+    "DataSet",
+    "Device",
+    "Events",
+    "Lane",
+    "Names",
+    "Process",
+    "Recorded",
+    "Stacks",
+]
 
+UTC_CLOCK = "UTC"
 Events = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """From when to when something was recorded. `clock` is that of a machine, UTC_CLOCK, or empty where the file names
+    no machine; `is_life`: for as long as the processes were there, not for as long as the profiler wanted to."""
+
+    clock: str
+    start_ns: int
+    end_ns: int
+    is_life: bool = False
+
+    @classmethod
+    def around(cls, windows: Sequence[Recorded]) -> Recorded:
+        """Return the window that contains all of some, which are on one clock."""
+        start, end = min(window.start_ns for window in windows), max(window.end_ns for window in windows)
+        return cls(windows[0].clock, start, end, all(window.is_life for window in windows))
+
+
+@dataclass(frozen=True)
 class Process:
-    """A process. `machine` is equal for processes whose clocks are; `rank` is -1 unless the data itself says it."""
+    """A process. `machine` is equal for processes whose clocks are; `rank` is -1 unless the data itself says it. What
+    has the same `session` was recorded at once; `recorded` says when, where start and end of processes do not."""
 
     uid: str
     pid: int
@@ -45,11 +75,20 @@ class Process:
     end_ns: int = MISSING
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets: never shown
     node: int = ABSENT  # the number of its node, where the data itself says it
+    session: str = ""
+    recorded: Recorded | None = None
 
     @property
     def lasted(self) -> bool:
         """Is it known from when to when it ran? The end of one that was killed may be 0."""
         return MISSING not in (self.start_ns, self.end_ns) and self.start_ns <= self.end_ns
+
+    @property
+    def window(self) -> Recorded | None:
+        """When it was recorded, by a clock that others may share; None where the file does not say."""
+        if self.recorded is not None or not self.lasted or not self.machine:
+            return self.recorded
+        return Recorded(self.machine, self.start_ns, self.end_ns, is_life=True)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.errors import CorruptFile
-from callgrove.formats.gpu.dataset import Device, Lane, Process
+from callgrove.formats.gpu.dataset import Device, Lane, Process, Recorded
 from callgrove.formats.gpu.draft_infos import Infos, listed, whole_number
 from callgrove.formats.gpu.draft_schema import SCHEMA
 from callgrove.formats.gpu.draft_tables import COUNTERS, INFO, KERNELS, MEMORY, NAME_TABLES, REGIONS, STACKS, TABLES
@@ -61,18 +61,23 @@ class DraftLanes(TableData):
         for k, id_ in enumerate(rows["id"].tolist()):
             own = {**tags, **told.get(id_, {})}
             host = str(own.get("hostname", self.metadata.get("hostname", "")))
+            machine = str(own.get("machine_id", self.metadata.get("machine_id", host)))
+            start_ns, end_ns = int(rows["start_time"][k]), int(rows["end_time"][k])
+            recorded = Recorded("", start_ns, end_ns) if not machine and MISSING != start_ns <= end_ns else None
             self.processes.append(
                 Process(
                     str(own.get("guid") or (uid if only else f"{uid}:{id_}")),
                     max(int(rows["pid"][k]), 0),
                     host,
-                    str(own.get("machine_id", self.metadata.get("machine_id", host))),
+                    machine,
                     str(own.get("command", self._text(names[k]))),
                     whole_number(own.get("rank")),
-                    int(rows["start_time"][k]),
-                    int(rows["end_time"][k]),
+                    start_ns,
+                    end_ns,
                     json_strings(self.metadata.get("environment")) if only else {},
                     whole_number(own.get("node")),
+                    "" if machine else str(self.path),  # of whom no more is known, all in a file are of one run
+                    recorded,
                 )
             )
         self.processes = self.processes or [Process(uid, 0, self.metadata.get("hostname", ""))]

@@ -18,7 +18,7 @@ from callgrove.formats.gpu.draft_infos import SIDE_DEVICES, SIDE_TEXTS
 from callgrove.formats.gpu.draft_places import DraftPlaces, Strings
 from callgrove.formats.gpu.draft_schema import insert
 from callgrove.model.arrays import ABSENT, Array, Ints
-from callgrove.model.books import Ledger
+from callgrove.model.books import COPIED, COUNTED, Books
 from callgrove.model.launches import launch_calls
 from callgrove.model.side_rows import SideRows
 from callgrove.model.traces import LABEL, PARENT, SideTable, SpanChunk, SpanKind, Traces
@@ -26,6 +26,7 @@ from callgrove.model.traces import LABEL, PARENT, SideTable, SpanChunk, SpanKind
 __all__ = ["IN_COLUMNS", "SpanRows"]
 
 US = 1000  # nanoseconds
+NONE = np.empty(0, np.int64)
 REGION = insert(
     "instrumentation_regions",
     *("process_id", "thread_id", "region_name_id", "start_time", "end_time", "additional_info"),
@@ -58,7 +59,8 @@ Info = Mapping[str, Sequence[object]]  # key -> what each row says; None: nothin
 
 
 class SpanRows:
-    """Writes spans chunk by chunk; `names` are those that spans refer to. What is written is added to `passed`."""
+    """Writes spans chunk by chunk; `names` are those that spans refer to. What is read beside them and what is written
+    goes into the books; bytes and counters that are in columns are added up when the file is complete."""
 
     def __init__(
         self,
@@ -67,12 +69,12 @@ class SpanRows:
         places: DraftPlaces,
         traces: Traces,
         names: Sequence[str],
-        passed: Ledger,
+        books: Books,
     ) -> None:
-        self._passed = passed
+        self._given, self._passed = books.given, books.passed
         self._database, self._strings, self._places, self._names = database, strings, places, names
-        self._sides = {side: SideRows(traces, side) for side in ("kernel", "copy", "alloc")}
-        self._counters = SideRows(traces, "counter")
+        self._sides = {side: SideRows(traces, side, self._given.add_side) for side in ("kernel", "copy", "alloc")}
+        self._counters = SideRows(traces, "counter", self._see_counters)
         self._n_kernels = 0
         self._json: dict[str, str] = {}
         self._part_of = {int(p): number for number, part in enumerate(traces.parts()) for p in part.tolist()}
@@ -93,6 +95,8 @@ class SpanRows:
         for rows, write in groups:
             if rows.any():
                 write({name: column[rows] for name, column in chunk.items()})
+        if not kernel.all():
+            self._leave_out_counters({name: column[~kernel] for name, column in chunk.items()})
         if (call & (chunk["correlation"] >= 0)).any():
             self._calls.append(self._linked({name: c[call & (chunk["correlation"] >= 0)] for name, c in chunk.items()}))
 
@@ -116,9 +120,12 @@ class SpanRows:
         return [chunk["correlation"].astype(np.int64), self._places.process[profile], chunk["start_ns"], last]
 
     def _regions(self, chunk: SpanChunk) -> None:
-        infos = self._infos(chunk, {"bytes": self._side(chunk, "copy", "bytes"), "side": self._others(chunk, "copy")})
+        sizes = self._side(chunk, "copy", "bytes")
+        infos = self._infos(chunk, {"bytes": sizes, "side": self._others(chunk, "copy")})
         times = (chunk[name].tolist() for name in ("start_ns", "end_ns"))
         self._insert(REGION, chunk, self._ids(chunk), *times, infos)
+        if any(size is not None for size in sizes):
+            self._passed.add_amount(COPIED, np.array([size for size in sizes if size is not None], np.int64))
 
     def _kernels(self, chunk: SpanChunk) -> None:
         n = len(chunk["span"])
@@ -165,22 +172,39 @@ class SpanRows:
 
     def _counters_of(self, chunk: SpanChunk, ids: Ints) -> None:
         """Counters of kernels, at the kernel's end and of no thread, as the schema knows no other way."""
-        table, _ = self._counters.of(chunk)
+        table, here, row = self._counters_beside(chunk)
         if table is None:
             return
-        order = np.argsort(chunk["span"], kind="stable")
-        place = np.minimum(np.searchsorted(chunk["span"][order], table.span), len(order) - 1)
-        here = chunk["span"][order][place] == table.span
-        row = order[place[here]]
         names = [self._strings(str(name)) for name in np.asarray(table.columns["name"])[here].tolist()]
         process, end = self._places.process[chunk["profile"][row]].tolist(), chunk["end_ns"][row].tolist()
-        others = self._cells_as_json("counter", table, np.flatnonzero(here))
+        others = self._cells_as_json("counter", table, here)
         infos = [
             f'{{"kernel":{id_}' + (f',"side":{json.dumps(more)}}}' if more else "}")
             for id_, more in zip(ids[row].tolist(), others, strict=True)
         ]
         values = np.asarray(table.columns["value"])[here].tolist()
         self._database.executemany(ON_KERNEL, zip(process, end, names, values, infos, strict=True))
+
+    def _counters_beside(self, chunk: SpanChunk) -> tuple[SideTable | None, Ints, Ints]:
+        """The table of counters, its rows of spans of the chunk, and the places of these."""
+        table, _ = self._counters.of(chunk)
+        if table is None:
+            return None, NONE, NONE
+        order = np.argsort(chunk["span"], kind="stable")
+        place = np.minimum(np.searchsorted(chunk["span"][order], table.span), len(order) - 1)
+        here = np.flatnonzero(chunk["span"][order][place] == table.span)
+        return table, here, order[place[here]]
+
+    def _see_counters(self, _: str, table: SideTable) -> None:
+        """Add up all of them, also those that were sampled while a span ran."""
+        self._given.add_amount(COUNTED, np.asarray(table.columns["value"]))
+
+    def _leave_out_counters(self, chunk: SpanChunk) -> None:
+        """Count counters of spans that are no kernels: rows of counters name a kernel, or none."""
+        table, here, _ = self._counters_beside(chunk)
+        if table is not None and len(here):
+            self.lost["counters of spans that are no kernels"] += len(here)
+            self._given.add_amount(COUNTED, np.asarray(table.columns["value"])[here], times=-1)
 
     # -- columns -------------------------------------------------------------------------------------------------------
 

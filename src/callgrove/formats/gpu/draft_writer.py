@@ -30,7 +30,7 @@ from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.losses import losses_of_runs, losses_of_sides, losses_of_tables
 from callgrove.formats.writing import TargetWriter
-from callgrove.model.books import VALUES, Books, Ledger
+from callgrove.model.books import ALLOCATED, COPIED, COUNTED, MEASURED, VALUES, Books, Ledger
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.traces import SIDE_TABLES
@@ -45,6 +45,15 @@ STACK = insert(
     *("parent_sample_id", "additional_info"),
 )
 COUNTER = insert("hardware_counters", *("process_id", "thread_id", "timestamp", "event_id", "value", "additional_info"))
+BYTES = (
+    "SELECT operation_type = 'COPY', count(size_bytes), total(size_bytes), total(size_bytes) FROM memory_operations "
+    "GROUP BY 1"
+)
+FINITE = "CASE WHEN abs(value) < 9e999 THEN {} END"
+COUNTERS = (
+    f"SELECT ifnull(additional_info LIKE '{{\"kernel\":%', 0), count(*), total({FINITE.format('value')}), "
+    f"total({FINITE.format('abs(value)')}) FROM hardware_counters GROUP BY 1"
+)
 
 Frame = tuple[int | None, int | None, int | None]  # function, file, line
 
@@ -76,7 +85,7 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
         self._places = DraftPlaces(self._database, self._strings, tables)
         self._spans: SpanRows | None = None
         if (backend := traces.spans_backend) is not None:
-            self._spans = SpanRows(self._database, self._strings, self._places, traces, backend.strings, books.passed)
+            self._spans = SpanRows(self._database, self._strings, self._places, traces, backend.strings, books)
             self._report_losses(tables)
 
     def _report_losses(self, tables: Experiment) -> None:
@@ -158,8 +167,9 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
 
     def _write_counters(self, tables: Experiment) -> None:
         counters = tables.traces.counters
-        if counters is None:
+        if counters is None or self._books is None:
             return
+        self._books.given.add_amount(MEASURED, counters.value)
         names = [self._strings(name) for name in counters.names]
         who = (column[counters.profile].tolist() for column in (self._places.process, self._places.thread))
         lanes = [f'{{"lane":{lane}}}' if lane >= 0 else None for lane in self._places.lane[counters.profile].tolist()]
@@ -180,7 +190,14 @@ class DraftWriter(TargetWriter[SqliteTarget, Experiment]):
             for what, n in self._spans.lost.items():
                 self._report.add(f"{what}: {n:,} are left out; the schema has no column for them")
         self._write_counters(tables)
+        self._add_up()
         self._database.execute("COMMIT")
+
+    def _add_up(self) -> None:
+        """Enter bytes and counters as the file has them into the books."""
+        for query, words in ((BYTES, (ALLOCATED, COPIED)), (COUNTERS, (MEASURED, COUNTED))):
+            for which, *amount in self._database.execute(query):
+                self._passed.amount(words[which]).enter(*amount)
 
     def _give_up(self, tables: Experiment) -> None:
         """The target disconnects itself."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 
+from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS
 from callgrove.formats.gpu.aligning import aligned
 from callgrove.formats.gpu.beside import tables_beside
 from callgrove.formats.gpu.dataset import DataSet, Process
 from callgrove.formats.gpu.files import size_of
-from callgrove.formats.gpu.jobs import note_on_jobs
+from callgrove.formats.gpu.jobs import Runs, split_into_runs
 from callgrove.formats.gpu.joined_files import BUNDLE_BYTES
 from callgrove.formats.gpu.joined_spans import JoinedSpans
 from callgrove.formats.gpu.places import add_places, process_and_device
@@ -27,6 +30,8 @@ from callgrove.model.arrays import Ids
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.grouping import bundles
+from callgrove.model.runs import Run, choose_runs
+from callgrove.model.selection import select, time_span
 from callgrove.model.span_profile import Folding, Part, fold
 from callgrove.model.traces import Counters, Traces
 
@@ -40,10 +45,77 @@ def experiment_of(
     options: ReadOptions,
     skipped: Sequence[InputWarning] = (),
 ) -> Experiment:
-    """All data sets as one experiment; events stay in their files until asked for."""
+    """All data sets as one experiment, or those of the runs that are asked for; events stay in their files until asked
+    for."""
+    runs = split_into_runs(datasets)  # by the clocks as they are
+    if not options.run or len(runs.runs) == 1:
+        whole = _experiment_of(format_name, path, datasets, options, skipped, runs)
+        if options.run:
+            _choose(whole.runs, options.run, path)
+        return whole
+    chosen = _choose(runs.runs, options.run, path)
+    kept, processes = _of_runs(datasets, runs, chosen)
+    beside = sorted({runs.of_process[process] for process in processes} - set(chosen))  # in the same files
+    own = runs.take([*chosen, *beside], processes)
+    found = _experiment_of(format_name, _place(path, kept), kept, options, skipped, own)
+    return _without(found, range(len(chosen))) if beside else found
+
+
+def _choose(runs: Sequence[Run], wanted: str, path: Path) -> tuple[int, ...]:
+    try:
+        return choose_runs(runs, wanted)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _of_runs(datasets: Sequence[DataSet], runs: Runs, numbers: Sequence[int]) -> tuple[list[DataSet], list[int]]:
+    """The data sets with a process of these runs, and the numbers of all their processes."""
+    kept: list[DataSet] = []
+    processes: list[int] = []
+    first = 0
+    for dataset in datasets:
+        own = range(first, first + len(dataset.processes))
+        first = own.stop
+        if any(runs.of_process[process] in numbers for process in own):
+            kept.append(dataset)
+            processes += own
+    return kept, processes
+
+
+def _place(path: Path, datasets: Sequence[DataSet]) -> Path:
+    """The file that all data sets are in, or the folder, if that is not the whole."""
+    files = {dataset.path for dataset in datasets}
+    folder = Path(os.path.commonpath([file.parent for file in files]))
+    return files.pop() if len(files) == 1 else folder if path in folder.parents else path
+
+
+def _named(path: Path, datasets: Sequence[DataSet]) -> str:
+    """How a message calls the input: the folder, or the first file of several."""
+    others = len({dataset.path for dataset in datasets}) - 1
+    return f"{path} and {others} more" if others and path.is_file() else str(path)
+
+
+def _without(experiment: Experiment, runs: range) -> Experiment:
+    """The experiment of the first runs alone, with the time that these took."""
+    profiles = np.flatnonzero(np.isin(experiment.profiles.run, list(runs)))
+    found = replace(select(experiment, profiles=profiles), runs=experiment.runs[: runs.stop])
+    traces = replace(found.traces, time_range=None)
+    return replace(found, traces=replace(traces, time_range=time_span(traces)))
+
+
+def _experiment_of(
+    format_name: str,
+    path: Path,
+    datasets: Sequence[DataSet],
+    options: ReadOptions,
+    skipped: Sequence[InputWarning],
+    runs: Runs,
+) -> Experiment:
     builder = ExperimentBuilder(format_name, ", ".join(sorted({d.version for d in datasets})), path=str(path))
-    profiles = add_places(builder, datasets, options.rank_env)  # ranks may depend on the clocks as they are
-    jobs = note_on_jobs(path, datasets)  # by the clocks as they are
+    profiles = add_places(builder, datasets, options.rank_env, runs.of_process)  # may depend on the clocks as they are
+    for run in runs.runs if len(runs.runs) > 1 else ():
+        builder.add_run(run)
+    jobs = runs.note(_named(path, datasets))
     datasets, notes = aligned(datasets, options.align)
     processes = [process for dataset in datasets for process in dataset.processes]
     builder.title = _title(processes) or path.name

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.formats.gpu.dataset import Device, Process
+from callgrove.formats.gpu.dataset import UTC_CLOCK, Device, Process, Recorded
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.nsight_devices import Gpus, null_streams
 from callgrove.formats.gpu.nsight_tables import (
@@ -41,10 +41,20 @@ class NsightPlaces(TableData):
         owners |= self._used("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
         pids = sorted(owner for owner in owners if owner != MISSING) or [0]
         names, host = self._process_names(pids), self._host()
-        ranks = self._ranks()
+        ranks, session, recorded = self._ranks(), str(self.path), self._recorded()
         self._process = {pid: k for k, pid in enumerate(pids)}
         self.processes = [
-            Process(f"{self.path}:{pid}", _pid(pid), host, host, names[pid], ranks.get(pid, ABSENT)) for pid in pids
+            Process(
+                f"{self.path}:{pid}",
+                _pid(pid),
+                host,
+                host,
+                names[pid],
+                ranks.get(pid, ABSENT),
+                session=session,
+                recorded=recorded,
+            )
+            for pid in pids
         ]
         self.devices = []
         self._gpus, self._null_streams = Gpus(self._file), null_streams(self._file)
@@ -131,6 +141,30 @@ class NsightPlaces(TableData):
     def _host(self) -> str:
         rows = self._file.table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT})
         return next((str(v) for n, v in zip(rows["name"], rows["value"], strict=True) if n == "Hostname" and v), "")
+
+    def _recorded(self) -> Recorded | None:
+        """When the session was, where the export says it: times are those since its start."""
+        began = self._file.table("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTEGER})["utcEpochNs"]
+        times = self._file.table("ANALYSIS_DETAILS", {"startTime": INTEGER, "stopTime": INTEGER})
+        known = (times["startTime"] != MISSING) & (times["stopTime"] >= times["startTime"])
+        if not len(began) or began[0] <= 0:
+            return None
+        if not known.any():
+            return self._recorded_events(int(began[0]))
+        start, end = int(times["startTime"][known].min()), int(times["stopTime"][known].max())
+        return Recorded(UTC_CLOCK, int(began[0]) + start, int(began[0]) + end)
+
+    def _recorded_events(self, began: int) -> Recorded | None:
+        """From the first event to the end of the last one."""
+        first: list[int] = []
+        last: list[int] = []
+        for table in (table for table in self._tables if self._file.has(table.name, "start", "end")):
+            for cells in self._file.chunks(table.name, {"start": INTEGER, "end": INTEGER}):
+                timed = (cells["start"] >= 0) & (cells["end"] >= cells["start"])
+                if timed.any():
+                    first.append(int(cells["start"][timed].min()))
+                    last.append(int(cells["end"][timed].max()))
+        return Recorded(UTC_CLOCK, began + min(first), began + max(last)) if first else None
 
     def _ranks(self) -> dict[int, int]:
         """Ranks of processes. Nsight names the thread that started MPI."""

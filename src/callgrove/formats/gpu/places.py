@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -36,23 +36,41 @@ class Place:
 
     node: int
     rank: int
+    run: int
 
 
-def add_places(builder: ExperimentBuilder, datasets: Sequence[DataSet], rank_variable: str) -> list[Ids]:
-    """Profiles and the system tree; for every data set the profile of each of its lanes."""
+def add_places(
+    builder: ExperimentBuilder, datasets: Sequence[DataSet], rank_variable: str, runs: Sequence[int]
+) -> list[Ids]:
+    """Add profiles and the system tree; return for every data set the profile of each of its lanes. `runs` has the run
+    of every process: each has ranks of its own."""
     processes = [process for dataset in datasets for process in dataset.processes]
     files = [dataset.path for dataset in datasets for _ in dataset.processes]
-    ranks, notes = ranks_of(processes, files, rank_variable)
+    ranks, notes = _ranks_in_runs(processes, files, rank_variable, runs)
     for note in notes:
         builder.warn(Severity.NOTE, note)
     nodes = _node_numbers(processes)
-    places = iter([Place(node, rank) for node, rank in zip(nodes, ranks, strict=True)])
+    places = iter([Place(node, rank, run) for node, rank, run in zip(nodes, ranks, runs, strict=True)])
     tree = _SystemTree()
     profiles = [
         _add_profiles(builder, tree, dataset, [next(places) for _ in dataset.processes]) for dataset in datasets
     ]
     builder.set_system(tree.finished(), np.array(tree.leaves, np.int32))
     return profiles
+
+
+def _ranks_in_runs(
+    processes: Sequence[Process], files: Sequence[Path], variable: str, runs: Sequence[int]
+) -> tuple[list[int], list[str]]:
+    """The rank of every process in its run, and what there is to say about them."""
+    ranks, said = [0] * len(processes), dict[str, None]()
+    for run in dict.fromkeys(runs):
+        own = [k for k, number in enumerate(runs) if number == run]
+        found, notes = ranks_of([processes[k] for k in own], [files[k] for k in own], variable)
+        said |= dict.fromkeys(notes)
+        for k, rank in zip(own, found, strict=True):
+            ranks[k] = rank
+    return ranks, list(said)
 
 
 def process_and_device(datasets: Sequence[DataSet]) -> tuple[Ints, Ints]:
@@ -81,7 +99,7 @@ def _add_profiles(builder: ExperimentBuilder, tree: _SystemTree, dataset: DataSe
     out = []
     for k, lane in enumerate(dataset.lanes):
         identifiers = _identifiers(dataset, lane, own[lane.process], threads[k])
-        out.append(builder.add_profile(lane.kind, identifiers, name=lane.name))
+        out.append(builder.add_profile(lane.kind, identifiers, run=own[lane.process].run, name=lane.name))
         above = processes[lane.process]
         if lane.device != ABSENT:
             device = dataset.devices[lane.device]

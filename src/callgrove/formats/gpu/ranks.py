@@ -21,7 +21,7 @@ from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import Process
 from callgrove.model.arrays import ABSENT
 
-__all__ = ["RANK_VARIABLES", "ranks_of"]
+__all__ = ["RANK_VARIABLES", "claimed_ranks", "named_ranks", "ranks_of"]
 
 # Most specific first. MPI_LOCALRANKID counts within a node and is no rank.
 RANK_VARIABLES = (
@@ -55,7 +55,7 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
             )
         return claims, _twice(claims, variable)
     notes: list[str] = []
-    for claim in (_told, _from_environment, lambda p: _from_names(paths)):
+    for claim in (_told, _from_environment, lambda p: named_ranks(paths)):
         claims = claim(processes)
         if not claims or ABSENT in claims:
             continue
@@ -64,6 +64,11 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
         notes = ["two processes claim the same rank: ranks follow the order of host, start and process number"]
         break
     return _by_order(processes), notes
+
+
+def claimed_ranks(processes: Sequence[Process]) -> Claims:
+    """Return the ranks that the data itself tells, which may come twice; empty where not all processes have one."""
+    return next((claims for claims in (_told(processes), _from_environment(processes)) if ABSENT not in claims), [])
 
 
 def _twice(claims: Claims, variable: str) -> list[str]:
@@ -91,7 +96,8 @@ def _many_tasks(process: Process) -> bool:
     return _number(process.environment.get("SLURM_NTASKS")) > 1
 
 
-def _from_names(paths: Sequence[Path]) -> Claims:
+def named_ranks(paths: Sequence[Path]) -> Claims:
+    """Return the ranks that the names of files tell; empty where not all have one, or two have the same."""
     for pattern in FILE_NUMBERS:
         found = [pattern.findall(path.as_posix()) for path in paths]
         claims = [int(numbers[-1]) for numbers in found if numbers]

@@ -40,7 +40,7 @@ from callgrove.formats.losses import left_out_of, losses_of_runs, losses_of_side
 from callgrove.formats.targets import refuse_existing
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import ABSENT, Ints
-from callgrove.model.books import SAMPLES, VALUES, Books
+from callgrove.model.books import ALLOCATED, COPIED, SAMPLES, VALUES, Books
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.side_rows import SideRows
@@ -157,7 +157,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._books.excuse(VALUES, SAMPLES)
         self._lost: Counter[str] = Counter()
         self._become: Counter[int] = Counter()
-        self._sides = {side: SideRows(tables.traces, side) for side in KEPT_SIDES}
+        self._sides = {side: SideRows(tables.traces, side, self._books.given.add_side) for side in KEPT_SIDES}
         self._database.execute("BEGIN")
         self._place_profiles(tables)
         self._report_losses(tables)
@@ -190,9 +190,9 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         self._tid, self._stream, self._gpu = (np.full(n, ABSENT, np.int64) for _ in range(3))
         self._process_of = np.full(n, ABSENT, np.int64)
         self._processes: list[_Process] = []
-        known: dict[tuple[int | None, int | None], int] = {}
+        known: dict[tuple[int, int | None, int | None], int] = {}
         for profile in profiles.measured.tolist():
-            key = self._identity["node"][profile], self._identity["rank"][profile]
+            key = int(profiles.run[profile]), self._identity["node"][profile], self._identity["rank"][profile]
             if key not in known:
                 known[key] = len(self._processes)
                 self._processes.append(self._new_process(profile, known[key], tables))
@@ -352,6 +352,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         for column, word in REGISTERS.items():
             for symbol, told in zip(symbols, self._side(chunk, "kernel", word), strict=True):
                 symbol.setdefault(column, told)
+        self._leave_out_sizes(chunk)
         common = self._common(process, "kernel_dispatch", chunk, events)
         told = self._side(chunk, "kernel", "dispatch")
         dispatch = [id_ if one is None else one for one, id_ in zip(told, common["id"], strict=True)]
@@ -360,6 +361,14 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         kernels = [symbol["id"] for symbol in symbols]
         columns: dict[str, Cells] = {**common, **where, **shape, "kernel_id": kernels, "dispatch_id": dispatch}
         self._insert(process, "kernel_dispatch", region_name_id=[1] * len(events), **columns)
+
+    def _leave_out_sizes(self, chunk: SpanChunk) -> None:
+        """Count the bytes of fills, which become kernels: these have no column for them."""
+        sizes = [size for size in self._side(chunk, "copy", "bytes") if isinstance(size, int)]
+        if sizes:
+            assert self._books is not None
+            self._books.given.add_amount(COPIED, np.array(sizes, np.int64), times=-1)
+            self._lost["sizes of fills of memory, for which kernels have no column"] += len(sizes)
 
     def _write_copies(self, process: _Process, chunk: SpanChunk, events: Cells) -> None:
         names = [self._text(number) for number in chunk["name"].tolist()]
@@ -466,6 +475,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
     def _finish(self, tables: Experiment) -> None:
         for process in self._processes:
             self._finish_process(process)
+            self._add_up(process)
         for base in COLUMNS:
             self._database.execute(create_view(base, [process.table(base) for process in self._processes]))
         for _, statement in create_data_views({base: columns_of(base) for base in COLUMNS}):
@@ -497,6 +507,13 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         )
         for statement in LAUNCHERS:
             self._database.execute(statement.format(**{base: quoted(process.table(base)) for base in COLUMNS}))
+
+    def _add_up(self, process: _Process) -> None:
+        """Enter bytes as the file has them into the books."""
+        assert self._books is not None
+        for base, what in (("memory_copy", COPIED), ("memory_allocate", ALLOCATED)):
+            query = f"SELECT count(size), total(size), total(abs(size)) FROM {quoted(process.table(base))}"
+            self._books.passed.amount(what).enter(*self._database.execute(query).fetchone())
 
     def _give_up(self, tables: Experiment) -> None:
         """The target disconnects itself."""

@@ -2,7 +2,9 @@
 
 Specification: gpu-traces.md 3.7. The schema is ours (rocpd_schema.py), never that of an input: no SQL of a file is run.
 Rows are copied as they are, some at a time. Tables of a process that schema 3 does not know are copied with the columns
-that they have; of one table, all processes get the same columns.
+that they have; of one table, all processes get the same columns. When all rows are there, they are added up: there must
+be as many in each table as in the inputs, with the same times, bytes and counters. Other traces are written by
+rocpd_spans_writer.py.
 
     rocpd_region_018f...   rocpd_region_019a...      one table per process
     rocpd_region                                     a view: both
@@ -13,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from callgrove.errors import UsageError
@@ -21,14 +24,31 @@ from callgrove.formats.gpu.rocpd import RocpdData
 from callgrove.formats.gpu.rocpd_data_views import create_data_views
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, LATER, columns_of, create_table, create_view, quoted
 from callgrove.formats.gpu.spans import DataSetSpans, refuse_input_as
+from callgrove.formats.gpu.sqlite_file import totals_of
 from callgrove.formats.gpu.sqlite_target import SqliteTarget
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
 from callgrove.formats.writing import TargetWriter
+from callgrove.model.books import ALLOCATED, COPIED, COUNTED, Books, Ledger
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metrics
+from callgrove.model.traces import SpanKind
 
-__all__ = ["RocpdWriter"]
+__all__ = ["RocpdWriter", "add_up"]
 
+TIME, SIZE = ("end", '"end" - start'), ("size", "size")  # a column that must be there, and what is added up
+AMOUNTS: Mapping[str, Sequence[tuple[SpanKind | str, str, str]]] = {
+    "kernel_dispatch": [(SpanKind.KERNEL, *TIME)],
+    "memory_copy": [(SpanKind.COPY, *TIME), (COPIED, *SIZE)],
+    "memory_allocate": [(SpanKind.ALLOC, *TIME), (ALLOCATED, *SIZE)],
+    "region": [("nanoseconds of regions", *TIME)],
+    "sample": [("times of samples", "timestamp", "timestamp")],
+    "pmc_event": [(COUNTED, "value", "value")],
+}
+Totals = Callable[[Sequence[str]], Sequence[float]]  # computes some expressions over all rows of a table
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAMES_AS_STORED = (
+    "--kernel-names: changes nothing here, as tables are copied with every name; give it when this is read"
+)
 
 
 class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
@@ -45,19 +65,17 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         refuse_input_as(self.target, tables)
         self._open = tables
         datasets = self._chosen(tables)
-        columns = _columns_of_all(datasets, self._report)
+        if any(dataset.kernel_names for dataset in datasets.values()):
+            self._report.hint(NAMES_AS_STORED)
+        self._columns = columns = _columns_of_all(datasets, self._report)
+        self._ledgers = Books(Metrics(), Ledger(), Ledger())
         self._database.execute("BEGIN")
-        made: dict[str, list[str]] = {}
+        self._made: dict[str, list[str]] = {base: [] for base in columns}
         for done, (suffix, dataset) in enumerate(datasets.items()):
             self._progress("merging databases", done, len(datasets))
-            own = _tables(dataset)
-            for base, names in columns.items():
-                table = f"rocpd_{base}{suffix}"
-                self._database.execute(create_table(table, base, names, dataset.processes[0].uid))
-                made.setdefault(base, []).append(table)
-                if base in own:
-                    self._copy(dataset, own[base], table, names)
-        for base, united in made.items():
+            with dataset.file.reading():
+                self._copy_all(dataset, suffix)
+        for base, united in self._made.items():
             self._database.execute(create_view(base, united))
         self._write_data_views(datasets.values(), columns)
         self._database.execute("COMMIT")
@@ -75,23 +93,31 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         """Data sets by the suffix that their tables get; one that comes twice is taken once."""
         backend = tables.traces.spans_backend
         datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
-        rocpd = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
-        if not rocpd or len(rocpd) < len(datasets):
-            raise UsageError(
-                f"{self.target}: rocpd is written from rocprofv3 databases alone, by copying their tables; "
-                "rocpd-draft holds any trace, and callgrove (OUT.cgrove) everything"
-            )
         out: dict[str, RocpdData] = {}
-        for dataset in rocpd:
+        for dataset in (dataset for dataset in datasets if isinstance(dataset, RocpdData)):
             suffix = dataset.suffix or "_" + re.sub(r"\W", "_", dataset.processes[0].uid or "0")
             if suffix not in out:
                 out[suffix] = dataset
-            elif _fingerprint(out[suffix]) != _fingerprint(dataset):
+                continue
+            if _fingerprint(out[suffix]) != _fingerprint(dataset):
                 raise UsageError(
                     f"{dataset.path}: its tables have the same suffix {suffix} as those of {out[suffix].path}, "
                     "but other rows; leave one out"
                 )
+            self._report.add(f"{dataset.path}: has the same rows as {out[suffix].path}, which are written once")
         return out
+
+    def _copy_all(self, dataset: RocpdData, suffix: str) -> None:
+        """Copy the tables of a data set, which get this suffix."""
+        own = _tables(dataset)
+        for base, names in self._columns.items():
+            table = f"rocpd_{base}{suffix}"
+            self._database.execute(create_table(table, base, names, dataset.processes[0].uid))
+            self._made[base].append(table)
+            if base in own:
+                self._copy(dataset, own[base], table, names)
+                known = dataset.file.tables[own[base]]
+                add_up(partial(dataset.file.totals, own[base]), base, known, self._ledgers.given)
 
     def _copy(self, dataset: RocpdData, origin: str, table: str, columns: list[str]) -> None:
         have = [name for name in columns if dataset.file.has(origin, name)]
@@ -104,7 +130,15 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         """Values and samples are made again when the tables are read."""
 
     def _finish(self, tables: Experiment) -> None:
-        """All rows are there."""
+        """All rows are there: add them up."""
+        for base, names in self._columns.items():
+            for table in self._made[base]:
+                add_up(partial(self._totals, table), base, names, self._ledgers.passed)
+        self._report.unexplained.extend(self._ledgers.differences())
+
+    def _totals(self, table: str, expressions: Sequence[str]) -> Sequence[float]:
+        found: tuple[float, ...] = self._database.execute(totals_of(table, expressions)).fetchone()
+        return found
 
     def _give_up(self, tables: Experiment) -> None:
         """The target disconnects itself."""
@@ -116,6 +150,23 @@ def _tables(dataset: RocpdData) -> dict[str, str]:
         return {base: f"rocpd_{base}" for base in COLUMNS if f"rocpd_{base}" in dataset.file.tables}
     own = [t for t in dataset.file.tables if t.startswith("rocpd_") and t.endswith(dataset.suffix)]
     return {base: table for table in own if NAME.fullmatch(base := table[len("rocpd_") : -len(dataset.suffix)])}
+
+
+def add_up(totals: Totals, base: str, columns: Collection[str], ledger: Ledger) -> None:
+    """Add what a table holds, of which only some columns exist: rows, spans, bytes, and values of counters.
+
+    Regions are of the kind that the category of their event says. To look that up would take longer than all else that
+    is done here, so their time is added up by itself.
+    """
+    amounts = [(what, value if column in columns else "NULL") for what, column, value in AMOUNTS.get(base, ())]
+    n, *sums = totals(["count(*)", *(f"total({value})" for _, value in amounts)])
+    ledger.amount(f"rows of rocpd_{base}").enter(int(n), 0, 0)
+    for (what, _), total in zip(amounts, sums, strict=True):
+        if isinstance(what, SpanKind):
+            ledger.n_spans[what] += int(n)
+            ledger.span_ns[what] += total
+        else:
+            ledger.amount(what).enter(int(n), total, abs(total))
 
 
 def _columns_of_all(datasets: dict[str, RocpdData], report: LossReport) -> dict[str, list[str]]:

@@ -29,10 +29,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from callgrove.formats.gpu.dataset import CounterRows, Device, Process
+from callgrove.formats.gpu.dataset import CounterRows, Device, Process, Recorded
 from callgrove.formats.gpu.lookup import Lookup
 from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
 from callgrove.formats.gpu.tables import OVERHEAD, EventTable, LaneList, TableData, or_absent
@@ -72,6 +73,8 @@ OP = EventTable(
         "correlation": ("id",),
     },
 )
+SESSION_BITS = 32  # the bits of an id beyond these count the sessions that wrote into a file
+NEVER = 2**63 - 1
 KERNEL_TYPES = ("KernelExecution", "Task", "Kernel", "ConcurrentKernel", "hcCommandKernel")
 KIND_OF_BEGINNING = {  # how the types of all other operations begin
     **dict.fromkeys(("Copy", "Memcpy", "MEMORY_COPY"), SpanKind.COPY),
@@ -81,6 +84,10 @@ KIND_OF_BEGINNING = {  # how the types of all other operations begin
 FILL = "Fill"
 CALLS = ("", "hip", "cuda", "hsa")  # domains whose rows are calls of an API
 OF_PROFILER = "rpd_tracer"  # the domain of the profiler itself
+SHARED_SIZES = (
+    "rocpd_copyapi: {} copies were made by several operations each, and only the bytes of all of these are known: "
+    "they are divided by the times that the operations took"
+)
 FRAME = re.compile(r"(?:in )?(?P<function>.+) at .*")
 KNOWN = ("sequenceId", "completionSignal")  # of operations; nothing is made of them
 USER_MARKER = "UserMarker"
@@ -130,7 +137,7 @@ class RpdData(TableData):
         """Processes, devices and lanes, from all that calls and operations name."""
         threads = self._pairs("rocpd_api", "pid", "tid")
         pids = sorted({pid for pid, _ in threads}) or [0]
-        self.processes = [Process(f"{self.path}:{pid:012}", _within(max(pid, 0), self._pid_stride)) for pid in pids]
+        self.processes = self._read_processes(pids)
         process_of = {pid: k for k, pid in enumerate(pids)}
         lanes = LaneList()
         self._threads = {
@@ -148,6 +155,25 @@ class RpdData(TableData):
             )
         self._monitored = {gpu: self._monitored_lane(lanes, gpu) for gpu in self._monitored_gpus()}
         self.lanes = lanes.all
+
+    def _read_processes(self, pids: Sequence[int]) -> list[Process]:
+        """The processes, each with its session and when it was recorded: from its first call to the end of its last."""
+        first = dict.fromkeys(pids, (MISSING, NEVER, -NEVER))  # the session, start and end
+        for cells in self._file.chunks("rocpd_api", dict.fromkeys(("id", "pid", "start", "end"), INTEGER)):
+            timed = (cells["start"] >= 0) & (cells["end"] >= cells["start"])
+            for pid in np.unique(cells["pid"][timed]).tolist():
+                rows = timed & (cells["pid"] == pid)
+                session, start, end = first[pid]
+                session = int(cells["id"][rows][0]) >> SESSION_BITS if session == MISSING else session
+                starts, ends = cells["start"][rows], cells["end"][rows]
+                first[pid] = session, min(start, int(starts.min())), max(end, int(ends.max()))
+        return [self._process(pid, *told) for pid, told in first.items()]
+
+    def _process(self, pid: int, session: int, start_ns: int, end_ns: int) -> Process:
+        recorded = Recorded("", start_ns, end_ns) if start_ns <= end_ns else None
+        uid, number = f"{self.path}:{pid:012}", _within(max(pid, 0), self._pid_stride)
+        session = 0 if self._pid_stride else max(session, 0)  # what was merged of several files is one run
+        return Process(uid, number, session=f"{self.path}:{session}", recorded=recorded)
 
     def _monitored_lane(self, lanes: LaneList, gpu: int) -> int:
         process, number = int(self._process_by_gpu(np.array([gpu]))[0]), _within(gpu, self._gpu_stride)
@@ -339,14 +365,35 @@ class RpdData(TableData):
         span, row = self._ops_of(rows["api_ptr_id"])
         if not len(span):
             return None
+        sizes, kept = self._sizes_of_copies(or_absent(rows["size"]), span, row)
         return SideTable(
-            span,
+            span[kept],
             {
-                "bytes": or_absent(rows["size"])[row],
-                "source": self.gpus_called(rows["srcDevice"])[row],
-                "destination": self.gpus_called(rows["dstDevice"])[row],
+                "bytes": sizes[kept],
+                "source": self.gpus_called(rows["srcDevice"])[row[kept]],
+                "destination": self.gpus_called(rows["dstDevice"])[row[kept]],
             },
         )
+
+    def _sizes_of_copies(self, sizes: Ints, span: Ints, row: Ints) -> tuple[Ints, Bools]:
+        """The bytes of every operation that a copying call launched, and whether it copies. A size is that of the call:
+        where several operations did it, each has a share by the time it took, so that nothing counts twice."""
+        out, kept = sizes[row], np.ones(len(row), np.bool_)
+        if np.bincount(row).max() < 2:
+            return out, kept
+        every = self._file.table(OP.name, dict.fromkeys(("start", "end", "opType_id"), INTEGER))
+        cells = {name: column[span - self.first(OP.name)] for name, column in every.items()}
+        copies = np.isin(self._op_kinds(self._texts[cells["opType_id"]]), (SpanKind.COPY, SpanKind.MEMSET))
+        kept = copies | (np.bincount(row, copies)[row] == 0)
+        length = np.maximum(cells["end"] - cells["start"], 0)
+        order = np.flatnonzero(kept)[np.argsort(row[kept], kind="stable")]
+        bounds = np.flatnonzero(np.diff(row[order])) + 1
+        shared = [own for own in np.split(order, bounds) if len(own) > 1]
+        for own in shared:
+            out[own] = _shares(int(out[own[0]]), length[own].tolist())
+        if shared:
+            self._counted[Severity.NOTE, SHARED_SIZES] = {0: len(shared)}
+        return out, kept
 
     def _counter_values(self) -> SideTable | None:
         """Counters of operations, one row per value."""
@@ -416,6 +463,13 @@ def _kind_of_type(word: str) -> SpanKind | None:
     if word in KERNEL_TYPES:
         return SpanKind.KERNEL
     return next((kind for start, kind in KIND_OF_BEGINNING.items() if word.startswith(start)), None)
+
+
+def _shares(size: int, lengths: Sequence[int]) -> list[int]:
+    """Divide a size by lengths into whole numbers that add up to it; -1, which is unknown, stays that."""
+    weights = lengths if any(lengths) else [1] * len(lengths)
+    ends = [size * reached // sum(weights) for reached in accumulate(weights)]
+    return [ABSENT] * len(lengths) if size < 0 else [end - start for start, end in pairwise((0, *ends))]
 
 
 def _function(frame: str) -> str:

@@ -34,7 +34,7 @@ from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, header_problem, is
 from callgrove.model.arrays import Array
 from callgrove.model.grouping import distinct_rows
 
-__all__ = ["MISSING", "Cells", "SqliteFile", "Type", "Version", "version_of"]
+__all__ = ["MISSING", "Cells", "SqliteFile", "Type", "Version", "totals_of", "version_of"]
 
 CHUNK_ROWS = 1 << 16
 FEW_ROWS = 48  # for more of them arrays pay off
@@ -280,6 +280,12 @@ class SqliteFile:
             while fetched := cursor.fetchmany(CHUNK_ROWS):
                 yield fetched
 
+    def totals(self, table: str, expressions: Sequence[str]) -> Sequence[float]:
+        """Compute aggregates over all rows of a table, such as `count(*)`, by SQL of our own."""
+        with self.errors(table), self.reading():
+            found: tuple[float, ...] = self.connection.execute(totals_of(table, expressions)).fetchone()
+            return found
+
     def chunks(
         self, table: str, columns: Mapping[str, Type], between: Range = None, unlike: Unlike = None
     ) -> Iterator[Cells]:
@@ -347,6 +353,11 @@ class SqliteFile:
         if not parts:
             return {name: absent(0, type_) for name, type_ in columns.items()}
         return parts[0] if len(parts) == 1 else {n: np.concatenate([part[n] for part in parts]) for n in columns}
+
+
+def totals_of(table: str, expressions: Sequence[str]) -> str:
+    """Return the query for aggregates over all rows of a table."""
+    return f"SELECT {', '.join(expressions)} FROM {quoted(table)}"
 
 
 def version_of(path: Path) -> Version:

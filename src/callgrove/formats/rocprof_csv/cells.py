@@ -93,15 +93,15 @@ class Words:
         return out
 
 
-def rows_of(words: Words, columns: Columns, records: Records) -> Iterator[bytes]:
-    """The rows, block after block."""
+def rows_of(words: Words, columns: Columns, records: Records) -> Iterator[tuple[Records, bytes]]:
+    """The rows, block after block: records, and their text."""
     for part in blocks(words.widths(records, columns), ROOM + 16 * max(0, len(columns) - USUAL)):
         own = {name: column[part] for name, column in records.items()}
         fields: list[Cells | bytes] = []
         for _, what in columns:
             fields += [words.cells(what, own), b","]
         fields[-1] = b"\n"
-        yield joined(len(own["span"]), fields)
+        yield own, joined(len(own["span"]), fields)
 
 
 def _numbers(values: Ints) -> Cells | bytes:

@@ -14,11 +14,19 @@ from callgrove.formats.losses import NOTHING_RENAMED, losses_of_sides
 from callgrove.formats.rocprof_csv.agents import agent_rows
 from callgrove.formats.rocprof_csv.cells import Words, quoted, rows_of
 from callgrove.formats.rocprof_csv.places import Places
-from callgrove.formats.rocprof_csv.records import Devices, SpanRecords, counter_names, wide_column
+from callgrove.formats.rocprof_csv.records import (
+    WIDELY_COUNTED,
+    Devices,
+    Records,
+    SpanRecords,
+    counter_names,
+    wide_column,
+)
 from callgrove.formats.rocprof_csv.tables import AGENT_FILE, ALL_FILES, Columns, FileTable, Layout, layout_of
 from callgrove.formats.targets import PendingFiles, refuse_stdout
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import ABSENT, Array, Ids
+from callgrove.model.books import ALLOCATED, COPIED, COUNTED, SAMPLES, VALUES, Books, Ledger
 from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
 from callgrove.model.region_names import RegionNames
@@ -64,6 +72,9 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
                 f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
             )
         self._open, self._strings = tables, traces.spans_backend.strings
+        self._ledgers = Books.of(tables.metrics)
+        self._ledgers.excuse(VALUES, SAMPLES)
+        self._books = self._ledgers
         self._layout = self._chosen_layout(traces)
         self._places, self._devices = Places(tables, self._agents), Devices(traces, self._agents)
         self._counters = counter_names(traces)
@@ -106,28 +117,47 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             self._drain()
             self._part = part
             shown = ("bytes",) if self._extended else ()
-            about = (self._counters, self._devices, self._places.queue, self._unshown, shown)
+            about = (self._counters, self._devices, self._places.queue, self._unshown, self._ledgers.given, shown)
             self._records = SpanRecords(self._traces, part, self._layout, *about)
-        kept = self._usable(chunk if self._region_names is None else self._region_names.of(chunk))
-        domain = self._domains(kept)
-        for table, records in self._records.of(kept, domain):
+        own = chunk if self._region_names is None else self._region_names.of(chunk)
+        for table, records in self._records.of(own, self._domains(own)):
+            kept = self._usable(table, records)
             if table.name not in self._waiting:
                 self._waiting[table.name] = SpanOrder(self._places.process, WAITING_ROWS)
-            self._waiting[table.name].add(records)
+            self._waiting[table.name].add(kept)
 
-    def _usable(self, chunk: SpanChunk) -> SpanChunk:
+    def _usable(self, table: FileTable, records: Records) -> Records:
         """Without spans that are none; the end of what never ended is empty, as everything that is not known."""
-        start, end = chunk["start_ns"], chunk["end_ns"]
+        start, end = records["start_ns"], records["end"]
         if not len(start) or (int(start.min()) >= 0 and bool((end >= start).all())):
-            return chunk
+            return records
         is_open = end == NO_END
         outside = (start < 0) | ((end < 0) & ~is_open)
         backwards = (end < start) & ~is_open & ~outside
-        chunk = {**chunk, "end_ns": np.where(is_open, ABSENT, end)}
-        self._left_out["events outside of the times that can be written (0 to 2^63 ns)"] += int(outside.sum())
-        self._left_out["events that end before they start"] += int(backwards.sum())
-        good = ~(outside | backwards)
-        return {name: column[good] for name, column in chunk.items()}
+        bad = outside | backwards
+        if table not in (self._layout.counters, self._layout.wide):
+            self._left_out["events outside of the times that can be written (0 to 2^63 ns)"] += int(outside.sum())
+            self._left_out["events that end before they start"] += int(backwards.sum())
+        self._add_up(table, {name: column[bad] for name, column in records.items()}, self._ledgers.given, times=-1)
+        kept = {name: column[~bad] for name, column in records.items()}
+        return {**kept, "end": np.where(is_open, ABSENT, end)[~bad]}
+
+    def _add_up(self, table: FileTable, records: Records, ledger: Ledger, times: int = 1) -> None:
+        """Add rows of a file to a ledger: spans, the bytes that they show, or counters."""
+        layout = self._layout
+        if table is layout.counters:
+            ledger.add_amount(COUNTED, records["value"], times)
+            return
+        if table is layout.wide:
+            for k in range(len(self._counters)):
+                values = records[wide_column(k)]
+                ledger.add_amount(WIDELY_COUNTED, values[~np.isnan(values)], times)
+            return
+        ledger.add_spans({"kind": records["kind"], "start_ns": records["start_ns"], "end_ns": records["end"]}, times)
+        shown = {what for _, what in self._columns(table)}
+        if "bytes" in shown:
+            sizes = records["bytes"]
+            ledger.add_amount(COPIED if table is layout.copies else ALLOCATED, sizes[sizes >= 0], times)
 
     def _domains(self, chunk: SpanChunk) -> Ids:
         """Of calls and markers the file that they belong to; what belongs to none is counted."""
@@ -143,6 +173,8 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             out = np.where(kind == SpanKind.API, known[category], np.int32(ABSENT))
             out = np.where(kind == SpanKind.MARKER, np.int32(numbers["MARKER"]), out)
         written = np.isin(kind, (SpanKind.KERNEL, SpanKind.COPY, SpanKind.ALLOC)) | (out >= 0)
+        if not written.all():
+            self._ledgers.given.add_spans({name: column[~written] for name, column in chunk.items()}, times=-1)
         for row_kind, row_category, n in _counts(kind[~written], category[~written]):
             word = words[row_category]
             of_what = f"of kind {SpanKind(row_kind).word}" + (f" ({word})" if word else "")
@@ -161,8 +193,9 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
                 columns = self._columns(table)
                 for records in waiting.chunks():
                     file = self._file(table)
-                    for text in rows_of(self._words, columns, records):
+                    for own, text in rows_of(self._words, columns, records):
                         file.write(text)
+                        self._add_up(table, own, self._ledgers.passed)
 
     def _columns(self, table: FileTable) -> Columns:
         more = table.extended if self._extended else ()

@@ -15,8 +15,7 @@ from pathlib import Path
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
-from callgrove.formats.registry import entry_of
-from callgrove.formats.runs.opened_runs import NAME, RunAt, format_in, has_run, is_run, open_runs, runs_in
+from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.run_names import (
     EXAMPLE,
@@ -28,6 +27,7 @@ from callgrove.model.run_names import (
     parse_named_file,
     suggest_pattern,
 )
+from callgrove.model.runs import PARAMETERS_DIFFER
 
 __all__ = ["FORMAT"]
 
@@ -59,7 +59,7 @@ class RunsFormat:
         entries = list(_entries(source.path))
         if not entries:
             raise InputError(f"{source.path}: is empty; expected folders of runs, like {EXAMPLE}/")
-        named, notes = _named(entries, source.path, options)
+        named, notes, disagreement = _named(entries, source.path, options)
         if beside := _files_beside(entries, source.path):
             left = f"{', '.join(beside[:5])}{', ...' if len(beside) > 5 else ''}"
             notes.append(f"{source.path}: left alone, as they lie beside folders of runs: {left}")
@@ -75,7 +75,8 @@ class RunsFormat:
             runs += [RunAt(path, one.name, dict(one.parameters), one.repetition) for path in found]
         if not runs:
             raise InputError(f"{source.path}: no run was recognised in {source.path}/*/*; see `callgrove formats`")
-        return _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
+        opened = _with_notes(open_runs(runs, source.name, str(source.path), "", options), notes)
+        return replace(opened, attributes={**opened.attributes, **disagreement})
 
     def check(self, source: Source, options: ReadOptions) -> list[Problem]:
         """What opening all runs has to say."""
@@ -125,8 +126,10 @@ def _files_beside(entries: Sequence[Path], folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
-def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple[list[NamedRun], list[str]]:
-    """The entries with their parameters, and what is worth saying."""
+def _named(
+    entries: Sequence[Path], folder: Path, options: ReadOptions
+) -> tuple[list[NamedRun], list[str], dict[str, str]]:
+    """Return the entries with their parameters, what is worth saying, and why they are no points of one study."""
     names = [entry.name for entry in entries]
     notes: list[str] = []
     if options.folder_pattern:
@@ -146,23 +149,23 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")
         notes += [f"{folder}: {text}" for text in _differences(found)]
+    disagreement = {}
     try:
         runs, said = agreed(found, options.strict)
     except InputError as error:
-        raise InputError(f"{folder}: {error}{_other_ways(folder, entries, names)}") from None
-    return runs, notes + [f"{folder}: {text}" for text in said]
+        if options.strict:
+            raise InputError(f"{folder}: {error}") from None
+        runs, said = _without_parameters(found, error)
+        disagreement = {PARAMETERS_DIFFER: str(error)}
+    return runs, notes + [f"{folder}: {text}" for text in said], disagreement
 
 
-def _other_ways(folder: Path, entries: Sequence[Path], names: Sequence[str]) -> str:
-    """How to open entries whose names are no points of a study: nobody may have meant them to be."""
+def _without_parameters(found: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
+    """Runs whose names are no points of one study, which nobody may have meant them to be."""
+    names = [one.name for one in found]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    format_name = format_in(Source(folder).inside(entries[0]))
-    as_one = (
-        f"; open(format_name={format_name!r}) opens all as one run"
-        if format_name and entry_of(format_name).opens_many
-        else ""
-    )
-    return f". If these are no points of a study, name one of them: {listed}{as_one}"
+    text = f"{error} to model them; they are {len(names)} runs without parameters: {listed}; --run chooses one"
+    return [replace(one, parameters={}) for one in found], [text]
 
 
 def _differences(found: Sequence[NamedRun]) -> list[str]:

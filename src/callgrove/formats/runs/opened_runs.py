@@ -16,7 +16,7 @@ from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
 
-__all__ = ["RunAt", "format_in", "has_run", "is_run", "open_runs", "runs_in"]
+__all__ = ["RunAt", "has_run", "is_run", "open_runs", "runs_in"]
 
 NAME = "runs"
 LOOKED_AT = 64  # files of inner folders, to see whether there is a run at all
@@ -40,11 +40,6 @@ def runs_in(source: Source, format_name: str = "") -> list[Path]:
 def has_run(source: Source) -> bool:
     """Is there a run at a place? The search ends with the first one, and soon in any case."""
     return next(_recognised(source, LOOKED_AT), None) is not None
-
-
-def format_in(source: Source) -> str:
-    """The format of the first run at a place; empty where there is none."""
-    return next((name for _, name in _recognised(source, LOOKED_AT)), "")
 
 
 def is_run(source: Source) -> bool:
@@ -115,7 +110,7 @@ def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
     options = replace(options, folder_pattern="", points_file="")  # which name the runs, and say nothing about one
     refuse_unused(options, chosen.name, path)
     try:
-        opened = chosen.read(source, options)
+        opened = chosen.read(source, replace(options, run=""))  # which names one of these, not of what is in it
     except CallgroveError as error:
         if isinstance(error, InputError):
             raise

@@ -10,14 +10,18 @@ from collections import Counter
 import numpy as np
 
 from callgrove.formats.interface import LossReport
-from callgrove.model.arrays import Array, Bools, Ints
-from callgrove.model.traces import SpanKind
+from callgrove.model.arrays import Bools, Ints
+from callgrove.model.books import Ledger
 
 __all__ = [
     "ARGUMENTS",
     "DEVICE_FACTS",
+    "INSTANCES",
+    "NOWHERE",
     "NO_PLACE",
     "NO_SAMPLE_TIMES",
+    "OF_LOST",
+    "OF_OTHERS",
     "OPEN",
     "POINTS",
     "RENAMED",
@@ -25,7 +29,6 @@ __all__ = [
     "UNNAMED",
     "Losses",
     "clean",
-    "count_kinds",
     "possible",
 ]
 
@@ -44,15 +47,19 @@ CUT_NAMES = "names longer than 64 KiB: their first 64 KiB are written"
 NUL_NAMES = "names with NUL characters: these are written as U+2400"
 NO_SAMPLE_TIMES = "samples with times that no clock shows: negative, or beyond 63 bits"
 POINTS = "values of counters at times that no clock shows: negative, or beyond 63 bits"
+NOWHERE = "values of counters of profiles that belong to no process"
+OF_LOST = "counters of spans that are left out"
+OF_OTHERS = "counters of spans that are no kernels: only those of kernels are written"
+INSTANCES = "values of counters beside others of the same kernel, one for each instance of the hardware: they are added"
 
 
 class Losses:
-    """How often something could not be written as it is; and of each kind of span, how many were read, left out for a
-    reason that is counted, and written."""
+    """How often something could not be written as it is; and what was given and written. What is left out for a reason
+    that is counted is taken out of what was given."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.read, self.left_out, self.written = (np.zeros(len(SpanKind), np.int64) for _ in range(3))
+        self.given, self.written = Ledger(), Ledger()
 
     def add(self, what: str, n: int = 1) -> None:
         if n:
@@ -61,17 +68,12 @@ class Losses:
     def merge(self, other: Losses) -> None:
         """Add what was counted elsewhere."""
         self.counts.update(other.counts)
-        for own, theirs in ((self.read, other.read), (self.left_out, other.left_out), (self.written, other.written)):
-            own += theirs
+        self.given.merge(other.given)
+        self.written.merge(other.written)
 
     def report(self, report: LossReport) -> None:
         for what, n in sorted(self.counts.items()):
             report.add(f"{n:,} {what}")
-
-
-def count_kinds(kind: Array) -> Ints:
-    """Count spans of each kind."""
-    return np.bincount(kind, minlength=len(SpanKind))
 
 
 def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:

@@ -87,9 +87,11 @@ class Slices:
 
 @dataclass(frozen=True)
 class CounterPoints:
-    """Values of one counter, each valid until the next; int64 or float64."""
+    """Values of one counter, each valid until the next; int64 or float64. `is_given`: the input has them, they are not
+    computed here."""
 
     process: ProcessTracks
     track: int
     time_ns: Ints
     value: Array
+    is_given: bool = False

@@ -14,17 +14,18 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.formats.timeline.content import Losses, clean
+from callgrove.formats.timeline.content import INSTANCES, OF_LOST, OF_OTHERS, Losses, clean
 from callgrove.formats.timeline.items import Note, Value
 from callgrove.formats.timeline.launches import IS_OPERATION
 from callgrove.formats.timeline.places import Places
-from callgrove.formats.timeline.source import Annotations, side_of
+from callgrove.formats.timeline.source import Annotations, side_of, sizes_of
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.model.books import COUNTED
 from callgrove.model.grouping import distinct_rows
 from callgrove.model.texts import Names
 from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
 
-__all__ = ["NoteMaker"]
+__all__ = ["BYTES", "NoteMaker"]
 
 OF_KERNELS = {
     "queue": "queue",
@@ -44,6 +45,7 @@ OF_KERNELS = {
 }
 OF_COPIES = {"queue": "queue", "tid": "thread", "graph_exec": "graph_exec", "graph_node": "graph_node"}  # of `all`
 OF_ALLOCATIONS = {"queue": "queue", "stream": "stream", "flags": "flags"}
+BYTES = "bytes"
 ADDRESSES = {"src_address": "source_address", "dst_address": "destination_address"}
 
 
@@ -59,9 +61,11 @@ class NoteMaker:
         wanted: Mapping[str, tuple[str, ...]],
         losses: Losses,
         levels: Names,
+        *,
+        says_counters: bool = True,
     ) -> None:
         self._traces, self._part, self._places, self._level, self._wanted = traces, part, places, level, wanted
-        self._losses, self._levels = losses, levels
+        self._losses, self._levels, self._says_counters = losses, levels, says_counters
         self._devices = [device.called(places.agents) for device in traces.devices(part)]
 
     def of(self, rows: SpanChunk) -> list[Note]:
@@ -70,7 +74,8 @@ class NoteMaker:
         )
         if self._level is Annotations.NONE:
             return notes
-        made = [*self._everywhere(rows), *self._operations(rows), *self._kernels(rows), *self._sizes(rows)]
+        made = [*self._everywhere(rows), *self._operations(rows), *self._kernels(rows), *self._counters(rows)]
+        made += self._sizes(rows)
         if self._level is Annotations.ALL:
             made += [*self._more(rows), *self._arguments(rows)]
         return [self._cleaned(note) for note in [*made, *notes] if len(note.rows)]
@@ -100,17 +105,14 @@ class NoteMaker:
             column = side_of(SpanKind.KERNEL, name, self._wanted)
             if column is not None:
                 yield _integers(key, np.where(own, rows[column], ABSENT))
-        yield from self._counters(rows, own)
 
     def _sizes(self, rows: SpanChunk) -> Iterator[Note]:
         copies: Bools = (rows["kind"] == SpanKind.COPY) | (rows["kind"] == SpanKind.MEMSET)
         allocations = rows["kind"] == SpanKind.ALLOC
         size = np.full(len(copies), ABSENT, np.int64)
-        for own, kind in ((copies, SpanKind.COPY), (allocations, SpanKind.ALLOC)):
-            column = side_of(kind, "bytes", self._wanted)
-            if column is not None and own.any():
-                size = np.where(own, rows[column], size)
-        yield _integers("bytes", size)
+        for found, sizes in sizes_of(rows, self._wanted).values():
+            size[found] = sizes
+        yield _integers(BYTES, size)
         if copies.any():
             for key, name in (("src", "source"), ("dst", "destination")):
                 column = side_of(SpanKind.COPY, name, self._wanted)
@@ -163,25 +165,49 @@ class NoteMaker:
     @cached_property
     def _counter_rows(self) -> tuple[Ints, Ids, Floats, Sequence[str]]:
         """Spans, names and values of hardware counters, by span."""
-        table = self._traces.side("counter", self._part)
+        table = self._traces.side("counter", self._part) if self._says_counters else None
         if table is None:
             return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0), []
+        self._losses.given.add_side("counter", table)
         table = table.take(np.flatnonzero(table.is_whole))
         names = Names()
         number = names.numbers([str(name) for name in table.columns["name"]])
         order = np.argsort(table.span, kind="stable")
         return table.span[order], number[order], np.asarray(table.columns["value"], np.float64)[order], names.all
 
-    def _counters(self, rows: SpanChunk, own: Bools) -> Iterator[Note]:
+    def _counters(self, rows: SpanChunk) -> Iterator[Note]:
         spans, names, values, texts = self._counter_rows
         if not len(spans):
             return
+        own = rows["kind"] == SpanKind.KERNEL
+        self._leave_out_counters(OF_OTHERS, rows, ~own)
         row, entry = _entries(spans, rows["span"], own)
         for name in np.unique(names[entry]).tolist():
             mine = names[entry] == name
             found, where = np.unique(row[mine], return_inverse=True)
             total = np.bincount(where.reshape(-1), values[entry[mine]], len(found))
+            self._count_merged(values[entry[mine]], total)
             yield Note(texts[name], found, total, Value.FLOAT)
+
+    def _count_merged(self, values: Array, totals: Array) -> None:
+        """Count values that were added to others; what is added to no number is none either."""
+        self._losses.add(INSTANCES, n := len(values) - len(totals))
+        given = self._losses.given.amount(COUNTED)
+        given.enter(-n, 0, 0)
+        if n and not np.isfinite(totals).all():
+            given.enter(0, float(totals[np.isfinite(totals)].sum() - values[np.isfinite(values)].sum()), 0)
+
+    def _leave_out_counters(self, why: str, rows: SpanChunk, own: Bools) -> None:
+        """Take counters of some spans out of what was given."""
+        spans, _, values, _ = self._counter_rows
+        _, entry = _entries(spans, rows["span"], own)
+        if len(entry):
+            self._losses.add(why, len(entry))
+            self._losses.given.add_amount(COUNTED, values[entry], times=-1)
+
+    def take_out_counters(self, rows: SpanChunk) -> None:
+        """Take the counters of spans that are counted as lost out of what was given."""
+        self._leave_out_counters(OF_LOST, rows, np.ones(len(rows["span"]), np.bool_))
 
     @cached_property
     def _argument_rows(self) -> tuple[Ints, Ids, Array, Sequence[str]]:

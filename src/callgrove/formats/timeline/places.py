@@ -129,7 +129,8 @@ class ProcessTracks:
 
 @dataclass
 class Places:
-    """By profile: its process, its track there, its device and stream (-1: none)."""
+    """By profile: its process, its track there, its device and stream (-1: none). `profiles` are those that are looked
+    at, where these are not all."""
 
     processes: dict[int, ProcessTracks]  # by index
     process: Ints
@@ -138,6 +139,7 @@ class Places:
     stream: Ints
     naming: Naming = Naming.PLAIN
     agents: AgentIndex = AgentIndex.TYPE_RELATIVE
+    profiles: Ints | None = None
 
     @classmethod
     def none(cls) -> Places:
@@ -169,7 +171,7 @@ class Places:
         process = np.full(len(self.process), ABSENT, np.int64)
         process[profiles] = self.process[profiles]
         own = {index: self.processes[index] for index in dict.fromkeys(process[profiles].tolist()) if index >= 0}
-        return replace(self, processes=own, process=process)
+        return replace(self, processes=own, process=process, profiles=profiles)
 
     def samples_beside(self, profile: int) -> int:
         """The track for samples of a profile that also has spans: they would not nest with each other."""

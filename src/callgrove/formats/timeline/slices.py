@@ -14,21 +14,22 @@ from callgrove.formats.timeline.content import (
     ARGUMENTS,
     DEVICE_FACTS,
     NO_PLACE,
+    NOWHERE,
     OPEN,
     POINTS,
     RENAMED,
     UNKNOWN_FREES,
     Losses,
     clean,
-    count_kinds,
     possible,
 )
 from callgrove.formats.timeline.items import CounterPoints, Slices, Texts
 from callgrove.formats.timeline.launches import FLOW, LAUNCHED, N_LAUNCHED
 from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks, TrackKind
-from callgrove.formats.timeline.source import PLURALS, Annotations, OrderedSpans, side_columns, side_of
+from callgrove.formats.timeline.source import PLURALS, Annotations, OrderedSpans, side_columns, side_of, sizes_of
 from callgrove.model.arrays import ABSENT, Array, Bools, Ints
+from callgrove.model.books import MEASURED
 from callgrove.model.grouping import distinct_rows
 from callgrove.model.lanes import Lanes
 from callgrove.model.memory_use import MemoryInUse
@@ -60,14 +61,14 @@ class SliceMaker:
         self._traces, self._places, self._options, self._losses = traces, places, options, losses
         self.part = part
         self.wanted = side_columns(options.annotations, options.by_queue)
-        self.source = OrderedSpans(
-            traces, part, profiles, places.process, self.wanted, options.annotations, options.kernel_rename
-        )
+        how = options.annotations, options.kernel_rename
+        self.source = OrderedSpans(traces, part, profiles, places.process, self.wanted, *how, losses.given)
         self._lanes: dict[int, Lanes] = {}
         self._memory: dict[int, MemoryInUse] = {}
         if traces.has_side("argument", part):
             losses.add(ARGUMENTS)
-        self._notes = NoteMaker(traces, part, places, options.annotations, self.wanted, losses, self.source.levels)
+        about = options.annotations, self.wanted, losses, self.source.levels
+        self._notes = NoteMaker(traces, part, places, *about, says_counters="counter" not in options.left_out)
         self._devices = [device.called(places.agents) for device in traces.devices(part)]
 
     def _count_left_out(self) -> None:
@@ -88,7 +89,6 @@ class SliceMaker:
 
     def add(self, chunk: SpanChunk) -> None:
         """Take spans of the part, in file order."""
-        self._losses.read += count_kinds(chunk["kind"])
         self.source.add(chunk)
 
     def made(self) -> Iterator[Slices | CounterPoints]:
@@ -109,11 +109,20 @@ class SliceMaker:
         kept = possible(chunk["start_ns"], end, self._losses)
         rows = {**chunk, "end_ns": end, "unfinished": unfinished}
         if kept is not None:
-            self._losses.left_out += count_kinds(chunk["kind"][~kept])
+            self._take_out({name: column[~kept] for name, column in rows.items()})
             rows = {name: column[kept] for name, column in rows.items()}
         if len(rows["span"]):
             yield self._slices(tracks, rows)
             yield from self._memory_points(tracks, rows)
+
+    def _take_out(self, rows: SpanChunk) -> None:
+        """Take spans that cannot be written out of what was given, with what belongs to them."""
+        given = self._losses.given
+        given.add_spans(rows, times=-1)
+        if self._options.annotations is not Annotations.NONE:
+            for what, (_, sizes) in sizes_of(rows, self.wanted).items():
+                given.add_amount(what, sizes, times=-1)
+            self._notes.take_out_counters(rows)
 
     def _slices(self, tracks: ProcessTracks, rows: SpanChunk) -> Slices:
         track = self._tracks(tracks, rows)
@@ -230,21 +239,26 @@ def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[C
     counters = traces.counters
     if counters is None or not len(counters):
         return
-    known = counters.time_ns >= 0
-    losses.add(POINTS, int(np.count_nonzero(~known)))
-    rows = np.flatnonzero(known & (places.process[counters.profile] >= 0))
+    own: Bools = np.ones(len(counters), np.bool_)
+    if places.profiles is not None:
+        own = np.isin(counters.profile, places.profiles)
+    losses.given.add_amount(MEASURED, counters.value[own])
+    known, has_place = counters.time_ns >= 0, places.process[counters.profile] >= 0
+    for why, lost in ((POINTS, own & ~known), (NOWHERE, own & known & ~has_place)):
+        losses.add(why, int(np.count_nonzero(lost)))
+        losses.given.add_amount(MEASURED, counters.value[lost], times=-1)
+    rows = np.flatnonzero(own & known & has_place)
     rows = rows[np.lexsort((counters.time_ns[rows], counters.name[rows], counters.profile[rows]))]
     _, number = distinct_rows(counters.profile[rows], counters.name[rows])
-    for own in np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else []:
-        profile, name = int(counters.profile[own[0]]), counters.names[int(counters.name[own[0]])]
+    for each in np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else []:
+        profile, name = int(counters.profile[each[0]]), counters.names[int(counters.name[each[0]])]
         tracks = places.processes[int(places.process[profile])]
         above, agent = tracks.tracks[int(places.track[profile])], places.agent(profile)
         text = clean(name, losses)
         title = f"{agent} PMC {text}" if places.naming is Naming.ROCPD else f"{agent or above.name} {text}"
         parent = above.parent if agent else 0
         track = tracks.child(("counter", profile, name), TrackKind.COUNTER, title.strip(), parent)
-        value = counters.value[own]
-        yield CounterPoints(tracks, track, counters.time_ns[own], value)
+        yield CounterPoints(tracks, track, counters.time_ns[each], counters.value[each], is_given=True)
 
 
 def _replaced(left: Ints, right: Array, by: Callable[[int, int], int]) -> Ints:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -19,13 +19,14 @@ from callgrove.formats.losses import is_told
 from callgrove.formats.timeline.content import OPEN
 from callgrove.formats.timeline.launches import AGAIN, Launches, is_narrow, narrow
 from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.books import ALLOCATED, COPIED, Ledger
 from callgrove.model.region_names import RegionNames
 from callgrove.model.side_rows import SideChunks
 from callgrove.model.span_order import SpanOrder
 from callgrove.model.texts import Names
 from callgrove.model.traces import LABEL, PARENT, SpanChunk, SpanKind, Traces
 
-__all__ = ["PLURALS", "Annotations", "OrderedSpans", "side_columns", "side_of"]
+__all__ = ["PLURALS", "Annotations", "OrderedSpans", "side_columns", "side_of", "sizes_of"]
 
 COLUMNS = ("profile", "kind", "category", LABEL, "start_ns", "end_ns", "correlation")
 MISSING = int(np.iinfo(np.int64).min)  # an end that is absent
@@ -76,9 +77,21 @@ def side_of(kind: SpanKind, column: str, wanted: Mapping[str, tuple[str, ...]]) 
     return f"side{own.index(column)}" if column in own else None
 
 
+def sizes_of(rows: SpanChunk, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[Ints, Ints]]:
+    """Return the rows that are copies and allocations whose bytes are known, and these."""
+    kind, out = rows["kind"], {}
+    for what, kinds in ((COPIED, (SpanKind.COPY, SpanKind.MEMSET)), (ALLOCATED, (SpanKind.ALLOC,))):
+        column = side_of(kinds[0], "bytes", wanted)
+        if column is not None and (own := np.isin(kind, kinds)).any():
+            found = np.flatnonzero(own & (rows[column] >= 0))
+            out[what] = found, rows[column][found].astype(np.int64, copy=False)
+    return out
+
+
 @dataclass
 class OrderedSpans:
-    """The spans of part number `part` of the traces, on these profiles; `process[p]` is the process of profile p."""
+    """The spans of part number `part` of the traces, on these profiles; `process[p]` is the process of profile p.
+    What is read goes into `given`: also bytes, where slices say them."""
 
     traces: Traces
     part: int
@@ -87,6 +100,7 @@ class OrderedSpans:
     wanted: Mapping[str, tuple[str, ...]]
     annotations: Annotations = Annotations.DEFAULT
     kernel_rename: bool = False
+    given: Ledger = field(default_factory=Ledger)
 
     def __post_init__(self) -> None:
         self.levels = Names()  # of memory: column `level` numbers these
@@ -97,8 +111,9 @@ class OrderedSpans:
         self._sides = [f"side{k}" for k in range(n)]
         self._columns = (*COLUMNS, PARENT) if self.annotations is Annotations.ALL else COLUMNS
         self._launches, self._order = Launches(self.process), SpanOrder(self.process)
+        seen = Ledger().add_side if self.annotations is Annotations.NONE else self.given.add_side
         self._tables = {
-            table: SideChunks(self.traces, table, self.part) for table, names in self.wanted.items() if names
+            table: SideChunks(self.traces, table, self.part, seen) for table, names in self.wanted.items() if names
         }
 
     @property
@@ -118,6 +133,7 @@ class OrderedSpans:
 
     def add(self, chunk: SpanChunk) -> None:
         """Spans of the part, in file order."""
+        self.given.add_spans(chunk)
         chunk = chunk if self.region_names is None else self.region_names.of(chunk)
         out = {name: chunk[name] for name in ("span", *self._columns)}
         open_ = out["end_ns"] == MISSING

@@ -24,8 +24,9 @@ from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.registry import find_entry
-from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses, count_kinds
-from callgrove.formats.timeline.items import CounterPoints, Slices
+from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses
+from callgrove.formats.timeline.items import CounterPoints, Slices, Value
+from callgrove.formats.timeline.notes import BYTES
 from callgrove.formats.timeline.output import Data, FileOutput, Output
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, counter_points
@@ -33,8 +34,10 @@ from callgrove.formats.timeline.source import COLUMNS, Annotations
 from callgrove.formats.timeline.stacks import StackSlices
 from callgrove.formats.writing import TargetWriter
 from callgrove.model.arrays import Ints
+from callgrove.model.books import ALLOCATED, COPIED, COUNTED, MEASURED, Books, Ledger
 from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Metrics
 from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 
@@ -90,12 +93,37 @@ def _encoded(task: _Task) -> tuple[Path, Losses]:
 
 def _bytes_of(maker: SliceMaker, encoder: PartEncoder, losses: Losses) -> Iterator[Data]:
     for item in maker.made():
-        if not isinstance(item, Slices):
+        if isinstance(item, Slices):
+            yield from encoder.slices(item)
+            _count_slices(item, losses.written)
+        else:
             yield from encoder.points(item)
-            continue
-        yield from encoder.slices(item)
-        if item.kind is not None:
-            losses.written += count_kinds(item.kind)
+            _count_points(item, losses.written)
+
+
+def _count_slices(slices: Slices, written: Ledger) -> None:
+    """Add up spans that became slices, and what these say of bytes and counters. What never ended has no time."""
+    kind, end = slices.kind, slices.end_ns
+    if kind is None:
+        return
+    for note in slices.notes:
+        if note.key == BYTES and note.value is Value.INTEGER:
+            allocates = kind[note.rows] == SpanKind.ALLOC
+            for what, own in ((COPIED, ~allocates), (ALLOCATED, allocates)):
+                if own.any():
+                    written.add_amount(what, note.values[own])
+        elif note.value is Value.FLOAT:
+            written.add_amount(COUNTED, note.values)
+        elif note.value is Value.TRUE:
+            end = end.copy()
+            end[note.rows] = slices.start_ns[note.rows]
+    written.add_spans({"kind": kind, "start_ns": slices.start_ns, "end_ns": end})
+
+
+def _count_points(points: CounterPoints, written: Ledger) -> None:
+    """Add up values that the input has."""
+    if points.is_given:
+        written.add_amount(MEASURED, points.value)
 
 
 class TimelineWriter(TargetWriter[Output, Experiment]):
@@ -261,17 +289,9 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         self._put(self._encoder.closing())
         self._say_losses()
 
-    def _compare_spans(self) -> None:
-        """Tell kinds of spans of which not all were written, though none is counted as lost."""
-        losses = self._losses
-        for kind in SpanKind:
-            read, written = int(losses.read[kind] - losses.left_out[kind]), int(losses.written[kind])
-            if read != written:
-                text = f"spans of kind {kind.word}: {read:,} were given, {written:,} were passed on"
-                self._report.unexplained.append(text)
-
     def _say_losses(self) -> None:
-        self._compare_spans()
+        books = Books(Metrics(()), self._losses.given, self._losses.written)
+        self._report.unexplained.extend(books.differences())
         if self._losses.counts.pop(ARGUMENTS, 0):
             self._say_arguments()
         if not self._losses.counts.pop(RENAMED, 0) and self._options.kernel_rename:
@@ -285,12 +305,13 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
     def _write_counters_elsewhere(self, traces: Traces) -> None:
         """Counters of profiles that have no spans."""
-        elsewhere = np.flatnonzero((self._part_of < 0) & (self._places.process >= 0))
+        elsewhere = np.flatnonzero(self._part_of < 0)
         if not len(elsewhere):
             return
         encoder = self._encoder.part()
         for points in counter_points(traces, self._places.only(elsewhere), self._losses):
             self._put(encoder.points(points))
+            _count_points(points, self._losses.written)
 
     def _give_up(self, tables: Experiment) -> None:
         if self._pushed is not None:

@@ -51,10 +51,11 @@ class GpuMaker:
 
     def _devices(self, n: int) -> dict[str, Any]:
         """What went on at once on the first devices, and on all of them together, in ns."""
-        every = sorted(self._found.devices, key=lambda device: (device.rank, device.agent))
+        every = sorted(self._found.devices, key=lambda device: (device.run, device.rank, device.agent))
         doing = list(dict.fromkeys(name for device in every for name in device.going_on_ns))
         shown = every[:n]
         return {
+            "run": np.array([device.run for device in shown], np.int64),
             "rank": np.array([device.rank for device in shown], np.int64),
             "agent": np.array([device.agent for device in shown], np.int64),
             "busy_ns": np.array([device.busy_ns for device in shown], np.int64),

@@ -56,7 +56,7 @@ class ProfileMaker:
         spread = self._spread.data(labels, detail) if self._spread is not None else None
         shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}
         notes = self._notes(tree)
-        self.differences = tuple(self._compare(tree.data, flat))
+        self.differences = tuple(self._compare(tree.data, flat, bottom_up))
         imbalance = self._spread.imbalance() if self._spread is not None else {}
         glance = {"imbalance": imbalance, "n_runs": self._n_runs, "has_spread": spread is not None}
         yield Panel("hotspots", "Overview", {**shared, "paths": paths, "top": flat[0], **glance}, notes)
@@ -66,13 +66,17 @@ class ProfileMaker:
         if spread is not None:
             yield Panel("spread", "Spread", {**shared, **spread[0]}, spread[1])
 
-    def _compare(self, tree: dict[str, Any], flat: list[dict[str, Any]]) -> Iterator[str]:
-        """Yield views that do not add up to the total of a metric: the call tree, flat tables with their rest."""
+    def _compare(
+        self, tree: dict[str, Any], flat: list[dict[str, Any]], callers_of: list[dict[str, Any] | None]
+    ) -> Iterator[str]:
+        """Yield views that do not add up to the total of a metric: the call tree, and tables with their rest."""
         for number, costs in enumerate(self._found.metrics):
             if not is_additive(costs) or not np.isfinite(costs.total):
                 continue
             views = {"call tree": tree["metrics"][number]["exclusive"]}
             views |= {f"table by {table['by']}": [*table["exclusive"][number], table["rest"][number]] for table in flat}
+            if (table := callers_of[number]) is not None:
+                views["table of callers"] = [*table["exclusive"][table["depth"] == 0], table["rest"]]
             for name, shown in views.items():
                 found = float(np.sum(shown, dtype=np.float64))
                 if abs(found - costs.total) > CLOSE * max(abs(costs.whole), abs(costs.total)):

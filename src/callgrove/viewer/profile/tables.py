@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.callers import bottom_up
+from callgrove.analysis.callers import grow_callers
 from callgrove.analysis.costs import Costs
 from callgrove.analysis.flat import described_groups
 from callgrove.analysis.groups import Groups, group
@@ -78,11 +78,13 @@ def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
 
 
 def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str, Any] | None:
-    """Functions with their callers below them; None of a metric whose costs cannot be divided among callers."""
+    """Functions with their callers below them, and what those cost that are left out; None of a metric whose costs
+    cannot be divided among callers."""
     if not is_additive(costs):
         return None
-    table = bottom_up(costs, detail.of(most, most, 20))
-    return {**rows_of(table, labels), "left": table.left}
+    found = grow_callers(costs, detail.of(most, most, 20))
+    left = {"left": found.table.left, "functions_left": found.functions_left, "rest": found.rest}
+    return {**rows_of(found.table, labels), **left}
 
 
 def rows_of(table: Table, labels: Labels) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class ScalingMaker:
 
     def __init__(self, models: Models, stored: bool, metric: str | None, limits: Limits) -> None:
         self._models, self._stored, self._most = models, stored, limits.models
+        self.differences: tuple[str, ...] = models.study.unexplained
         self._metric = _first_metric(models.study, metric)
         self._target = far_target(models.study)
         self._ranked = _ranked(models, self._target)

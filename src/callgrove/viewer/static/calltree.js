@@ -59,9 +59,7 @@ export function drawCallTree(place, data, view) {
   function update(stay = true) {
     const shown = rows.visible();
     table.setRows(shown, stay);
-    const { unit, whole } = metrics[metric];
-    const rest = Number.isFinite(rows.rest) ? ` (${amountOf(unit)(rows.rest)}${whole ? `, ${percent(rows.rest / whole)}` : ""} together)` : "";
-    const left = rows.left ? `; ${count(rows.left)} more with less cost${rest} are not in this page` : "";
+    const left = rows.left ? `; ${leftOut(rows, metrics[metric])} are not in this page` : "";
     const search = view.get("search").trim();
     said.textContent = `${count(shown.length)} rows${search ? ` for “${search}”` : ""}${left}`;
   }
@@ -114,6 +112,22 @@ function columnsOf(rows, { unit, whole, additive, signed }, shared) {
     { key: "kind", title: "kind", width: "96px", text: (i) => rows.kind(i) },
   ];
 }
+
+/**
+ * What a page has no room for, and what it costs: rows of a flat table, or functions; callers of a function that is shown
+ * divide a cost that is shown.
+ * @param {any} rows
+ * @param {import("./tree.js").Metric} metric
+ */
+function leftOut(rows, { unit, whole }) {
+  const rest = Number.isFinite(rows.rest) ? ` (${amountOf(unit)(rows.rest)}${whole ? `, ${percent(rows.rest / whole)}` : ""} together)` : "";
+  if (rows.functionsLeft === undefined) return `${count(rows.left)} more with less cost${rest}`;
+  const callers = rows.left - rows.functionsLeft;
+  const functions = rows.functionsLeft ? [`${counted(rows.functionsLeft, "more function")} with less cost${rest}`] : [];
+  return [...functions, ...(callers ? [counted(callers, "more caller")] : [])].join(" and ");
+}
+
+const counted = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
 const finite = (value) => (Number.isFinite(value) ? value : null);
 

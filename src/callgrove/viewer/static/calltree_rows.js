@@ -100,7 +100,7 @@ export function treeRows(tree, metric) {
  * @returns {any}
  */
 export function callerRows(data, labels, signed) {
-  const table = data ?? { label: [], depth: [], inclusive: [], exclusive: [], left: 0 };
+  const table = data ?? { label: [], depth: [], inclusive: [], exclusive: [], left: 0, functions_left: 0, rest: 0 };
   const n = table.label.length;
   const parent = new Int32Array(n);
   const last = [];
@@ -112,7 +112,7 @@ export function callerRows(data, labels, signed) {
   const tree = { n, root: n, parent, start, hasChildren: (i) => start[i + 1] > start[i] };
   const rows = {
     ...labelled(labels, table.label),
-    left: table.left, context: () => null, isMore: () => false, has: () => true, depth: (i) => table.depth[i],
+    left: table.left, functionsLeft: table.functions_left, rest: table.rest, context: () => null, isMore: () => false, has: () => true, depth: (i) => table.depth[i],
     inclusive: (i) => table.inclusive[i], exclusive: (i) => table.exclusive[i], weight: (i) => Math.abs(table.exclusive[i]), signed,
   };
   const made = openRows(tree, rows, (key, down) => sortedChildren(start, children, comparison(rows, key, down)));

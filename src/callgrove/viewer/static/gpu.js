@@ -119,9 +119,15 @@ function barsOf(section, view) {
 }
 
 function nameOf(section, i) {
-  const [rank, agent] = ["rank", "agent"].map((name) => columnOf(section, name)?.[i]);
   if (section.name !== "longest-gaps") return section.rows[i];
-  return `${Number.isFinite(rank) ? `rank ${rank} ` : ""}GPU ${Number.isFinite(agent) ? agent : ""}: ${section.rows[i]}`;
+  const [run, rank, agent] = ["run", "rank", "agent"].map((name) => columnOf(section, name)?.[i]);
+  return `${deviceName(run, rank, agent)}: ${section.rows[i]}`;
+}
+
+/** What a device is called; what is not known, or the same of all, is left out. */
+function deviceName(run, rank, agent) {
+  const known = [["run", run], ["rank", rank], ["GPU", agent]].filter(([word, number]) => number >= 0 || word === "GPU");
+  return known.map(([word, number]) => (number >= 0 ? `${word} ${number}` : word)).join(" ");
 }
 
 /** A bar for each device, divided by what went on at once; the first one is all of them. */
@@ -129,7 +135,7 @@ function devicePicture(data) {
   const { devices } = data;
   const colours = doingColours(devices.doing);
   const n = devices.rank.length;
-  const names = Array.from({ length: n }, (_, i) => `${devices.rank[i] >= 0 ? `rank ${devices.rank[i]} ` : ""}GPU ${devices.agent[i] >= 0 ? devices.agent[i] : ""}`.trim());
+  const names = Array.from({ length: n }, (_, i) => deviceName(devices.run[i], devices.rank[i], devices.agent[i]));
   const tall = n > 40 ? 8 : ROW;
   const rows = [
     { name: "all devices", span: devices.total_span_ns, busy: devices.total_busy_ns, ns: (one) => one.total_ns, most: 0 },
@@ -137,7 +143,7 @@ function devicePicture(data) {
   ];
   const yOf = (k) => (k ? ROW + 6 + (k - 1) * tall : 0);
   const picture = createPicture({ name: "devices", label: "How busy devices were, and with what. Up and down go from bar to bar.", height: () => yOf(rows.length) + 4, draw, caption: () => shown.map(({ name, text, colour }) => ({ text, colour: name === IDLE ? themeColours().faint : colour })) });
-  const [left, right] = [94, 92];
+  const [left, right] = [devices.run[0] >= 0 ? 130 : 94, 92];
   const shown = devices.doing.filter((one) => one.total_ns).map((one) => ({ name: one.name, text: `${one.name} ${percent(one.total_ns / (devices.total_span_ns || NaN))}`, colour: colours.get(one.name) }));
   let cursor = -1;
 

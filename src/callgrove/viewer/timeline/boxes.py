@@ -8,16 +8,16 @@ line shows the innermost calls that are no deeper.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
-from callgrove.model.grouping import packed
+from callgrove.model.grouping import distinct_rows, packed
 from callgrove.model.intervals import lanes, nesting
-from callgrove.viewer.timeline.cells import Tally
+from callgrove.viewer.timeline.cells import Tally, slices_of_rows, sums_of_runs
 from callgrove.viewer.timeline.events import MOST_LEVELS, Events, Names
 from callgrove.viewer.timeline.stacks import Stacks
 
@@ -26,6 +26,7 @@ __all__ = ["INNERMOST", "LINES", "WHOLE", "Boxes", "dominant", "runs_of_frames",
 WHOLE = 255  # the share of a box that is all of its time
 LINES = MOST_LEVELS  # track LINES + d is the line of calls cut at depth d
 INNERMOST = LINES + MOST_LEVELS  # the line of calls that are not cut
+FAR = 1 << 62  # no column is worth numbering
 CLASSES = 5  # of shares: bins of one name whose shares are about equal are one box
 
 
@@ -34,13 +35,13 @@ class Boxes:
     """Columns of boxes. `track` is a level or a line; `start` and `end` are in ticks: ns, or bins. `share` is the part
     of the time that the name took, and `busy` the part that any name took, of `WHOLE`."""
 
-    row: Ints
-    track: Ints
-    name: Ints
-    start: Ints
-    end: Ints
-    share: Ints
-    busy: Ints
+    row: Array
+    track: Array
+    name: Array
+    start: Array
+    end: Array
+    share: Array
+    busy: Array
 
     def __len__(self) -> int:
         return len(self.row)
@@ -48,12 +49,22 @@ class Boxes:
     @classmethod
     def joined(cls, parts: Iterable[Boxes]) -> Boxes:
         """All of them, in the order of rows, tracks and times; what encloses comes before what it contains."""
-        empty = np.empty(0, np.int64)
-        kept = list(parts)
-        columns = [np.concatenate([empty, *(getattr(p, n) for p in kept)]) for n in cls.__dataclass_fields__]
-        row, track, _, start, end, _, _ = columns
-        order = np.lexsort([-end, start, track, row])
+        boxes = cls.concatenated([part for part in parts if len(part)])
+        row, track, _, start, end, _, _ = columns = list(vars(boxes).values())
+        key = packed(row, track, start, -end, far=FAR)
+        order = np.lexsort([-end, start, track, row]) if key is None else np.argsort(key, kind="stable")
         return cls(*(column[order] for column in columns))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Boxes]) -> Boxes:
+        """All of them, part by part."""
+        empty = np.empty(0, np.int64)
+        fields = cls.__dataclass_fields__
+        return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
+
+    def on(self, track: int) -> Boxes:
+        """The same boxes on another track."""
+        return replace(self, track=np.full(len(self), track, np.int16))
 
     def of_rows(self, stride: int) -> Boxes:
         """Those of every `stride`-th row."""
@@ -119,37 +130,60 @@ def runs_of_frames(events: Events, stacks: Stacks, names: Names) -> Iterator[Box
 def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int = 1) -> Boxes:
     """Of one track: in each `factor` bins the name with the most time (of equal ones the first), as boxes whose ticks
     are so many bins."""
-    row, bins, name, ns = _by_bin(tally, factor)
-    if not len(row):
-        return Boxes.joined([])
-    new = np.append(True, (np.diff(row) != 0) | (np.diff(bins) != 0))
-    first = np.flatnonzero(new)
-    most = np.repeat(np.maximum.reduceat(ns, first), np.diff(np.append(first, len(row))))
-    together = np.add.reduceat(ns, first)
-    best = np.flatnonzero(ns == most)  # several, where names share the first place
-    best = best[np.append(True, np.diff(np.cumsum(new)[best]) != 0)]
-    row, bins, name, ns = row[best], bins[best], name[best], ns[best]
-    width = np.minimum((bins + 1) * bin_ns * factor, range_ns) - bins * bin_ns * factor
+    parts = slices_of_rows(tally.row)
+    return Boxes.concatenated([_dominant(tally.take(part), track, bin_ns, range_ns, factor) for part in parts])
+
+
+def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int) -> Boxes:
+    """The same of some rows, which have a cell at least."""
+    cell, ns, together = _largest(tally, factor)
+    row, bins, name = tally.row[cell], tally.bin[cell].astype(np.int64) // factor, tally.name[cell]
+    width = np.minimum((bins + 1) * (bin_ns * factor), range_ns) - bins * (bin_ns * factor)
     share, busy = (np.minimum(time / width, 1.0) for time in (ns, together))
-    shade = [np.minimum((part * CLASSES).astype(np.int64), CLASSES - 1) for part in (share, busy)]
-    goes_on = (np.diff(row) == 0) & (np.diff(bins) == 1) & (np.diff(name) == 0)
-    goes_on &= (np.diff(shade[0]) == 0) & (np.diff(shade[1]) == 0)
+    shade = [np.minimum((part * CLASSES).astype(np.int8), CLASSES - 1) for part in (share, busy)]
+    goes_on = bins[1:] == bins[:-1] + 1
+    for column in (row, name, *shade):
+        goes_on &= column[1:] == column[:-1]
     first = np.flatnonzero(np.append(True, ~goes_on))
     n_bins = np.diff(np.append(first, len(row)))
     parts = (np.add.reduceat(part, first) / n_bins for part in (share, busy))
-    shares = [np.maximum(np.rint(part * WHOLE).astype(np.int64), 1) for part in parts]
-    same = np.full(len(first), track, np.int64)
-    return Boxes(row[first], same, name[first], bins[first], bins[first] + n_bins, *shares)
+    shares = [np.maximum(np.rint(part * WHOLE), 1).astype(np.uint8) for part in parts]
+    same, start = np.full(len(first), track, np.int16), bins[first]
+    return Boxes(row[first], same, name[first], start.astype(np.int32), (start + n_bins).astype(np.int32), *shares)
 
 
-def _by_bin(tally: Tally, factor: int) -> tuple[Array, Array, Array, Array]:
-    """Time by row, wide bin and name, in this order."""
-    bins = tally.bin // factor
-    key = packed(tally.row, bins, tally.name)
-    order = np.lexsort([tally.name, bins, tally.row]) if key is None else np.argsort(key, kind="stable")
-    row, bins, name, ns = tally.row[order], bins[order], tally.name[order], tally.ns[order]
-    if not len(row):
-        return row, bins, name, ns
-    new = np.append(True, (np.diff(row) != 0) | (np.diff(bins) != 0) | (np.diff(name) != 0))
-    first = np.flatnonzero(new)
-    return row[first], bins[first], name[first], np.add.reduceat(ns, first)
+def _largest(tally: Tally, factor: int) -> tuple[Ints, Ints, Ints]:
+    """In each `factor` bins of a row: a cell of the name with the most time, this time, and that of all names."""
+    n_names = int(tally.name.max()) - int(tally.name.min()) + 1
+    order, key, ns = _in_order(_key(tally.row, tally.bin // factor, tally.name), tally.ns)
+    first = _starts(key)
+    if len(first) < len(key):
+        key, ns = key[first], sums_of_runs(ns, first)
+    place = key // n_names
+    begin = _starts(place)
+    most, together = np.maximum.reduceat(ns, begin), sums_of_runs(ns, begin)
+    best = np.flatnonzero(ns == np.repeat(most, np.diff(np.append(begin, len(ns)))))
+    if len(best) > len(begin):  # names share the first place
+        best = best[_starts(place[best])]
+    return order[first[best]], most, together
+
+
+def _key(row: Array, bins: Array, name: Array) -> Ints:
+    """A number for each row, bin and name, in their order; those of one place follow each other."""
+    key = packed(row, bins, name, far=FAR)
+    if key is None:
+        key = distinct_rows(row, bins)[1] * (int(name.max()) - int(name.min()) + 1) + (name - name.min())
+    return key
+
+
+def _in_order(key: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """Rows in the order of their keys, with the keys and times in it."""
+    if (key[1:] >= key[:-1]).all():
+        return np.arange(len(key)), key, ns
+    order = np.argsort(key, kind="stable")
+    return order, key[order], ns[order]
+
+
+def _starts(column: Array) -> Ints:
+    """Where runs of equal numbers begin."""
+    return np.flatnonzero(np.append(True, column[1:] != column[:-1]))

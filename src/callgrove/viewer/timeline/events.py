@@ -14,12 +14,12 @@ profiler did, which is on rows of its own and no time of the application.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Array, Ints
+from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.intervals import innermost, nesting, usable
 from callgrove.model.span_order import SpanOrder
@@ -44,15 +44,17 @@ ALONE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET, SpanKind.OVERHEAD)
 MOST_LEVELS = 64
 COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns")
 END = 2**62  # after everything
+SAMPLES_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
 class Events:
-    """Columns of events. `name` is a number that `Names` gave, or the context of a sample."""
+    """Columns of events. `name` is a number that `Names` gave, or the context of a sample. Types are as small as their
+    source has them."""
 
-    row: Ints
-    level: Ints
-    name: Ints
+    row: Array
+    level: Array
+    name: Array
     start: Ints
     end: Ints
 
@@ -65,7 +67,8 @@ class Events:
     @classmethod
     def joined(cls, parts: list[Events]) -> Events:
         empty = np.empty(0, np.int64)
-        return cls(*(np.concatenate([empty, *(getattr(p, n) for p in parts)]) for n in cls.__dataclass_fields__))
+        fields = cls.__dataclass_fields__
+        return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
 
 
 @dataclass(frozen=True)
@@ -151,19 +154,63 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
     return Survey(rows, window, n_samples, n_spans, n_flagged, overhead_ns)
 
 
-def sample_events(experiment: Experiment, rows: Rows, origin: int, window: Window) -> Iterator[Events]:
-    """Samples that last into the window, line by line; the name is the context."""
-    idle = np.append(experiment.contexts.idle, True)  # the last entry is for what is no context
+def sample_events(
+    experiment: Experiment, rows: Rows, origin: int, windows: Sequence[Window], meet: Callable[[Ids], None]
+) -> Iterator[tuple[int, Events]]:
+    """Yield samples that last into each window, as the number of the window and events whose name is the context.
+
+    Short lines are put into one chunk, long ones are divided. `meet` hears the contexts of a line before they come.
+    """
+    waiting: list[list[Events]] = [[] for _ in windows]
+    n_waiting = [0] * len(windows)
+    for row, time, context, busy in _busy_lines(experiment, rows):
+        for number, window in enumerate(windows):
+            first, last = _lasting(time, window)
+            meet(context[first:last][busy[first:last]])
+            for at in range(first, last, SAMPLES_AT_ONCE):
+                part = slice(at, min(at + SAMPLES_AT_ONCE, last))
+                waiting[number].append(_stretches(row, time, context, busy, part, origin))
+                n_waiting[number] += part.stop - part.start
+                if n_waiting[number] >= SAMPLES_AT_ONCE:
+                    yield number, Events.joined(waiting[number])
+                    waiting[number], n_waiting[number] = [], 0
+    for number, left in enumerate(waiting):
+        if left:
+            yield number, Events.joined(left)
+
+
+def _busy_lines(experiment: Experiment, rows: Rows) -> Iterator[tuple[int, Ints, Ids, Bools]]:
+    """Yield the row of each line with its times, which never decrease, its contexts, and where something ran."""
+    n_contexts = len(experiment.contexts)
+    busy = np.append(~experiment.contexts.idle, False)  # the last entry is for what is no context
     for profile, metric, line in experiment.traces.lines():
         row = int(rows.of_samples[profile])
         if metric >= 0 or row < 0 or not len(line):
             continue
-        time = np.maximum.accumulate(line.time_ns.astype(np.int64))
-        end = np.append(time[1:], time[-1])
-        known = (line.context >= 0) & (line.context < len(experiment.contexts))
-        kept = known & ~idle[np.where(known, line.context, ABSENT)] & (time < window[1]) & (end >= window[0])
-        same = np.full(len(time), row, np.int64)
-        yield Events(same, same * 0, line.context.astype(np.int64), time - origin, end - origin).take(kept)
+        time, context = line.time_ns.astype(np.int64, copy=False), line.context
+        if (time[1:] < time[:-1]).any():
+            time = np.maximum.accumulate(time)
+        if context.min() < ABSENT or context.max() >= n_contexts:
+            context = np.where((context >= 0) & (context < n_contexts), context, ABSENT)
+        yield row, time, context, busy[context]
+
+
+def _lasting(time: Ints, window: Window) -> tuple[int, int]:
+    """Return the first of the samples that end in a window or later, and the first that starts after it."""
+    first, last = int(np.searchsorted(time, window[0])), len(time)
+    if window[1] <= int(time[-1]):  # else it may lie beyond the last time that there is
+        last = int(np.searchsorted(time, window[1]))
+    return max(first - 1, 0) if first < len(time) else first, last
+
+
+def _stretches(row: int, time: Ints, context: Ids, busy: Bools, part: slice, origin: int) -> Events:
+    """Return a part of the samples of a line as events, without those of which nothing ran."""
+    start = time[part] - origin
+    end = np.append(start[1:], time[min(part.stop, len(time) - 1)] - origin)
+    kept, names = busy[part], context[part]
+    if not kept.all():
+        start, end, names = start[kept], end[kept], names[kept]
+    return Events(np.full(len(start), row, np.int32), np.zeros(len(start), np.int8), names, start, end)
 
 
 def span_events(experiment: Experiment, found: Survey, window: Window, names: Names) -> Iterator[Part]:

@@ -6,6 +6,7 @@ then rows, until the boxes fit. What is innermost in each row is a layer of its 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
@@ -20,10 +21,10 @@ from callgrove.model.traces import Window
 from callgrove.viewer.panels import Limits
 from callgrove.viewer.timeline.boxes import INNERMOST, LINES, Boxes, dominant, runs_of_frames, span_boxes
 from callgrove.viewer.timeline.cells import Cells
-from callgrove.viewer.timeline.events import MOST_LEVELS, Events, Names, Part, Survey, sample_events, span_events
+from callgrove.viewer.timeline.events import MOST_LEVELS, Events, Part, Survey, sample_events, span_events
 from callgrove.viewer.timeline.legend import NameTimes
-from callgrove.viewer.timeline.levels import Levels
-from callgrove.viewer.timeline.stacks import Stacks
+from callgrove.viewer.timeline.levels import Levels, SampleLevels, SpanLevels
+from callgrove.viewer.timeline.stacks import FrameNames
 
 __all__ = ["Gathered", "Layer", "Shows", "gather", "used_names"]
 
@@ -97,9 +98,10 @@ class _Source:
             self.whole.add(part.events)
             self.own.add(part.own)
 
-    def levels(self, stacks: Stacks | None, names: Names) -> Levels:
+    def cells(self) -> tuple[Cells, Cells]:
+        """Return all events as cells: whole times, and own times."""
         self._put_away(self.parts or [])
-        return Levels(self.whole, self.own, stacks, names)
+        return self.whole, self.own
 
     def events(self) -> Events:
         return Events.joined([part.events for part in self.parts or ()])
@@ -108,58 +110,57 @@ class _Source:
 def gather(
     experiment: Experiment,
     found: Survey,
-    stacks: Stacks,
-    names: Names,
-    window: Window,
+    frames: FrameNames,
+    windows: Sequence[Window],
     limits: Limits,
     times: NameTimes | None = None,
-) -> Gathered:
-    """What went on in a window of the timeline, in memory that does not grow with it. Everything is added to `times`
-    as well."""
+) -> list[Gathered]:
+    """What went on in windows of the timeline, in memory that does not grow with it; samples are read once for all of
+    them. Everything is added to `times` as well."""
     origin = found.window[0]
-    at_once = limits.bins * BINS_AT_FIRST // max(len(found.rows), 1)
-    n_bins = max(FEW_BINS, min(limits.bins, 2 ** int(log2(max(at_once, 2)))))
-    outside = origin + window[0], origin + window[1] + 1  # with what has no length at its end
-    shorter = [partial(stacks.cut, depth=depth) for depth in SHORTER]
-    most = limits.sums // 4  # of each: whole and own times, of samples and of spans
-    samples, spans = (
-        _Source(Cells(*window, n_bins, most, fewer, wider=WIDER), Cells(*window, n_bins, most), limits.events)
-        for fewer in (shorter, ())
-    )
-    too_deep = False
-    for events in sample_events(experiment, found.rows, origin, outside):
-        depth = stacks.depth(events.name)
-        too_deep |= bool((depth >= MOST_LEVELS).any())
-        level = np.minimum(depth, MOST_LEVELS - 1).astype(np.int64)
-        own = replace(events, name=names.of(stacks.names(stacks.frames(events.name))), level=level)
-        samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), own))
+    gathered = [Gathered(window, frames, len(found.rows), limits) for window in windows]
+    outside = [(origin + start, origin + end + 1) for start, end in windows]  # with what has no length at its end
+    for number, events in sample_events(experiment, found.rows, origin, outside, frames.meet):
+        gathered[number].add_samples(events)
         if times is not None:
             times.add_samples(events)
-    for part in span_events(experiment, found, outside, names):
-        spans.add(part)
-        if times is not None:
-            times.add_spans(part)
-    return Gathered(window, samples, spans, stacks, names, len(found.rows), too_deep, limits.events)
+    for one, window in zip(gathered, outside, strict=True):
+        for part in span_events(experiment, found, window, frames.names):
+            one.add_spans(part)
+            if times is not None:
+                times.add_spans(part)
+    return gathered
 
 
 class Gathered:
     """A window, ready to be shown in any number of boxes."""
 
-    def __init__(
-        self,
-        window: Window,
-        samples: _Source,
-        spans: _Source,
-        stacks: Stacks,
-        names: Names,
-        n_rows: int,
-        too_deep: bool,
-        most_exact: int,
-    ) -> None:
-        self.window, self._samples, self._spans, self._n_rows = window, samples, spans, n_rows
-        self._stacks, self._names = stacks, names
-        self._too_deep, self._most_exact = too_deep, most_exact
-        self._made: dict[tuple[int, int, int], Boxes] = {}
+    def __init__(self, window: Window, frames: FrameNames, n_rows: int, limits: Limits) -> None:
+        self.window, self._frames, self._n_rows = window, frames, n_rows
+        self._too_deep, self._most_exact = False, limits.events
+        at_once = limits.bins * BINS_AT_FIRST // max(n_rows, 1)
+        n_bins = max(FEW_BINS, min(limits.bins, 2 ** int(log2(max(at_once, 2)))))
+        shorter = [partial(frames.stacks.cut, depth=depth) for depth in SHORTER]
+        most = limits.sums // 4  # of each: whole and own times, of samples and of spans
+        self._samples, self._spans = (
+            _Source(Cells(*window, n_bins, most, fewer, wider=WIDER), Cells(*window, n_bins, most), limits.events)
+            for fewer in (shorter, ())
+        )
+        self._made: dict[tuple[int, int], tuple[int, Boxes]] = {}
+        self._n_made: dict[tuple[int, int, int], int] = {}
+
+    def add_samples(self, events: Events) -> None:
+        """Add samples under their contexts, and what was innermost then."""
+        stacks = self._frames.stacks
+        depth = stacks.depth(events.name)
+        self._too_deep |= int(depth.max(initial=0)) >= MOST_LEVELS
+        level = np.minimum(depth, MOST_LEVELS - 1).astype(np.int8)
+        own = replace(events, name=self._frames.of(events.name), level=level)
+        self._samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), own))
+
+    def add_spans(self, part: Part) -> None:
+        """Add spans, and what was innermost then."""
+        self._spans.add(part)
 
     @property
     def n_events(self) -> int:
@@ -177,13 +178,13 @@ class Gathered:
         """All events as boxes; None where they are too many."""
         if self.n_events > self._most_exact:
             return None
-        frames = runs_of_frames(self._samples.events(), self._stacks, self._names)
+        frames = runs_of_frames(self._samples.events(), self._frames.stacks, self._frames.names)
         return Boxes.joined([*frames, span_boxes(self._spans.events())])
 
     @cached_property
     def _kinds(self) -> tuple[Levels, Levels]:
         """Cells of samples, and of spans."""
-        return self._samples.levels(self._stacks, self._names), self._spans.levels(None, self._names)
+        return SampleLevels(*self._samples.cells(), self._frames), SpanLevels(*self._spans.cells())
 
     @cached_property
     def levels(self) -> list[int]:
@@ -220,8 +221,7 @@ class Gathered:
         factor, stride = self._first_factor(bin_ns, most, max(2 * len(levels), 1)), 1
         while True:
             tracks = [track for level in levels for track in (level, LINES + level)] or [INNERMOST]
-            parts = [self._boxes(kind, track, bin_ns * factor).of_rows(stride) for track in tracks for kind in (0, 1)]
-            n_boxes, n_bins = sum(map(len, parts)), ceil(self.length / (bin_ns * factor))
+            n_boxes, n_bins = self._n_boxes(tracks, bin_ns * factor, stride), ceil(self.length / (bin_ns * factor))
             if n_boxes > most and n_bins > FEW_BINS:
                 factor *= min(2 ** ceil(log2(n_boxes / most)), 2 ** ceil(log2(n_bins / FEW_BINS)))
             elif n_boxes > most and len(levels) > 1:
@@ -233,7 +233,8 @@ class Gathered:
             else:
                 left = len(self.levels) - len(levels) if shows == Shows.LEVELS else 0
                 tick_ns = bin_ns * factor
-                return Layer(self.window, self.window[0], tick_ns, shows, Boxes.joined(parts), left, stride)
+                boxes = Boxes.joined(self._boxes_of(tracks, tick_ns, stride))
+                return Layer(self.window, self.window[0], tick_ns, shows, boxes, left, stride)
 
     def _bin_ns(self, shows: Shows) -> int:
         """The finest width that all bins can have: each kind's is a power of two times the same one."""
@@ -248,20 +249,40 @@ class Gathered:
             factor *= 2
         return factor
 
+    def _n_boxes(self, tracks: Sequence[int], tick_ns: int, stride: int) -> int:
+        """How many boxes there are; those of all rows are counted only once."""
+        keys = [(kind, track, tick_ns) for track in tracks for kind in (0, 1)]
+        if stride == 1 and all(key in self._n_made for key in keys):
+            return sum(self._n_made[key] for key in keys)
+        return sum(map(len, self._boxes_of(tracks, tick_ns, stride)))
+
+    def _boxes_of(self, tracks: Sequence[int], tick_ns: int, stride: int) -> Iterator[Boxes]:
+        """Yield the boxes of some tracks, of samples and of spans, in every `stride`-th row."""
+        for track in tracks:
+            for kind in (0, 1):
+                yield self._boxes(kind, track, tick_ns).of_rows(stride)
+
     def _boxes(self, kind: int, track: int, tick_ns: int) -> Boxes:
-        if (kind, track, tick_ns) not in self._made:
-            own = self._kinds[kind]
-            bin_ns = own.bin_ns(track)
-            made = dominant(own.tally(track), track, bin_ns, self.length, tick_ns // bin_ns)
-            self._made[kind, track, tick_ns] = made
-        return self._made[kind, track, tick_ns]
+        """Boxes of one width are kept: it is the one that is wanted next, if any is."""
+        made_ns, made = self._made.get((kind, track), (0, None))
+        if made is None or made_ns != tick_ns:
+            levels = self._kinds[kind]
+            bin_ns = levels.bin_ns(track)
+            if levels.is_level(track):
+                made = self._boxes(kind, track - LINES, tick_ns).on(track)
+            else:
+                made = dominant(levels.tally(track), track, bin_ns, self.length, tick_ns // bin_ns)
+            self._made[kind, track] = tick_ns, made
+            self._n_made[kind, track, tick_ns] = len(made)
+        return made
 
     def busiest(self, n_parts: int) -> Window:
         """The part, of so many of the same length, in which most goes on."""
         counts = np.zeros(n_parts, np.int64)
         for kind in self._kinds:
-            at = kind.own.bin * kind.bin_ns(INNERMOST) * n_parts // max(self.length, 1)
-            counts += np.bincount(np.minimum(at, n_parts - 1), minlength=n_parts)
+            n_cells = np.bincount(kind.own.bin)
+            part = np.arange(len(n_cells)) * kind.bin_ns(INNERMOST) * n_parts // max(self.length, 1)
+            np.add.at(counts, np.minimum(part, n_parts - 1), n_cells)
         return self.part(int(np.argmax(counts)), n_parts)
 
     def part(self, number: int, n_parts: int) -> Window:

@@ -19,7 +19,7 @@ from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.timeline.events import N_KINDS, Names, Survey, survey
 from callgrove.viewer.timeline.layers import Gathered, Layer, Shows, gather, used_names
 from callgrove.viewer.timeline.legend import NameTimes, legend_of
-from callgrove.viewer.timeline.stacks import Stacks
+from callgrove.viewer.timeline.stacks import FrameNames, Stacks
 
 __all__ = ["TimelineMaker", "timeline_maker"]
 
@@ -45,18 +45,16 @@ class TimelineMaker:
     def __init__(self, experiment: Experiment, found: Survey, limits: Limits) -> None:
         self._experiment, self._found, self._limits = experiment, found, limits
         self._stacks, self._names = Stacks(experiment.contexts), Names()
+        self._frames = FrameNames(self._stacks, self._names)
         self._times = NameTimes(self._stacks, self._names)
         length = found.window[1] - found.window[0]
-        self._whole = self._gather((0, length), self._times)
-
-    def _gather(self, window: tuple[int, int], times: NameTimes | None = None) -> Gathered:
-        return gather(self._experiment, self._found, self._stacks, self._names, window, self._limits, times)
+        (self._whole,) = gather(experiment, found, self._frames, [(0, length)], limits, self._times)
 
     @cached_property
     def _parts(self) -> list[Gathered]:
         """The busiest part of the time, and the first, for a closer look."""
         windows = dict.fromkeys([self._whole.busiest(N_PARTS), self._whole.part(0, N_PARTS)])
-        return [self._gather(window) for window in windows]
+        return gather(self._experiment, self._found, self._frames, list(windows), self._limits)
 
     def panels(self, detail: Detail) -> Iterator[Panel]:
         most = detail.of(self._limits.boxes, self._limits.boxes, LEAST_BOXES)

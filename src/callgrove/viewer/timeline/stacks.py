@@ -12,9 +12,9 @@ import numpy as np
 from callgrove.analysis.groups import nearest
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree
-from callgrove.viewer.timeline.events import MOST_LEVELS
+from callgrove.viewer.timeline.events import MOST_LEVELS, Names
 
-__all__ = ["Stacks"]
+__all__ = ["FrameNames", "Stacks"]
 
 
 class Stacks:
@@ -39,7 +39,7 @@ class Stacks:
         out: Ids = self._frames[2][contexts]
         return out
 
-    def frames(self, contexts: Ints) -> Ints:
+    def frames(self, contexts: Ids | Ints) -> Ints:
         """The innermost frame of each context's stack."""
         out: Ints = self._frames[0][contexts].astype(np.int64)
         return out
@@ -75,3 +75,23 @@ class Stacks:
             word = ContextKind(number - len(regions)).word
             return f"<{word}>", word
         return regions.label(number), ContextKind(int(regions.kind[number])).word
+
+
+class FrameNames:
+    """The numbers of names of innermost frames, by context: one lookup for a sample, whatever its stack."""
+
+    def __init__(self, stacks: Stacks, names: Names) -> None:
+        self.stacks, self.names = stacks, names
+        self._number = np.full(len(stacks.tree), ABSENT, np.int32)
+
+    def meet(self, contexts: Ids) -> None:
+        """Give numbers to the names of contexts that are new."""
+        new = contexts[self._number[contexts] < 0]
+        if len(new):
+            new = np.unique(new)
+            self._number[new] = self.names.of(self.stacks.names(self.stacks.frames(new)))
+
+    def of(self, contexts: Ids) -> Ids:
+        """Return the number of each context, which must have been met."""
+        numbers: Ids = self._number[contexts]
+        return numbers
