@@ -48,8 +48,8 @@ OPEN_TO_ALL = {"errors", "_version"}
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
 SHARED_BY_FORMATS = {
-    *("", "detection", "folders", "interface", "leftovers", "losses", "registry", "strangers", "targets", "transfer"),
-    "writing",
+    *("", "detection", "folders", "interface", "leftovers", "losses", "plugins", "registry", "strangers", "targets"),
+    *("transfer", "writing"),
 }
 
 

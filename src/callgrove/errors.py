@@ -12,6 +12,8 @@
     |-- IncompleteResult                4   printed, but not complete, under --strict
     `-- MissingExtra                    1   an optional package is not installed
 
+    PluginWarning                           no error: a plug-in that is broken is left out
+
 Each message is one sentence that names the file, the place and, where there is one, the remedy.
 """
 
@@ -29,6 +31,7 @@ __all__ = [
     "MissingExtra",
     "NotEvaluated",
     "NotRecognised",
+    "PluginWarning",
     "RefusedInput",
     "UnsupportedVersion",
     "UsageError",
@@ -47,6 +50,10 @@ class UsageError(CallgroveError):
     """The call asks for a metric, table, profile or option that does not exist."""
 
     exit_code = 2
+
+
+class PluginWarning(UserWarning):
+    """A package that gives formats is broken, and what is wrong with it is left out; no error, as others work on."""
 
 
 class NotEvaluated(UsageError):

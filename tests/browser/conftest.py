@@ -99,7 +99,7 @@ def written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
     def made(*words: object) -> Path:
         target = tmp_path / "report.html"
-        assert main(["report", *map(str, words), "-o", str(target), "--force"]) == 0, capsys.readouterr().err
+        assert main(["report", *map(str, words), "-o", str(target)]) == 0, capsys.readouterr().err
         return target
 
     return made

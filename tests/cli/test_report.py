@@ -26,15 +26,12 @@ def data_of(page: Path) -> dict[str, object]:
     return found
 
 
-def test_a_page_is_written_beside_its_place_and_replaced_only_if_asked(capsys: Capture, tmp_path: Path) -> None:
+def test_a_page_is_written_beside_its_place_and_replaced(capsys: Capture, tmp_path: Path) -> None:
     target = tmp_path / "out.html"
     assert run(capsys, "report", PTH4, "-o", target) == ""
     assert list(tmp_path.iterdir()) == [target]
     assert target.read_text("utf-8").startswith("<!DOCTYPE html>")
-    before = target.read_bytes()
-    assert "exists already" in said(capsys, "report", PTH4, "-o", target, code=2)
-    assert target.read_bytes() == before
-    run(capsys, "report", PTH4, "-o", target, "--force", "--title", "Another")
+    run(capsys, "report", PTH4, "-o", target, "--title", "Another")
     assert "<title>Another</title>" in target.read_text("utf-8")
     assert list(tmp_path.iterdir()) == [target]
 
@@ -57,8 +54,9 @@ def test_a_failure_leaves_nothing(capsys: Capture, tmp_path: Path) -> None:
 def test_inputs_are_never_written_to(capsys: Capture, tmp_path: Path) -> None:
     copy = tmp_path / "run.d"
     shutil.copytree(PTH4, copy)
-    assert "never modified" in said(capsys, "report", copy, "-o", copy / "report.html", code=2)
-    assert "never modified" in said(capsys, "report", copy, "-o", copy / "meta.db", "--force", code=2)
+    before = (copy / "meta.db").read_bytes()
+    assert "never modified" in said(capsys, "report", copy, "-o", copy / "meta.db", code=2)
+    assert (copy / "meta.db").read_bytes() == before
 
 
 def test_several_inputs_have_a_section_each(capsys: Capture, tmp_path: Path) -> None:
@@ -80,7 +78,7 @@ def test_damage_is_on_the_page_and_strict_refuses_it(capsys: Capture, tmp_path: 
     assert isinstance(sections, list)
     assert any(word == "damage" and "trace.db" in text for word, text in sections[0]["warnings"])
     assert any("callgrove check" in command for command in sections[0]["commands"])
-    run(capsys, "report", copy, "-o", target, "--force", "--strict", code=3)
+    run(capsys, "report", copy, "-o", target, "--strict", code=3)
 
 
 def test_damage_that_shows_when_values_are_read_is_on_the_page(capsys: Capture, tmp_path: Path) -> None:

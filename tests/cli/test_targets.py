@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from callgrove.cli.demo import make_inputs
+from callgrove.cli.parser import Parser
 from callgrove.cli.rocprofv3_merge import main as rocprofv3_merge
+from callgrove.cli.verbs import VERBS
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
@@ -23,10 +27,12 @@ WRITING = (
         ("mean", "{input}", "{input}", "{out}"),
     ),
     *(("cut", "{input}", "{out}", "--root", "main"), ("part", "{input}", "{out}")),
-    *(("common", "{input}", "{input}", "{out}"), ("report", "{input}", "-o", "{out}")),
-    ("merge", "{input}", "{out}", "--index"),
+    *(("common", "{input}", "{input}", "{out}"), ("merge", "{input}", "{out}", "--index")),
 )
-PRINTING = (("export", "{input}", "--table", "spans"), ("top", "{input}"), ("sql", "{input}", "SELECT 1"))
+PRINTING = (
+    *(("export", "{input}", "--table", "spans"), ("top", "{input}"), ("sql", "{input}", "SELECT 1")),
+    *(("report", "{input}"), ("dump", "{input}"), ("summary", "{input}")),
+)
 
 
 @pytest.fixture
@@ -174,3 +180,66 @@ def test_every_target_of_rocprofv3_merge_is_looked_at_first(tmp_path: Path, caps
     assert rocprofv3_merge(words) == 2
     assert "out.otf2: is a file, and an OTF2 archive is a folder" in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == [tmp_path / "out.otf2", path]
+
+
+WITH_OUTPUT = {  # a command for every verb that has -o, and what begins or is in its output
+    "info": ("info stencil.d", "title"),
+    "formats": ("formats", "hpctoolkit-release"),
+    "top": ("top stencil.d", "kernel"),
+    "tree": ("tree stencil.d", "main"),
+    "hot": ("hot stencil.d", "main"),
+    "diff": ("diff stencil.d stencil.d", "present"),
+    "model": ("model scaling.txt", "kernel"),
+    "predict": ("predict scaling.txt --at p=128,n=500", "kernel"),
+    "summary": ("summary train.db", "gemm"),
+    "report": ("report scaling.txt", "<!DOCTYPE html>"),
+    "export": ("export stencil.d --table contexts", "context,"),
+    "sql": ("sql scaling.txt SELECT(7)*6", "42"),
+    "dump": ("dump stencil.d/meta.db", "HPCTOOLKIT"),
+    "check": ("check stencil.d", "severity"),
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    make_inputs(folder)
+    return folder
+
+
+def test_every_verb_with_an_output_is_tried() -> None:
+    with_output = set()
+    for verb in VERBS:
+        parser = Parser(verb.name)
+        import_module(verb.module).add_arguments(parser)
+        if "-o" in parser._option_string_actions:
+            with_output.add(verb.name)
+    assert with_output == WITH_OUTPUT.keys()
+
+
+@pytest.mark.parametrize("verb", WITH_OUTPUT)
+def test_a_file_is_replaced_when_everything_is_written(
+    verb: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """By all verbs alike; on a failure, and where it is an input, it stays."""
+    monkeypatch.chdir(inputs)
+    line, content = WITH_OUTPUT[verb]
+    words, out = line.split(), tmp_path / "out"
+    out.write_text("old")
+    before = {path: path.read_bytes() for path in inputs.rglob("*") if path.is_file()}
+    if verb != "formats":
+        said(capsys, words[0], "absent.d", *words[2:], "-o", out, code=3)
+        assert out.read_text() == "old"
+        source = words[1] if Path(words[1]).is_file() else f"{words[1]}/meta.db"
+        assert "never modified" in said(capsys, *words, "-o", source, code=2)
+    run(capsys, *words, "-o", out)
+    assert content in out.read_text()
+    assert list(tmp_path.iterdir()) == [out]
+    assert {path: path.read_bytes() for path in inputs.rglob("*") if path.is_file()} == before
+
+
+def test_a_picture_is_replaced(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(inputs)
+    (tmp_path / "model.svg").write_text("old")
+    run(capsys, "model", "scaling.txt", "--callpath", "main->output", "--plot", tmp_path / "model.svg")
+    assert "<svg" in (tmp_path / "model.svg").read_text()

@@ -95,7 +95,7 @@ def test_formats(format_: str, capsys: Capture) -> None:
     out = run(capsys, "formats", "--format", format_)
     assert "hpctoolkit-release" in out
     if format_ == "json":
-        assert list(json.loads(out)[0]) == ["name", "title", "reads", "writes", "missing"]
+        assert list(json.loads(out)[0]) == ["name", "title", "reads", "writes", "missing", "package"]
 
 
 @pytest.mark.parametrize("table", TABLES)

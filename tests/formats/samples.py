@@ -130,7 +130,7 @@ def _recognised(folder: Path) -> Iterator[tuple[Path, str]]:
             name = detect(Source.of(path), without=("runs",))[0].name
         except CallgroveError:
             name = ""
-        is_set = path.is_dir() and any(entry.name == name and entry.sets for entry in FORMATS)
+        is_set = path.is_dir() and any(entry.name == name and entry.opens_many for entry in FORMATS)
         if is_set and not any(inside.is_dir() for inside in path.iterdir()):
             if sum(file.stat().st_size for file in path.iterdir()) <= LARGEST_SET:
                 yield path, name

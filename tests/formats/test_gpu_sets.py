@@ -210,7 +210,7 @@ def test_options_of_gpu_databases_are_refused_elsewhere(option: str, tmp_path: P
     series = tmp_path / "series.txt"
     series.write_text("PARAMETER p\nPOINTS 1 2 3 4 5\nREGION r\nMETRIC time\n" + "DATA 1\n" * 5)
     told = said(capsys, "info", series, option, "start", code=2)
-    assert f"{option} can be used with GPU databases, and this is extrap-text" in told
+    assert f"{option} can be used with runs, rocpd, rocpd-draft, rpd, nsight, and this is extrap-text" in told
     run(capsys, "info", series, "--align", "none")
     for p in (2, 4):
         (tmp_path / "runs" / f"app.p{p}").mkdir(parents=True)
@@ -333,13 +333,6 @@ def test_the_same_tables_twice_are_taken_once_if_they_are_equal(tmp_path: Path) 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["all.db", "in"]
 
 
-def test_other_families_are_not_merged_into_rocpd(tmp_path: Path, capsys: Capture) -> None:
-    write_rpd(tmp_path / "r.rpd", Run.random(1))
-    text = said(capsys, "convert", tmp_path / "r.rpd", tmp_path / "o.db", "--to", "rocpd", code=2)
-    assert "rocpd-draft holds any trace" in text
-    assert [p.name for p in tmp_path.iterdir()] == ["r.rpd"]
-
-
 @pytest.mark.parametrize("format_", ["rocpd", "rocpd-draft"])
 def test_an_input_is_never_the_target(format_: str, tmp_path: Path, capsys: Capture) -> None:
     folder_of(tmp_path, 2)
@@ -374,8 +367,8 @@ def test_merge_makes_one_file_of_a_set(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("perfetto", {}, "--annotations all"),
-        ("chrome-json", {}, "--annotations all"),
+        ("perfetto", {}, "WriteOptions(annotations='all')"),
+        ("chrome-json", {}, "WriteOptions(annotations='all')"),
         ("chrome-json", {"annotations": "all"}, ""),
         ("chrome-json", {"annotations": "none"}, ""),
         ("rocprof-csv", {}, "no column"),

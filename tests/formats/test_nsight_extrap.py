@@ -404,12 +404,14 @@ def test_the_option_is_for_one_folder_of_nsight_exports(tmp_path: Path, capsys: 
     assert "main->solve,time,1.0,1," in run(capsys, *command)
     assert "no --scaling" in said(capsys, *command, "--scaling", "weak", code=2)
     assert "no other --from" in said(capsys, *command, "--from", "rocpd", code=2)
-    assert "no pattern" in said(capsys, *command, "--folder-pattern", "app.s{s}", code=2)
+    assert "--folder-pattern can be used with runs, and this is nsight" in said(
+        capsys, *command, "--folder-pattern", "app.s{s}", code=2
+    )
 
 
 def test_other_formats_have_no_such_reading(tmp_path: Path) -> None:
     file = small("N1").write(tmp_path / "run.sqlite")
-    with pytest.raises(CallgroveError, match="is for Nsight exports"):
+    with pytest.raises(CallgroveError, match="can be used with nsight, and this is rocpd"):
         open_path(file, "rocpd", AS_EXTRA_P)
     with pytest.raises(UsageError, match="one folder of runs"):
         open_path(file, "nsight", AS_EXTRA_P)

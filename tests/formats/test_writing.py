@@ -16,14 +16,14 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.values import SparseBlock
 from tests.requirements import need_module
 
-NAMES = [entry.name for entry in FORMATS if entry.writes and not entry.series]
+NAMES = [entry.name for entry in FORMATS if entry.writes and not entry.holds_series]
 OF_GPU_EVENTS = {"rocpd", "rocprof-csv"}  # which the example has none of
 
 
 def opened(name: str, folder: Path) -> Writer:
     entry = next(entry for entry in FORMATS if entry.name == name)
-    if entry.needs:
-        need_module(entry.needs)
+    if entry.module_of_extra:
+        need_module(entry.module_of_extra)
     format_ = load(name)
     assert isinstance(format_, Writes)
     return format_.open_writer(folder / f"out{(*entry.suffixes, '')[0]}", WriteOptions())

@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from callgrove.model.experiment import Severity
     from callgrove.model.table import Table
     from callgrove.render.cells import Prose
+    from callgrove.render.shell import spell_options
 
     chosen, source = settled(Source.of(args.path), args.from_format or "")
     with progress() as report:
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
                 chosen.read(source, options)
         except InputError as error:  # so broken that it does not open: that is the finding
             found = [Problem(Severity.DAMAGE, str(args.path), "opening", str(error))]
-    rows = [(p.severity.value, p.file, p.section, p.text.removeprefix(f"{args.path}: ")) for p in found]
+    rows = [(p.severity.value, p.file, p.section, spell_options(p.text.removeprefix(f"{args.path}: "))) for p in found]
     table = Table.from_rows(NAMES, rows)
     if rows or args.format != "table" or args.output:  # for people, no problem is no table
         emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), args)

@@ -107,13 +107,13 @@ def say_ignored(args: argparse.Namespace) -> None:
 def unused_options(args: argparse.Namespace, names: Sequence[str]) -> list[str]:
     """What was said about traces and makes no difference to any of some formats, a sentence each."""
     from callgrove.formats.interface import WriteOptions
-    from callgrove.formats.registry import FORMATS, entry_of
+    from callgrove.formats.registry import all_formats, entry_of
 
-    usual, heeded = WriteOptions(), {field for name in names for field in entry_of(name).heeds}
+    usual, heeded = WriteOptions(), {field for name in names for field in entry_of(name).write_options}
     unused = [f for f, (_, word) in FIELDS.items() if f not in heeded and getattr(args, word) != getattr(usual, f)]
     return [
         f"{FIELDS[field][0]} makes no difference to {' or '.join(names)}; "
-        f"it is for {', '.join(entry.name for entry in FORMATS if field in entry.heeds)}"
+        f"it is for {', '.join(entry.name for entry in all_formats() if field in entry.write_options)}"
         for field in unused
     ]
 
@@ -166,10 +166,10 @@ def convert(args: argparse.Namespace, names: list[str], workers: Workers) -> int
         writer_of(name)
         checked_dialect(name, args.dialect if len(names) == 1 else "")
     refuse_target(args.target, inputs(args), names, overwrite=args.force)
-    if args.no_traces and all(entry_of(name).traces for name in names):
+    if args.no_traces and all(entry_of(name).holds_only_traces for name in names):
         raise UsageError(f"--no-traces leaves nothing: {names[0]} holds what happened over time, and nothing else")
     args.workers = workers
-    args.fold = not all(entry_of(name).traces for name in names)
+    args.fold = not all(entry_of(name).holds_only_traces for name in names)
     opened = _opened(args, names)
     name = _chosen(opened, names)
     if len(names) > 1:
@@ -197,7 +197,9 @@ def _opened(args: argparse.Namespace, names: list[str]) -> Experiment | Study:
     from callgrove.formats.registry import entry_of
     from callgrove.model.experiment import Experiment
 
-    ambiguous = len({entry_of(name).series for name in names}) > 1 and any(entry_of(name).traces for name in names)
+    ambiguous = len({entry_of(name).holds_series for name in names}) > 1 and any(
+        entry_of(name).holds_only_traces for name in names
+    )
     args.fold = args.fold and not ambiguous
     opened = open_any(args)
     if ambiguous and isinstance(opened, Experiment) and _has_points(opened):
@@ -216,4 +218,4 @@ def _chosen(opened: Experiment | Study, names: list[str]) -> str:
     from callgrove.model.study import Study
 
     series = isinstance(opened, Study) or _has_points(opened)
-    return next((name for name in names if entry_of(name).series == series), names[0])
+    return next((name for name in names if entry_of(name).holds_series == series), names[0])

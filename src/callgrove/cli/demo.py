@@ -53,18 +53,24 @@ def run(args: argparse.Namespace) -> int:
         return _walk(Path(folder_name))
 
 
-def _walk(folder: Path) -> int:
-    from callgrove.cli.main import main
+def make_inputs(folder: Path) -> None:
+    """Write the made-up experiments into a folder."""
     from callgrove.examples import example, gpu_example, study_example
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import writer_of
     from callgrove.formats.transfer import write
 
     write(example(), writer_of("hpctoolkit-release"), folder / NAME, WriteOptions())
-    write(gpu_example(), writer_of("rocpd-draft"), folder / GPU_NAME, WriteOptions())
+    write(gpu_example(), writer_of("rocpd"), folder / GPU_NAME, WriteOptions())
     write(study_example(), writer_of("extrap-text"), folder / STUDY_NAME, WriteOptions())
+
+
+def _walk(folder: Path) -> int:
+    from callgrove.cli.main import main
+
+    make_inputs(folder)
     print(f"A made-up run of a stencil program on 4 ranks with 2 threads each, as the HPCToolkit database {NAME}.")
-    print(f"One of a training program on 2 GPUs, as the database {GPU_NAME}.")
+    print(f"One of a training program on 2 GPUs, as the database {GPU_NAME}, like those of rocprofv3.")
     print(f"And times of the first at 25 points of ranks and grid, as the text file {STUDY_NAME}.")
     with contextlib.chdir(folder):
         for question, words in WALK:

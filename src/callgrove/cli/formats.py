@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import argparse
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from callgrove.cli.options import add_table_output, emit
+
+if TYPE_CHECKING:
+    from callgrove.formats.interface import Entry
+
+NAMES = ("name", "title", "reads", "writes", "missing", "package")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,18 +19,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from callgrove.formats.registry import FORMATS
+    """Plug-ins are loaded, so that a broken one is named."""
+    from callgrove.formats.plugins import load_plugin
+    from callgrove.formats.registry import FORMATS, plugins
     from callgrove.model.table import Table
 
-    rows = [
-        (
-            entry.name,
-            entry.title,
-            "yes" if entry.reads else "no",
-            "yes" if entry.writes else "no",
-            f"callgrove[{entry.extra}]" if entry.needs and find_spec(entry.needs) is None else None,
-        )
-        for entry in FORMATS
-    ]
-    emit(Table.from_rows(("name", "title", "reads", "writes", "missing"), rows), args)
+    theirs = [entry for entry in plugins() if load_plugin(entry) is not None]
+    table = Table.from_rows(NAMES, map(_row, (*FORMATS, *theirs)))
+    if not theirs and args.format in ("table", "markdown"):  # for people, a column without a word is none
+        table = Table(table.columns[:-1])
+    emit(table, args)
     return 0
+
+
+def _row(entry: Entry) -> tuple[str | None, ...]:
+    missing = bool(entry.module_of_extra) and find_spec(entry.module_of_extra) is None
+    return (
+        entry.name,
+        entry.title,
+        "yes" if entry.reads else "no",
+        "yes" if entry.writes else "no",
+        f"callgrove[{entry.extra}]" if missing else None,
+        entry.package or None,
+    )

@@ -12,7 +12,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from callgrove.cli.ending import tidy_ending
-from callgrove.cli.messages import exit_code_of, settle_stdout
+from callgrove.cli.messages import exit_code_of, saying_broken_plugins, settle_stdout
 from callgrove.cli.parser import Parser, did_you_mean
 from callgrove.cli.targets import refuse_output
 from callgrove.cli.verbs import VERBS, Verb
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> in
     try:
         _replace_closed_streams()
         _accept_every_character()
-        with tidy_ending():
+        with tidy_ending(), saying_broken_plugins():
             code = _run(arguments, verbs)
         sys.stdout.flush()  # here, where a full disk or a closed pipe can still be reported
     except (Exception, KeyboardInterrupt) as error:

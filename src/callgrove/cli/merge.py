@@ -69,10 +69,10 @@ def _as_one(args: argparse.Namespace, paths: list[str], target: str) -> Experime
     then, every file is a process of its own."""
     from callgrove.binary.sources import Source
     from callgrove.cli.opening import open_experiment
-    from callgrove.formats.registry import FORMATS, settled
+    from callgrove.formats.registry import entry_of, settled
 
     name = args.from_format or settled(Source.of(paths[0]))[0].name
-    if not any(entry.name == name and entry.sets for entry in FORMATS):
+    if not entry_of(name).opens_many:
         return None
     fold = _holds_profiles(args.to or _by_ending(target, name))
     together = {**vars(args), "paths": paths, "from_format": name, "fold": fold}
@@ -94,4 +94,4 @@ def _holds_profiles(name: str) -> bool:
     from callgrove.formats.registry import entry_of
 
     entry = entry_of(name)
-    return not (entry.sets or entry.traces)
+    return not (entry.opens_many or entry.holds_only_traces)

@@ -10,24 +10,48 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.ending import Ended
-from callgrove.errors import CallgroveError, IncompleteResult
+from callgrove.errors import CallgroveError, IncompleteResult, PluginWarning
 from callgrove.model.visible import visible
 
 if TYPE_CHECKING:
     from callgrove.formats.interface import LossReport
 
-__all__ = ["exit_code_of", "note", "say_losses", "say_unexplained", "settle_stdout"]
+__all__ = ["exit_code_of", "note", "say_losses", "say_unexplained", "saying_broken_plugins", "settle_stdout"]
 
 WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
 
 def note(message: str) -> None:
+    """Say something on stderr; options are spelled as one types them."""
+    if "Options(" in message or "format_name=" in message:
+        from callgrove.render.shell import spell_options  # few messages need it
+
+        message = spell_options(message)
     print(f"callgrove: {visible(message)}", file=sys.stderr)
+
+
+@contextmanager
+def saying_broken_plugins() -> Iterator[None]:
+    """Say what is wrong with plug-ins as everything else is said, whatever Python is told to do with warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PluginWarning)
+        show = warnings.showwarning
+
+        def say(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, PluginWarning):
+                note(str(message))
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = say
+        yield
 
 
 def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
@@ -69,7 +93,19 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError):
         return _sentence_of_system(error)
     text = f"{type(error).__name__}: {error}"
+    if plugin := _plugin_at_fault(error):
+        return f"this is a bug in the plug-in {plugin}: {text}; run again with --debug and report it to its authors"
     return f"this is a bug in callgrove: {text}; run again with --debug and report it"
+
+
+def _plugin_at_fault(error: BaseException) -> str:
+    """Return the package of the plug-in in whose code an error came up; where none was looked for, none is at fault."""
+    if "callgrove.formats.plugins" not in sys.modules:
+        return ""
+    from callgrove.formats.plugins import package_at_fault
+    from callgrove.formats.registry import plugins
+
+    return package_at_fault(error, plugins())
 
 
 def _sentence_of_system(error: OSError) -> str:

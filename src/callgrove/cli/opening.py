@@ -17,7 +17,7 @@ from callgrove.cli.progress import progress
 from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
 from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import entry_of, open_paths
+from callgrove.formats.registry import find_entry, format_using, open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.study import Study
 
@@ -61,14 +61,15 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
         return opened
     if isinstance(opened, Study):
         raise UsageError(f"{named(args)}: holds series over parameters, not runs, so there is none to choose")
-    if entry_of(opened.format).sets:
+    entry = find_entry(opened.format)
+    if entry is not None and entry.opens_many:
         return opened
     try:
         numbers = choose_runs(opened.runs, wanted)
     except UsageError as error:
         raise UsageError(f"{named(args)}: {error}") from None
     sources = {opened.runs[number].source for number in numbers}
-    if len(numbers) == 1 and opened.format == "runs" and (source := sources.pop()):
+    if len(numbers) == 1 and entry is not None and entry.holds_inputs and (source := sources.pop()):
         alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
         return _opened(argparse.Namespace(**{**vars(args), **alone}))
     return opened if len(numbers) == len(opened.runs) else part(opened, runs=numbers)
@@ -114,8 +115,8 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
             from callgrove.formats.runs.points import open_points
 
             return open_points([(point, path) for point, path in points], args.from_format or "", options)
-        by_name = options.folder_pattern or options.points_file  # which only a folder of runs needs
-        return open_paths(paths, args.from_format or ("runs" if by_name else ""), options)
+        by_name = format_using("folder_pattern") if options.folder_pattern or options.points_file else ""
+        return open_paths(paths, args.from_format or by_name, options)
 
 
 def _workers(args: argparse.Namespace) -> AbstractContextManager[Workers]:
@@ -129,9 +130,10 @@ def _workers(args: argparse.Namespace) -> AbstractContextManager[Workers]:
 
 def _as_extra_p(paths: Sequence[str], args: argparse.Namespace, options: ReadOptions) -> Experiment | Study:
     """Nsight exports as Extra-P reads them: it alone has such a way of reading."""
-    if not paths or args.scaling or args.from_format not in (None, "nsight"):
+    name = format_using("extrap_compat")
+    if not paths or args.scaling or args.from_format not in (None, name):
         raise UsageError("--extrap-compat reads a PATH of Nsight exports: no --point, no --scaling, no other --from")
-    return open_paths(paths, "nsight", options)
+    return open_paths(paths, name, options)
 
 
 def _points(args: argparse.Namespace) -> list[list[str]]:

@@ -141,7 +141,7 @@ def _format_for(paths: list[str]) -> str:
         name = format_for_target(paths[-1], series=False)
     except UsageError:  # it says nothing
         return TARGET
-    return TARGET if entry_of(name).series else name
+    return TARGET if entry_of(name).holds_series else name
 
 
 def _request(args: argparse.Namespace) -> tuple[Request, Path]:

@@ -38,18 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="5MB",
         help="fold the smallest parts until the page is no larger (default: 5MB)",
     )
-    parser.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+    parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)  # scripts say it
 
 
 def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from callgrove.cli.messages import note, say_unexplained
-    from callgrove.cli.opening import inputs, said_everything, say_added_up
+    from callgrove.cli.opening import said_everything, say_added_up
+    from callgrove.cli.output import replacing
     from callgrove.cli.progress import progress
-    from callgrove.cli.targets import really
     from callgrove.errors import IncompleteResult, UsageError
-    from callgrove.formats.targets import PendingFile
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
     from callgrove.viewer.panels import Choice
@@ -58,21 +57,16 @@ def run(args: argparse.Namespace) -> int:
     target = Path(args.output)
     if target.suffix.lower() in OTHER_ENDINGS:
         raise UsageError(f"{args.output}: a report is a page of HTML; name it like {target.stem}.html")
-    where = really(target)
-    if any(where.is_relative_to(really(path)) for path in inputs(args)):
-        raise UsageError(f"{args.output}: lies in the input, which is never modified; name another FILE")
-    pending = PendingFile(target, args.force)
     unexplained: list[str] = []
-    with pending.or_nothing():
-        opened = list(_opened(args))
-        for one in opened:
-            if isinstance(one.opened, Experiment):
-                say_added_up(one.opened)
-        choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
-        with progress() as report_progress:
-            text = report(opened, choice, args.title, args.max_size, report_progress, note, complain=unexplained.append)
-        pending.place.write_text(text, encoding="utf-8", newline="")
-        pending.complete()
+    opened = list(_opened(args))
+    for one in opened:
+        if isinstance(one.opened, Experiment):
+            say_added_up(one.opened)
+    choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
+    with progress() as report_progress:
+        text = report(opened, choice, args.title, args.max_size, report_progress, note, complain=unexplained.append)
+    with replacing(target) as place:
+        place.write_text(text, encoding="utf-8", newline="")
     note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")
     for one in opened:
         if isinstance(one.opened, Experiment):

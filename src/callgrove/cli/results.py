@@ -156,12 +156,13 @@ def _sha256(path: str) -> str:
 
 def _format_of(target: str, own: Callable[[], str]) -> str:
     """By the ending of the target; else the first input's own format, where that can be written."""
-    from callgrove.formats.registry import FORMATS, format_for_target
+    from callgrove.formats.registry import find_entry, format_for_target
 
     try:
         return format_for_target(target)
     except UsageError:
         name = own()
-        if not any(entry.writes and entry.name == name for entry in FORMATS):
+        entry = find_entry(name)
+        if entry is None or not entry.writes:
             raise
         return name

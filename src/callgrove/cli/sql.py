@@ -98,17 +98,16 @@ def _opened(args: argparse.Namespace) -> list[Experiment | Study]:
 
 
 def _groups(args: argparse.Namespace) -> list[list[str]]:
-    from callgrove.formats.registry import FORMATS, load
+    from callgrove.formats.registry import entry_of, load
 
     if len(args.paths) == 1:
         return [args.paths]
     if args.from_format:
         load(args.from_format)
-    sets = {entry.name for entry in FORMATS if entry.sets}
     groups: dict[str, list[str]] = {}
     for number, path in enumerate(args.paths):
         name = args.from_format or _format_of(path)
-        groups.setdefault(name if name in sets else f"#{number}", []).append(path)
+        groups.setdefault(name if name and entry_of(name).opens_many else f"#{number}", []).append(path)
     strange = [key for key in groups if key.startswith("#") and _format_of(groups[key][0]) == ""]
     known = next((key for key in groups if not key.startswith("#")), None)
     for key in strange if known else []:

@@ -1,7 +1,10 @@
 """What is to be written is looked at before anything is read: reading may take long, and inputs are never modified.
 
-refuse_output   -o FILE of every verb, and a picture's, before the verb runs
+refuse_output   -o FILE of every verb (tables, texts, pages) and --plot FILE, before the verb runs
 refuse_target   OUT of verbs that write an experiment
+
+FILE shows what an input holds and can be made again at any time, so it is replaced, when it is complete. OUT may be all
+that there is of an experiment, so it is replaced only with --force.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
         return
     path = Path(target)
     where, sources = really(path), _sources(inputs)
-    fills = bool(names) and all(entry_of(name).fills for name in names)
+    fills = bool(names) and all(entry_of(name).adds_to_folder for name in names)
     if any(where.is_relative_to(source) for source in sources):
         raise UsageError(f"{target}: is the input itself or a part of it, which is never modified; name another OUT")
     if fills and path.is_dir():

@@ -2,6 +2,7 @@
 
 interface.py   what a format is: match, read, dump, check, write
 registry.py    the list of formats, and opening a path; detection.py whose content it is
+plugins.py     formats of other packages
 folders.py     the one input in a folder that is none itself
 strangers.py   files that are not read, and what to do with them
 transfer.py    an experiment, streamed into a writer; saving.py the same with one call

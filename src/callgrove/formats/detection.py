@@ -15,7 +15,7 @@ from callgrove.formats.interface import Format, Grade, Match
 if TYPE_CHECKING:
     from callgrove.formats.registry import Entry
 
-__all__ = ["Claim", "claims_on", "named_like", "strongest"]
+__all__ = ["Claim", "claims_on", "is_sure", "named_like", "strongest"]
 
 Claim = tuple[Format, Match]
 T = TypeVar("T")
@@ -26,11 +26,11 @@ NAMES_LOOKED_AT = 256  # of those in a folder
 def named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
     """The formats whose files or folders have such names. An ending does not count for names that are another's."""
     names = _names(source)
-    whole = {name for entry in entries for name in entry.usual if not name.startswith(".")}
+    whole = {name for entry in entries for name in entry.usual_names if not name.startswith(".")}
 
     def is_named(entry: Entry) -> bool:
-        endings = tuple(name for name in entry.usual if name not in whole)
-        return any(name in entry.usual if name in whole else name.endswith(endings) for name in names)
+        endings = tuple(name for name in entry.usual_names if name not in whole)
+        return any(name in entry.usual_names if name in whole else name.endswith(endings) for name in names)
 
     return [entry for entry in entries if is_named(entry)]
 
@@ -51,26 +51,42 @@ def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], li
     nobody before is sure."""
     claims: list[Claim] = []
     missing: list[str] = []
-    enough = Grade.EXACT if source.is_folder else Grade.STRONG  # the parts of a folder may be of two formats
     for entries in groups:
-        if any(match.grade >= enough for _, match in claims):
+        if is_sure(source, claims):
             break
         for entry in entries:
             try:
-                format_ = entry.load()
+                claim = _claim_of(entry, source)
             except ImportError as error:  # one format that cannot be loaded must not stop the others
                 missing.append(f"{entry.name} ({error})")
                 continue
-            match = format_.match(source)
-            if match is not None:
-                claims.append((format_, match))
+            if claim is not None:
+                claims.append(claim)
     return claims, missing
 
 
-def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str]) -> Claim:
-    """The claim of the highest grade. A tie, or no claim, is an error that says so."""
+def is_sure(source: Source, claims: Sequence[Claim]) -> bool:
+    """Is one of these claims enough to ask nobody else? The parts of a folder may be of two formats."""
+    enough = Grade.EXACT if source.is_folder else Grade.STRONG
+    return any(match.grade >= enough for _, match in claims)
+
+
+def _claim_of(entry: Entry, source: Source) -> Claim | None:
+    if entry.package:
+        from callgrove.formats.plugins import claim
+
+        return claim(entry, source)
+    format_ = entry.load()
+    match = format_.match(source)
+    return None if match is None else (format_, match)
+
+
+def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], theirs: Sequence[Claim] = ()) -> Claim:
+    """The claim of the highest grade. A tie, or no claim, is an error that says so. `theirs` are claims of plug-ins,
+    which may read what we know as a stranger."""
+    claims = [*ours, *theirs]
     best = max((match.grade for _, match in claims), default=None)
-    if best is None or (best < Grade.EXACT and not source.is_folder):
+    if best is None or (best < Grade.EXACT and not source.is_folder and not is_sure(source, theirs)):
         _refuse_stranger(source)
     if best is None:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
@@ -78,7 +94,7 @@ def strongest(source: Source, claims: Sequence[Claim], missing: Sequence[str]) -
     winners = [(f, m) for f, m in claims if m.grade == best]
     if len(winners) > 1:
         both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
-        raise NotRecognised(f"{source.path}: recognised as {both}; choose one with --from")
+        raise NotRecognised(f"{source.path}: recognised as {both}; choose one with open(format_name=...)")
     return winners[0]
 
 

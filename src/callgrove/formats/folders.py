@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, NotRecognised
@@ -19,20 +18,21 @@ from callgrove.model.run_names import suggest_pattern
 __all__ = ["only_input", "without_ingredients"]
 
 Detect = Callable[[Source], Claim]
+MadeOf = Callable[[str], Collection[str]]
 MOST_TRIED = 64  # entries that are looked at
 MOST_NAMED = 5  # in a message
 
 
-def only_input(folder: Source, detect: Detect, becomes: Mapping[str, Collection[str]]) -> Source | None:
+def only_input(folder: Source, detect: Detect, made_of: MadeOf) -> Source | None:
     """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them.
-    Only what a format is sure of counts; `becomes` tells what is made of which formats."""
+    Only what a format is sure of counts; `made_of` tells which formats a tool makes of one."""
     if not folder.is_folder:
         return None
     named: dict[Path, str] = {}
     tries = iter(range(MOST_TRIED))
     for entry in _entries(folder.path):
         named |= _inputs_at(entry, detect, tries)
-    found = without_ingredients(named, becomes)
+    found = without_ingredients(named, made_of)
     if len(found) > 1:
         names = ", ".join(str(path.relative_to(folder.path)) for path in found[:MOST_NAMED])
         more = ", ..." if len(found) > MOST_NAMED else ""
@@ -44,15 +44,17 @@ def _how_to_open(folder: Source, found: Sequence[Path]) -> str:
     """Name one; or, where each lies in an entry of its own and these differ in numbers, say how runs are named."""
     entries = [path.relative_to(folder.path).parts[0] for path in found]
     pattern = suggest_pattern(entries) if len(set(entries)) == len(entries) else ""
-    runs = f", or open all as runs whose names have parameters: --folder-pattern {quote(pattern)}" if pattern else ""
+    runs = (
+        f", or open all as runs whose names have parameters: ReadOptions(folder_pattern={pattern!r})" if pattern else ""
+    )
     return f"name one of them{runs}"
 
 
-def without_ingredients(found: Mapping[Path, str], becomes: Mapping[str, Collection[str]]) -> list[Path]:
+def without_ingredients(found: Mapping[Path, str], made_of: MadeOf) -> list[Path]:
     """Inputs, each with the name of its format, but for what one of the others was made of: measurements beside their
     database are the same run."""
     formats = set(found.values())
-    return [path for path, name in found.items() if formats.isdisjoint(becomes.get(name, ()))]
+    return [path for path, name in found.items() if formats.isdisjoint(made_of(name))]
 
 
 def _inputs_at(path: Path, detect: Detect, tries: Iterator[int]) -> dict[Path, str]:

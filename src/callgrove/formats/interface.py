@@ -1,16 +1,21 @@
 """What a format is.
 
 A format looks at content only (`match`), reads into the model (`read`) and, where it can, prints the raw structure
-(`dump`), validates (`check`) and writes (`open_writer`). A new format is one new package and one line of the registry.
+(`dump`), validates (`check`) and writes (`open_writer`). A new format is one package and one `Entry`: a line of the
+registry, or what another package gives through the entry-point group `callgrove.formats`.
+
+Texts name options as the library does, `ReadOptions(align='start')`; the command line spells them (`--align start`).
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +36,7 @@ __all__ = [
     "Dumps",
     "DumpsText",
     "DumpsViews",
+    "Entry",
     "Field",
     "Format",
     "Grade",
@@ -134,6 +140,62 @@ class Format(Protocol):
 
     def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
         """The experiment or study; values and traces stay in the file until asked for."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What generic code knows of a format before it is loaded."""
+
+    name: str
+    """The word of the command line."""
+    title: str
+    """What a person calls it."""
+    location: str
+    """Where the `Format` is, as `module:object`; it is imported when it is needed."""
+    reads: bool = True
+    """It can be read."""
+    writes: bool = False
+    """It can be written."""
+    opens_many: bool = False
+    """Several paths, or a folder of files, open as one experiment."""
+    holds_series: bool = False
+    """It is written from series over parameters instead of an execution."""
+    holds_only_traces: bool = False
+    """It is written from what happened over time and nothing else, so that nobody needs to make a profile for it."""
+    holds_inputs: bool = False
+    """Its runs are inputs, each at the path that `Run.source` names, and can be opened by themselves."""
+    adds_to_folder: bool = False
+    """Its files go into a folder that may be there already, beside others."""
+    read_options: tuple[str, ...] = ()
+    """Fields of `ReadOptions` that make a difference to it, of those that not every format has a use for."""
+    write_options: tuple[str, ...] = ()
+    """Fields of `WriteOptions` about traces that make a difference to it."""
+    how_to_trace: str = ""
+    """How its profiler records traces, said to those whose data has none."""
+    made_into: tuple[str, ...] = ()
+    """Names of the formats that its tool makes of it: beside one of these it is the same run, not another one."""
+    dialects: tuple[str, ...] = ()
+    """Variants that can be written, the default first."""
+    suffixes: tuple[str, ...] = ()
+    """Endings of a target's name that choose this format for writing; content alone decides on reading."""
+    usual_names: tuple[str, ...] = ()
+    """Names of files, or endings that begin with a dot: it is asked first then, and whoever knows the content wins."""
+    extra: str = ""
+    """The extra of callgrove that brings what it needs."""
+    module_of_extra: str = ""
+    """The module that this extra brings."""
+    package: str = ""
+    """The package that a plug-in comes with, set when it is read; empty for formats of callgrove."""
+
+    def load(self) -> Format:
+        """Import the format and return it."""
+        return _load(self.location)
+
+
+@cache
+def _load(location: str) -> Format:
+    module, _, name = location.partition(":")
+    return cast(Format, getattr(importlib.import_module(module), name))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ __all__ = [
 
 SHOWN = 5  # names in one sentence, and lines of one kind
 LOST = "lost: "  # how notes about losses begin
-NOTHING_RENAMED = "--kernel-rename: changes nothing, as no kernel here tells the range that it was launched in"
+NOTHING_RENAMED = (
+    "WriteOptions(kernel_rename=True): changes nothing, as no kernel here tells the range that it was launched in"
+)
 
 
 def some(names: Iterable[str]) -> str:

@@ -1,39 +1,41 @@
 """The list of formats, detection by content, and opening a path.
 
 A format is named here by one line and imported when it is needed, so that a broken or heavy one cannot hurt the
-others.
+others. Those of other packages come from `plugins`; ours are asked first.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NoReturn
 
 from callgrove.binary.sources import Source
 from callgrove.errors import NotRecognised, UsageError
-from callgrove.formats.detection import Claim, claims_on, named_like, strongest
-from callgrove.formats.interface import Format, ReadOptions, Writes, WritesStudies
+from callgrove.formats.detection import Claim, claims_on, is_sure, named_like, strongest
+from callgrove.formats.interface import Entry, Format, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 
 __all__ = [
-    "BECOMES",
     "FORMATS",
     "Entry",
+    "all_formats",
     "checked_dialect",
     "detect",
     "entry_of",
+    "find_entry",
     "format_for_target",
+    "format_using",
     "formats_for_target",
+    "formats_made_of",
     "load",
     "open_path",
     "open_paths",
     "open_source",
+    "plugins",
     "refuse_unused",
     "settled",
     "writer_of",
@@ -43,51 +45,8 @@ __all__ = [
 HPCTOOLKIT_PARTS = ("profile.db", "cct.db", "trace.db", "meta.db")
 HPCRUN_TRACES = "hpcrun records them with -t"
 OTF2_OPTIONS = ("annotations", "track_names", "by_queue", "kernel_rename", "agent_index")
+GPU_OPTIONS = ("align", "rank_env", "kernel_names")
 VIEWER_OPTIONS = (*OTF2_OPTIONS, "real_pids", "keep_partial")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the registry. `place` is `module:object`; `extra` names the optional dependency it needs.
-
-    `dialects` are the variants that can be written, the default first; `suffixes` are the endings of target names
-    that choose this format for writing (content alone decides on reading). `sets`: it opens many paths as one, and
-    knows the environments and clocks of processes, which `ReadOptions.rank_env` and `.align` are about.
-    `series`: it holds series over parameters instead of an execution. `traces`: it holds what happened over time and
-    nothing else, so that nobody needs to make a profile of it. `fills`: its files go into a folder that is there
-    already, beside others. `heeds` are the fields of `WriteOptions` about traces that make a difference to it.
-    `untraced`: how its profiler records traces, for those who have data without any. `becomes`: the formats of what its
-    tool makes of it, which is one run with what it is made of. `usual` are names, or endings of names, that its files
-    or what is in its folders usually have: it is asked first then, and whoever knows the content decides.
-    """
-
-    name: str
-    title: str
-    place: str
-    reads: bool = True
-    writes: bool = False
-    sets: bool = False
-    series: bool = False
-    traces: bool = False
-    fills: bool = False
-    heeds: tuple[str, ...] = ()
-    untraced: str = ""
-    becomes: tuple[str, ...] = ()
-    dialects: tuple[str, ...] = ()
-    suffixes: tuple[str, ...] = ()
-    usual: tuple[str, ...] = ()
-    extra: str = ""
-    needs: str = ""  # the module that the extra brings
-
-    def load(self) -> Format:
-        """The format itself, imported now."""
-        return _loaded(self.place)
-
-
-@cache
-def _loaded(place: str) -> Format:
-    module, _, name = place.partition(":")
-    return cast(Format, getattr(importlib.import_module(module), name))
 
 
 FORMATS: tuple[Entry, ...] = (
@@ -95,8 +54,8 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-prerelease",
         "HPCToolkit database before 4.0 was released (experiment.xml)",
         "callgrove.formats.hpctoolkit.prerelease:FORMAT",
-        untraced=HPCRUN_TRACES,
-        usual=("experiment.xml", *HPCTOOLKIT_PARTS[:3]),
+        how_to_trace=HPCRUN_TRACES,
+        usual_names=("experiment.xml", *HPCTOOLKIT_PARTS[:3]),
         writes=True,
         dialects=("genuine", "document"),
     ),
@@ -104,8 +63,8 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-release",
         "HPCToolkit database since 4.0 was released (meta.db)",
         "callgrove.formats.hpctoolkit.release:FORMAT",
-        untraced=HPCRUN_TRACES,
-        usual=HPCTOOLKIT_PARTS,
+        how_to_trace=HPCRUN_TRACES,
+        usual_names=HPCTOOLKIT_PARTS,
         writes=True,
         suffixes=(".d",),
     ),
@@ -113,16 +72,16 @@ FORMATS: tuple[Entry, ...] = (
         "hpctoolkit-legacy",
         "HPCToolkit database of the years before (experiment.xml 2.x)",
         "callgrove.formats.hpctoolkit.legacy:FORMAT",
-        untraced=HPCRUN_TRACES,
-        usual=("experiment.xml",),
+        how_to_trace=HPCRUN_TRACES,
+        usual_names=("experiment.xml",),
     ),
     Entry(
         "hpcrun",
         "HPCToolkit measurements: .hpcrun files 02.00 to 04.00, or a folder of them",
         "callgrove.formats.hpcrun.format:FORMAT",
-        untraced=HPCRUN_TRACES,
-        becomes=("hpctoolkit-prerelease", "hpctoolkit-release", "hpctoolkit-legacy"),
-        usual=(".hpcrun",),
+        how_to_trace=HPCRUN_TRACES,
+        made_into=("hpctoolkit-prerelease", "hpctoolkit-release", "hpctoolkit-legacy"),
+        usual_names=(".hpcrun",),
         writes=True,
         dialects=("04.00", "02.00-b", "02.00-a"),
         suffixes=(".hpcrun",),
@@ -131,7 +90,7 @@ FORMATS: tuple[Entry, ...] = (
         "hpctrace",
         "HPCToolkit trace of one thread or GPU stream (.hpctrace)",
         "callgrove.formats.hpcrun.hpctrace:FORMAT",
-        usual=(".hpctrace",),
+        usual_names=(".hpctrace",),
         writes=True,
         dialects=("01.01", "01.01-us", "01.00"),
         suffixes=(".hpctrace",),
@@ -140,14 +99,14 @@ FORMATS: tuple[Entry, ...] = (
         "hpcstruct",
         "HPCToolkit structure of load modules (.hpcstruct)",
         "callgrove.formats.hpcrun.hpcstruct:FORMAT",
-        usual=(".hpcstruct",),
+        usual_names=(".hpcstruct",),
     ),
     Entry(
         "cube",
         "Cube 4 (.cubex) of Score-P, Scalasca and CubeLib",
         "callgrove.formats.cube.format:FORMAT",
-        untraced="Score-P writes them as OTF2, with SCOREP_ENABLE_TRACING=true",
-        usual=(".cubex", "anchor.xml"),
+        how_to_trace="Score-P writes them as OTF2, with SCOREP_ENABLE_TRACING=true",
+        usual_names=(".cubex", "anchor.xml"),
         writes=True,
         dialects=("plain", "compressed"),
         suffixes=(".cubex",),
@@ -156,53 +115,53 @@ FORMATS: tuple[Entry, ...] = (
         "extrap-text",
         "Extra-P text file (PARAMETER, POINTS, REGION, DATA)",
         "callgrove.formats.extrap.text:FORMAT",
-        usual=(".txt",),
+        usual_names=(".txt",),
         writes=True,
-        series=True,
+        holds_series=True,
         suffixes=(".txt",),
     ),
     Entry(
         "extrap-talpas",
         "Extra-P TaLPas file (a line per value)",
         "callgrove.formats.extrap.records:TALPAS",
-        usual=(".talpas", ".txt"),
+        usual_names=(".talpas", ".txt"),
         writes=True,
-        series=True,
+        holds_series=True,
         suffixes=(".talpas",),
     ),
     Entry(
         "extrap-json",
         "Extra-P JSON file",
         "callgrove.formats.extrap.json_new:FORMAT",
-        usual=(".json",),
+        usual_names=(".json",),
         writes=True,
-        series=True,
+        holds_series=True,
         suffixes=(".json",),
     ),
     Entry(
         "extrap-json-old",
         "Extra-P JSON file of the older form (ids)",
         "callgrove.formats.extrap.json_old:FORMAT",
-        usual=(".json",),
+        usual_names=(".json",),
         writes=True,
-        series=True,
+        holds_series=True,
     ),
     Entry(
         "extrap-jsonl",
         "Extra-P JSON Lines file",
         "callgrove.formats.extrap.records:JSON_LINES",
-        usual=(".jsonl",),
+        usual_names=(".jsonl",),
         writes=True,
-        series=True,
+        holds_series=True,
         suffixes=(".jsonl",),
     ),
     Entry(
         "extrap-experiment",
         "Extra-P experiment with its models (.extra-p)",
         "callgrove.formats.extrap.experiment:FORMAT",
-        usual=(".extra-p",),
+        usual_names=(".extra-p",),
         writes=True,
-        series=True,
+        holds_series=True,
         suffixes=(".extra-p",),
     ),
     Entry(
@@ -214,36 +173,42 @@ FORMATS: tuple[Entry, ...] = (
         "runs",
         "folder of runs, one per parameter point",
         "callgrove.formats.runs.folder:FORMAT",
+        read_options=(*GPU_OPTIONS, "folder_pattern", "points_file"),
+        holds_inputs=True,
     ),
     Entry(
         "rocpd",
         "rocprofv3 database (rocpd, SQLite)",
         "callgrove.formats.gpu.formats:ROCPD",
-        usual=(".db", "index.yaml"),
+        read_options=GPU_OPTIONS,
+        usual_names=(".db", "index.yaml"),
         writes=True,
-        sets=True,
+        opens_many=True,
     ),
     Entry(
         "rocpd-draft",
         "draft of rocprofv3's multi-node schema (SQLite)",
         "callgrove.formats.gpu.formats:DRAFT",
-        usual=(".db", "index.yaml"),
+        read_options=GPU_OPTIONS,
+        usual_names=(".db", "index.yaml"),
         writes=True,
-        sets=True,
+        opens_many=True,
     ),
     Entry(
         "rpd",
         "RPD database (rocmProfileData, SQLite)",
         "callgrove.formats.gpu.formats:RPD",
-        sets=True,
-        usual=(".rpd", ".db"),
+        read_options=GPU_OPTIONS,
+        opens_many=True,
+        usual_names=(".rpd", ".db"),
     ),
     Entry(
         "nsight",
         "Nsight Systems export (SQLite)",
         "callgrove.formats.gpu.formats:NSIGHT",
-        sets=True,
-        usual=(".sqlite", ".db"),
+        read_options=(*GPU_OPTIONS, "extrap_compat"),
+        opens_many=True,
+        usual_names=(".sqlite", ".db"),
     ),
     Entry(
         "perfetto",
@@ -251,8 +216,8 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.timeline.perfetto.format:FORMAT",
         reads=False,
         writes=True,
-        traces=True,
-        heeds=VIEWER_OPTIONS,
+        holds_only_traces=True,
+        write_options=VIEWER_OPTIONS,
         suffixes=(".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz"),
     ),
     Entry(
@@ -261,8 +226,8 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.timeline.chrome_json:FORMAT",
         reads=False,
         writes=True,
-        traces=True,
-        heeds=VIEWER_OPTIONS,
+        holds_only_traces=True,
+        write_options=VIEWER_OPTIONS,
         suffixes=(".json", ".json.gz"),
     ),
     Entry(
@@ -271,11 +236,11 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.timeline.otf2_archive:FORMAT",
         reads=False,
         writes=True,
-        traces=True,
-        heeds=OTF2_OPTIONS,
+        holds_only_traces=True,
+        write_options=OTF2_OPTIONS,
         suffixes=(".otf2",),
         extra="otf2",
-        needs="otf2",
+        module_of_extra="otf2",
     ),
     Entry(
         "rocprof-csv",
@@ -283,72 +248,112 @@ FORMATS: tuple[Entry, ...] = (
         "callgrove.formats.rocprof_csv.format:FORMAT",
         reads=False,
         writes=True,
-        traces=True,
-        fills=True,
-        heeds=("kernel_rename", "agent_index", "keep_partial"),
+        holds_only_traces=True,
+        adds_to_folder=True,
+        write_options=("kernel_rename", "agent_index", "keep_partial"),
         dialects=("rocprofv3", "2025", "2026", "extended"),
     ),
     Entry(
         "callgrove",
         "callgrove's own folder of Parquet tables",
         "callgrove.formats.columnar.format:FORMAT",
-        usual=("callgrove.json",),
+        usual_names=("callgrove.json",),
         writes=True,
         suffixes=(".cgrove",),
         extra="arrow",
-        needs="pyarrow",
+        module_of_extra="pyarrow",
     ),
 )
 
 
-BECOMES = {entry.name: entry.becomes for entry in FORMATS}
+def plugins() -> tuple[Entry, ...]:
+    """Return the entries of other packages. The first call looks for them, which may take a while."""
+    from callgrove.formats.plugins import find_plugins  # importlib.metadata is slow to import, and few need it
+
+    return find_plugins(frozenset(entry.name for entry in FORMATS))
 
 
-def load(name: str) -> Format:
-    """The format of that name."""
-    return entry_of(name).load()
+def all_formats() -> tuple[Entry, ...]:
+    """Return our entries and those of other packages."""
+    return (*FORMATS, *plugins())
 
 
-def writer_of(name: str) -> Writes | WritesStudies:
-    """The format of that name, if it can be written."""
-    format_ = load(name)
-    if not isinstance(format_, Writes | WritesStudies):
-        able = ", ".join(e.name for e in FORMATS if e.writes)
-        raise UsageError(f"the format {name} can be read, but not written; these can: {able}")
-    return format_
+def _lazily() -> Iterator[Entry]:
+    """Our entries; then those of other packages, looked for only by whoever gets so far."""
+    yield from FORMATS
+    yield from plugins()
 
 
-def formats_for_target(target: str | Path) -> list[str]:
-    """The names of the formats that the ending of a target's name may mean; there may be one for executions and
-    another one for series."""
-    name = Path(target).name
-    found = [entry.name for entry in FORMATS if entry.writes and name.endswith(entry.suffixes or ("\0",))]
-    if found:
-        return found
-    raise UsageError(f"{target}: its ending names no format to write; choose one with --to ('callgrove formats')")
-
-
-def format_for_target(target: str | Path, *, series: bool | None = None) -> str:
-    """The name of the format that the ending of a target's name chooses: among those for series over parameters, among
-    the others, or the first of all."""
-    found = formats_for_target(target)
-    return next((name for name in found if series is None or entry_of(name).series == series), found[0])
+def find_entry(name: str) -> Entry | None:
+    """Return the entry of that name, if there is one."""
+    return next((entry for entry in _lazily() if entry.name == name), None)
 
 
 def entry_of(name: str) -> Entry:
-    """The line of the registry of that name."""
-    entry = next((e for e in FORMATS if e.name == name), None)
+    """Return the entry of that name."""
+    entry = find_entry(name)
     if entry is None:
-        names = [e.name for e in FORMATS]
+        names = [one.name for one in all_formats()]
         near = difflib.get_close_matches(name, names, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UsageError(f"there is no format {name!r}; {hint}")
     return entry
 
 
+def load(name: str) -> Format:
+    """Return the format of that name."""
+    entry = entry_of(name)
+    if entry.package:
+        from callgrove.formats.plugins import require_plugin
+
+        return require_plugin(entry)
+    return entry.load()
+
+
+def format_using(option: str) -> str:
+    """Return the name of the first format that has a use for a field of `ReadOptions`."""
+    return next(entry.name for entry in FORMATS if option in entry.read_options)
+
+
+def formats_made_of(name: str) -> tuple[str, ...]:
+    """Return the names of the formats that a tool makes of one."""
+    return entry_of(name).made_into
+
+
+def writer_of(name: str) -> Writes | WritesStudies:
+    """Return the format of that name, if it can be written."""
+    format_ = load(name)
+    if not isinstance(format_, Writes | WritesStudies):
+        able = ", ".join(e.name for e in all_formats() if e.writes)
+        raise UsageError(f"the format {name} can be read, but not written; these can: {able}")
+    return format_
+
+
+def formats_for_target(target: str | Path) -> list[str]:
+    """Return the names of the formats that the ending of a target's name may mean; there may be one for executions and
+    another one for series."""
+    name = Path(target).name
+    if named := _written_as(name, FORMATS) or _written_as(name, plugins()):
+        return named
+    raise UsageError(
+        f"{target}: its ending names no format to write; choose one with write(format_name=...) ('callgrove formats')"
+    )
+
+
+def _written_as(name: str, entries: Sequence[Entry]) -> list[str]:
+    return [entry.name for entry in entries if entry.writes and name.endswith(entry.suffixes or ("\0",))]
+
+
+def format_for_target(target: str | Path, *, series: bool | None = None) -> str:
+    """Return the name of the format that the ending of a target's name chooses: among those for series over parameters,
+    among the others, or the first of all."""
+    named = formats_for_target(target)
+    return next((name for name in named if series is None or entry_of(name).holds_series == series), named[0])
+
+
 def checked_dialect(name: str, dialect: str) -> str:
-    """The dialect to write a format in; the first one is the default."""
-    dialects = next(e.dialects for e in FORMATS if e.name == name)
+    """Return the dialect to write a format in; the first one is the default."""
+    dialects = entry_of(name).dialects
     if dialect and dialect not in dialects:
         there = f"has {', '.join(dialects)}" if dialects else "has no dialects"
         raise UsageError(f"the format {name} {there}, not {dialect!r}")
@@ -356,17 +361,25 @@ def checked_dialect(name: str, dialect: str) -> str:
 
 
 def detect(source: Source, without: Container[str] = ()) -> Claim:
-    """The format with the strongest claim to the content. A tie, or no claim, is an error that says so. Formats named
-    in `without` are not asked.
+    """Return the format with the strongest claim to the content. A tie, or no claim, is an error that says so. Formats
+    named in `without` are not asked.
 
-    Names only say who is asked first: where one of these is sure of the content, the others need not be loaded.
+    Names only say who is asked first: where one of these is sure of the content, the others need not be loaded. Those
+    of other packages are asked where none of ours is sure.
     """
-    asked = [e for e in FORMATS if e.reads and e.name not in without and (e.sets or not source.more)]
+
+    def askable(entries: Sequence[Entry]) -> list[Entry]:
+        return [e for e in entries if e.reads and e.name not in without and (e.opens_many or not source.more)]
+
+    asked = askable(FORMATS)
     likely = named_like(source, asked)
     claims, missing = claims_on(source, likely, [entry for entry in asked if entry not in likely])
-    if not claims and source.more:
+    theirs: list[Claim] = []
+    if not is_sure(source, claims):
+        theirs, _ = claims_on(source, askable(plugins()))
+    if not claims and not theirs and source.more:
         _refuse_set(source)
-    return strongest(source, claims, missing)
+    return strongest(source, claims, missing, theirs)
 
 
 def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
@@ -379,7 +392,7 @@ def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
     except NotRecognised:
         from callgrove.formats.folders import only_input  # which few need
 
-        inner = None if source.more else only_input(source, _detect_inside, BECOMES)
+        inner = None if source.more else only_input(source, _detect_inside, formats_made_of)
         if inner is None:
             raise
     return detect(inner)[0], inner
@@ -387,7 +400,7 @@ def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
 
 def _detect_inside(source: Source) -> Claim:
     """The claim to something in a folder. Formats of sets have been asked about the folder and searched all of it."""
-    return detect(source, [entry.name for entry in FORMATS if entry.sets] if source.is_folder else ())
+    return detect(source, [entry.name for entry in all_formats() if entry.opens_many] if source.is_folder else ())
 
 
 def _refuse_set(source: Source) -> NoReturn:
@@ -399,7 +412,7 @@ def _refuse_set(source: Source) -> NoReturn:
 def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
     """Read a source with the format named, or with the one that its content shows."""
     chosen, source = settled(source, format_name)
-    if source.more and not next(e.sets for e in FORMATS if e.name == chosen.name):
+    if source.more and not entry_of(chosen.name).opens_many:
         _refuse_set(source)
     options = options or ReadOptions()
     refuse_unused(options, chosen.name, source.path)
@@ -407,16 +420,18 @@ def open_source(source: Source, format_name: str = "", options: ReadOptions | No
 
 
 def refuse_unused(options: ReadOptions, format_name: str, path: Path) -> None:
-    """Options that would change nothing: whoever gives them expects otherwise. A folder of runs passes them on."""
-    if entry_of(format_name).sets or format_name == "runs":
-        return
-    given = {
-        "--align": options.align not in ("", "none"),
-        "--rank-env": bool(options.rank_env),
-        "--kernel-names": bool(options.kernel_names),
-    }
-    if unused := [option for option, is_given in given.items() if is_given]:
-        raise UsageError(f"{path}: {' and '.join(unused)} can be used with GPU databases, and this is {format_name}")
+    """Refuse options that would change nothing: whoever gives them expects otherwise."""
+    used = entry_of(format_name).read_options
+    special = {option for entry in FORMATS for option in entry.read_options}
+    given = [field.name for field in fields(options) if field.name in special and _is_given(options, field.name)]
+    if unused := [option for option in given if option not in used]:
+        spelled = " and ".join(f"ReadOptions({option}=...)" for option in unused)
+        users = ", ".join(e.name for e in FORMATS if set(unused) <= set(e.read_options))
+        raise UsageError(f"{path}: {spelled} can be used with {users}, and this is {format_name}")
+
+
+def _is_given(options: ReadOptions, option: str) -> bool:
+    return getattr(options, option) not in (getattr(ReadOptions(), option), "none")
 
 
 def open_path(

@@ -146,7 +146,9 @@ def refuse_existing(target: Path, overwrite: bool) -> None:
     if _is_special(target):
         raise UsageError(f"{target}: is a device, a pipe or the like, which is never replaced; name a new file")
     if not overwrite:
-        raise UsageError(f"{target}: exists already; choose another name, or replace it (--force)")
+        raise UsageError(
+            f"{target}: exists already; choose another name, or replace it with WriteOptions(overwrite=True)"
+        )
 
 
 def refuse_folder(target: Path) -> None:
@@ -225,7 +227,9 @@ class PendingFiles(PendingTarget):
     def refuse_existing(self) -> None:
         there = [path for path in self._targets.values() if path.is_symlink() or path.exists()]
         if there and not self._overwrite:
-            raise UsageError(f"{there[0]}: exists already; choose another name, or replace it (--force)")
+            raise UsageError(
+                f"{there[0]}: exists already; choose another name, or replace it with WriteOptions(overwrite=True)"
+            )
         if folders := [path for path in there if path.is_dir() and not path.is_symlink()]:
             raise UsageError(f"{folders[0]}: is a folder, and a file is to be written; choose another name")
 

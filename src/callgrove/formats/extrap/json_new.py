@@ -85,7 +85,7 @@ def _series(builder: StudyBuilder, callpath: str, metric: str, measurements: Nod
     for one in measurements.elements():
         point = _point(builder, one["point"])
         if point in seen and strict:
-            raise one["point"].bad("every point once (--strict)")
+            raise one["point"].bad("every point once (ReadOptions(strict=True))")
         seen.add(point)
         values = one["values"]
         try:

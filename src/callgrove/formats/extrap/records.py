@@ -212,7 +212,12 @@ class _Reader:
         for name in given:
             if name not in self.names:
                 if self.strict:
-                    raise _bad(self.path, number, "the parameters of the first record", f"{name!r} too (--strict)")
+                    raise _bad(
+                        self.path,
+                        number,
+                        "the parameters of the first record",
+                        f"{name!r} too (ReadOptions(strict=True))",
+                    )
                 self.ignored.setdefault(name, number)
 
     def say_what_was_ignored(self) -> None:

@@ -68,5 +68,7 @@ def _checked(study: Study, path: Path, strict: bool) -> Study:
         f"{', '.join(named)}{more}"
     )
     if strict:
-        raise InputError(f"{text}; --strict refuses that; measure the missing points or leave the series out")
+        raise InputError(
+            f"{text}; ReadOptions(strict=True) refuses that; measure the missing points or leave the series out"
+        )
     return replace(study, warnings=(*study.warnings, InputWarning(Severity.MISSING, text)))

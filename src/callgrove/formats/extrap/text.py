@@ -117,7 +117,9 @@ class _Reader:
         if self.points:
             raise self._bad(number, "PARAMETER", "every PARAMETER before the first POINTS", "one after it")
         if self.strict and len(known) > MOST_PARAMETERS:
-            raise self._bad(number, "PARAMETER", f"at most {MOST_PARAMETERS} parameters", f"{len(known)} (--strict)")
+            raise self._bad(
+                number, "PARAMETER", f"at most {MOST_PARAMETERS} parameters", f"{len(known)} (ReadOptions(strict=True))"
+            )
         self.builder.parameters = tuple(known)
 
     def _points(self, number: int, text: str) -> None:
@@ -129,7 +131,9 @@ class _Reader:
         self.points += found
         if len(set(self.points)) < len(self.points):
             if self.strict:
-                raise self._bad(number, "POINTS", "different points", "one that is there already (--strict)")
+                raise self._bad(
+                    number, "POINTS", "different points", "one that is there already (ReadOptions(strict=True))"
+                )
             text = f"{self.path}: line {number}: some of the points {before + 1} to {len(self.points)} are equal"
             self.builder.warn(Severity.NOTE, f"{text}; their values count as repetitions of one point")
 
@@ -169,13 +173,15 @@ class _Reader:
         if not self.builder.parameters:
             raise self._too_early(number, "DATA")
         if self.region is None and self.strict:
-            raise self._bad(number, "DATA", "a REGION before the first DATA", "none (--strict)")
+            raise self._bad(number, "DATA", "a REGION before the first DATA", "none (ReadOptions(strict=True))")
         region, metric = self.region or NO_REGION, self.metric or ""
         self.series = self.builder.series(region, metric)
         if self.series in self.begun:
             block = f"the region {region!r} with the metric {metric!r}"
             if self.strict:
-                raise self._bad(number, "DATA", "every region and metric once", f"{block} again (--strict)")
+                raise self._bad(
+                    number, "DATA", "every region and metric once", f"{block} again (ReadOptions(strict=True))"
+                )
             again = f"{self.path}: line {number}: {block} is there again; its values count as further repetitions"
             self.builder.warn(Severity.NOTE, again)
         self.begun.add(self.series)

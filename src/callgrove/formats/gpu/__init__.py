@@ -34,6 +34,7 @@ Specification: gpu-traces.md. Four families of schemas, one way to an experiment
     nsight_extrap_overlaps.py, nsight_extrap_rows.py, nsight_extrap_series.py    the study that Extra-P makes of it
     sqlite_target.py                             a database in the making
     rocpd_schema.py, rocpd_data_views.py, rocpd_writer.py                 many rocpd databases as one
+    rocpd_spans_writer.py                        any other trace as one
     draft_tables.py, draft_infos.py, draft_lanes.py, draft_samples.py     more of the draft's reader
     draft_schema.py, draft_places.py, draft_rows.py, draft_writer.py      its writer
 

@@ -42,7 +42,7 @@ def aligned(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], list[
     hosts = {process.host for dataset in datasets for process in dataset.processes}
     if hosts and hosts.isdisjoint(offsets):
         there = f"{', '.join(sorted(hosts)[:5])}{', ...' * (len(hosts) > 5)}"
-        raise UsageError(f"--align {how}: names none of the hosts, which are {there}")
+        raise UsageError(f"ReadOptions(align={how!r}): names none of the hosts, which are {there}")
     known = [Shifted(d, [offsets.get(process.host, 0) for process in d.processes]) for d in datasets]
     missing = sorted(hosts - offsets.keys())
     text = f"{how}: says nothing about {', '.join(missing[:5])}{', ...' * (len(missing) > 5)}; their times stay"
@@ -58,7 +58,10 @@ def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
             ranges[process.machine] = min(first, process.start_ns), max(last, process.end_ns)
     if len(ranges) < 2 or max(first for first, _ in ranges.values()) <= min(last for _, last in ranges.values()):
         return []
-    text = f"the times of {len(ranges)} machines do not overlap: their clocks differ; --align start lets all begin at 0"
+    text = (
+        f"the times of {len(ranges)} machines do not overlap: their clocks differ; "
+        "ReadOptions(align='start') lets all begin at 0"
+    )
     return [InputWarning(Severity.NOTE, text)]
 
 
@@ -80,7 +83,9 @@ def _table(path: Path) -> dict[str, int]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"--align {path}: neither 'none', 'start' nor a table of offsets: {reason}") from error
+        raise UsageError(
+            f"ReadOptions(align={str(path)!r}): neither 'none', 'start' nor a table of offsets: {reason}"
+        ) from error
     offsets: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         words = line.replace(",", " ").split()

@@ -19,7 +19,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces import PLACES
 
-__all__ = ["DraftPlaces", "Strings"]
+__all__ = ["DraftPlaces", "Strings", "process_times", "thread_ids"]
 
 Facts = Mapping[str, tuple[tuple[str, int], ...]]
 
@@ -71,7 +71,7 @@ class DraftPlaces:
         self._lists: dict[str, list[dict[str, object]]] = {"processes": [], "devices": [], "lanes": []}
         columns = ("node", "rank", "gpu_device", "gpu_stream")
         self._identity = {name: tables.profiles.identity_list(name) for name in columns}
-        self._tids, self._times = _thread_ids(tables), _process_times(tables)
+        self._tids, self._times = thread_ids(tables), process_times(tables)
         measured = tables.profiles.measured.tolist()
         for profile in measured:
             self.process[profile] = self._process(profile)
@@ -169,13 +169,13 @@ class DraftPlaces:
         self._database.executemany(insert("metadata", "tag", "value"), tags.items())
 
 
-def _thread_ids(tables: Experiment) -> Ints:
+def thread_ids(tables: Experiment) -> Ints:
     """What the system called every thread, or else its number."""
     values, present = tables.profiles.identifiers.pick("THREAD", "physical")
     return np.where(present & (values < 2**63), values, np.arange(len(values), dtype=np.uint64)).astype(np.int64)
 
 
-def _process_times(tables: Experiment) -> list[Times]:
+def process_times(tables: Experiment) -> list[Times]:
     """When the process of each profile began and ended; of the only one, what the traces span. Else nobody knows."""
     told, n = tables.traces.tables, len(tables.profiles)
     if PLACES in told and "processes" in told:

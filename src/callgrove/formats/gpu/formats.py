@@ -30,7 +30,7 @@ from callgrove.model.study import Study
 if TYPE_CHECKING:
     from callgrove.formats.gpu.draft_writer import DraftWriter
     from callgrove.formats.gpu.rocpd_places import ReadBefore
-    from callgrove.formats.gpu.rocpd_writer import RocpdWriter
+    from callgrove.formats.gpu.rocpd_spans_writer import RocpdAnyWriter
 
 __all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
 
@@ -104,14 +104,13 @@ class GpuFormat:
             return ""
 
     def read(self, source: Source, options: ReadOptions) -> Experiment | Study:
-        if options.extrap_compat:
-            raise UsageError(f"--extrap-compat is for Nsight exports, not for {self.name}")
         if options.kernel_names not in ("", *KERNEL_NAMES):
             known = " and ".join(KERNEL_NAMES)
             raise UsageError(f"there are {known} names of kernels, not {options.kernel_names!r}")
         if options.kernel_names and not self.has_kernel_names:
             raise UsageError(
-                f"{source.path}: --kernel-names chooses among names, and kernels have one name in {self.name}"
+                f"{source.path}: ReadOptions(kernel_names=...) chooses among names, "
+                f"and kernels have one name in {self.name}"
             )
         return self._experiment(source, options)
 
@@ -259,10 +258,10 @@ class RocpdFormat(GpuFormat):
         except InputError as error:
             return error
 
-    def open_writer(self, target: Path, options: WriteOptions) -> RocpdWriter:
-        from callgrove.formats.gpu.rocpd_writer import RocpdWriter
+    def open_writer(self, target: Path, options: WriteOptions) -> RocpdAnyWriter:
+        from callgrove.formats.gpu.rocpd_spans_writer import RocpdAnyWriter
 
-        return RocpdWriter(target, options)
+        return RocpdAnyWriter(target, options)
 
 
 def _rocpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
@@ -299,7 +298,10 @@ class NsightFormat(GpuFormat):
         if not options.extrap_compat:
             return super().read(source, options)
         if options.kernel_names:
-            raise UsageError("--extrap-compat names kernels as Extra-P does, by their short names: no --kernel-names")
+            raise UsageError(
+                "ReadOptions(extrap_compat=True) names kernels as Extra-P does, by their short names: "
+                "no ReadOptions(kernel_names=...)"
+            )
         from callgrove.formats.gpu.nsight_extrap import extra_p_study
 
         return extra_p_study(source, options)

@@ -1,4 +1,4 @@
-"""A folder of Nsight exports as the study that Extra-P makes of it: `--extrap-compat`.
+"""A folder of Nsight exports as the study that Extra-P makes of it: `ReadOptions.extrap_compat`.
 
 Specification: gpu-traces.md section 9, extrap.md sections 7 and 9.
 
@@ -44,9 +44,9 @@ KERNEL_REPORTS = (".ncu-rep", ".ncu-rep.agg", ".nsight-cuprof-report")
 def extra_p_study(source: Source, options: ReadOptions) -> Study:
     """All exports in the folders of a folder, as one study."""
     if source.more or not source.is_folder:
-        raise UsageError(f"{source.path}: --extrap-compat reads one folder of runs, like app.p4/profile.sqlite")
-    if options.folder_pattern or options.points_file:
-        raise UsageError("--extrap-compat reads the names of folders as Extra-P does; it takes no pattern and no table")
+        raise UsageError(
+            f"{source.path}: ReadOptions(extrap_compat=True) reads one folder of runs, like app.p4/profile.sqlite"
+        )
     names, runs = _points(source.path, _exports(source.path))
     builder = StudyBuilder(names, "nsight", "Extra-P", source.name, str(source.path))
     builder.units = {TIME: "s", BYTES: "bytes"}

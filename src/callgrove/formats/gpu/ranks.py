@@ -2,7 +2,7 @@
 
 Specification: gpu-traces.md 2.4. The first rule that answers for all processes wins:
 
-    1. the user names an environment variable (`--rank-env`)
+    1. the user names an environment variable (`ReadOptions.rank_env`)
     2. the data says so (MPI_RANKS, metadata)
     3. a launcher's variable in the environment that was recorded
     4. a number in the path (rank3, .r3., _3.db), the last one if there are several, if all have one and all differ
@@ -49,7 +49,8 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
         if ABSENT in claims:
             unset = processes[claims.index(ABSENT)]
             raise UsageError(
-                f"--rank-env {variable}: the recorded environment of process {unset.pid} on {unset.host or 'its node'}"
+                f"ReadOptions(rank_env={variable!r}): "
+                f"the recorded environment of process {unset.pid} on {unset.host or 'its node'}"
                 " does not have it as a number"
             )
         return claims, _twice(claims, variable)

@@ -3,7 +3,8 @@
 Specification: gpu-traces.md 3.7. The schema is ours (rocpd_schema.py), never that of an input: no SQL of a file is run.
 Rows are copied as they are, some at a time. Tables of a process that schema 3 does not know are copied with the columns
 that they have; of one table, all processes get the same columns. When all rows are there, they are added up: there must
-be as many in each table as in the inputs, with the same times, bytes and counters.
+be as many in each table as in the inputs, with the same times, bytes and counters. Other traces are written by
+rocpd_spans_writer.py.
 
     rocpd_region_018f...   rocpd_region_019a...      one table per process
     rocpd_region                                     a view: both
@@ -92,14 +93,8 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         """Data sets by the suffix that their tables get; one that comes twice is taken once."""
         backend = tables.traces.spans_backend
         datasets = backend.datasets if isinstance(backend, DataSetSpans) else []
-        rocpd = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
-        if not rocpd or len(rocpd) < len(datasets):
-            raise UsageError(
-                f"{self.target}: rocpd is written from rocprofv3 databases alone, by copying their tables; "
-                "rocpd-draft holds any trace, and callgrove (OUT.cgrove) everything"
-            )
         out: dict[str, RocpdData] = {}
-        for dataset in rocpd:
+        for dataset in (dataset for dataset in datasets if isinstance(dataset, RocpdData)):
             suffix = dataset.suffix or "_" + re.sub(r"\W", "_", dataset.processes[0].uid or "0")
             if suffix not in out:
                 out[suffix] = dataset

@@ -199,7 +199,7 @@ def parse_document(
         if error.section != "XML" or not has_content():
             raise
         if not salvage:
-            raise error.with_remedy("--salvage keeps the complete part") from None
+            raise error.with_remedy("ReadOptions(salvage=True) keeps the complete part") from None
         warn(f"{path}: line {error.line}: {error.found}; the part before it was kept")
 
 

@@ -67,7 +67,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
     def _begin(self, tables: Experiment) -> None:
         traces = self._traces = tables.traces
         if traces.spans_backend is None or not traces.n_spans:
-            other = " (its samples can be written with --to perfetto)" if traces.n_samples else ""
+            other = " (its samples can be written with write(format_name='perfetto'))" if traces.n_samples else ""
             raise UsageError(
                 f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
             )
@@ -238,7 +238,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
                 self._report.add(f"{n:,} {what}" + ("" if ":" in what or "that" in what else f": {NO_FILE}"))
         for what, n in sorted(self._unshown.items()):
             if n:
-                more = "; --extended adds it" if what == "bytes of copies" else ""
+                more = "; WriteOptions(dialect='extended') adds it" if what == "bytes of copies" else ""
                 self._report.add(f"{what}: {n:,} are left out; {NO_COLUMN}{more}")
         for text in losses_of_sides(tables.traces, ("argument", "stack", "flow", "extra"), NO_COLUMN):
             self._report.add(text)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from shlex import quote as quoted
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError
@@ -142,10 +141,10 @@ def _named(
         found = [one for one in parsed if one is not None]
         if not found:
             pattern = suggest_pattern(names)
-            how = f"--folder-pattern {quoted(pattern)}" if pattern else "--folder-pattern"
+            how = f"ReadOptions(folder_pattern={pattern!r})" if pattern else "ReadOptions(folder_pattern=...)"
             raise InputError(
                 f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, "
-                f"or say how with {how} or --points"
+                f"or say how with {how} or ReadOptions(points_file=...)"
             )
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")

@@ -11,7 +11,7 @@ from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, InputError, NotRecognised
 from callgrove.formats.folders import without_ingredients
 from callgrove.formats.interface import ReadOptions
-from callgrove.formats.registry import BECOMES, detect, load, refuse_unused
+from callgrove.formats.registry import detect, formats_made_of, load, refuse_unused
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.joining import join_runs
 from callgrove.model.runs import Run
@@ -34,7 +34,7 @@ class RunAt:
 
 def runs_in(source: Source, format_name: str = "") -> list[Path]:
     """The runs at a place: itself, or what lies in it and is recognised."""
-    return [source.path] if format_name else without_ingredients(dict(_recognised(source)), BECOMES)
+    return [source.path] if format_name else without_ingredients(dict(_recognised(source)), formats_made_of)
 
 
 def has_run(source: Source) -> bool:
@@ -107,6 +107,7 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
 def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
     source = Source.of(path)
     chosen = load(format_name) if format_name else detect(source, without=(NAME,))[0]
+    options = replace(options, folder_pattern="", points_file="")  # which name the runs, and say nothing about one
     refuse_unused(options, chosen.name, path)
     try:
         opened = chosen.read(source, replace(options, run=""))  # which names one of these, not of what is in it

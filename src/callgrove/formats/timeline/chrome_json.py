@@ -99,7 +99,8 @@ class ChromeWriter(TimelineWriter):
             report.add("exact times: readers round those that are more than 102 days after the first one")
         if self.target.is_file() and (size := self.target.stat().st_size) > LARGE:
             report.hint(
-                f"{self.target}: has {size / 1e6:,.0f} MB, which readers take into memory; --to perfetto is smaller"
+                f"{self.target}: has {size / 1e6:,.0f} MB, which readers take into memory; "
+                "write(format_name='perfetto') is smaller"
             )
         return report
 

@@ -278,7 +278,7 @@ class Otf2Writer(TimelineWriter):
         if self._archive.n_events > MANY:
             report.hint(
                 f"{self.target}: {self._archive.n_events:,} events; writing and reading them as OTF2 takes long, "
-                "--to perfetto does not"
+                "write(format_name='perfetto') does not"
             )
         return report
 

@@ -23,7 +23,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.losses import NOTHING_RENAMED
-from callgrove.formats.registry import FORMATS
+from callgrove.formats.registry import find_entry
 from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses
 from callgrove.formats.timeline.items import CounterPoints, Slices, Value
 from callgrove.formats.timeline.notes import BYTES
@@ -301,7 +301,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     def _say_arguments(self) -> None:
         """There are arguments of calls: slices show them where everything is wanted."""
         if self._slice_options.annotations is Annotations.DEFAULT:
-            self._report.hint("arguments of calls are left out; --annotations all writes them")
+            self._report.hint("arguments of calls are left out; WriteOptions(annotations='all') writes them")
 
     def _write_counters_elsewhere(self, traces: Traces) -> None:
         """Counters of profiles that have no spans."""
@@ -324,5 +324,6 @@ def _hint(tables: Experiment) -> str:
     alone = next((run.source for run in tables.runs if run.source and run.source != tables.path), "")
     if alone:
         return f"; those of a single run may be there: {alone}"
-    how = next((entry.untraced for entry in FORMATS if entry.name == tables.format), "")
+    entry = find_entry(tables.format)
+    how = entry.how_to_trace if entry is not None else ""
     return f"{f' ({how})' if how else ''}; `callgrove report` shows its profile"
