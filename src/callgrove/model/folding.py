@@ -50,6 +50,7 @@ class Combination(StrEnum):
 
 
 MOST_NAMED = 12  # metrics in a note
+UNLISTED = "{}: call paths above those that the files store have no inclusive series, as in Extra-P"
 MOST_CELLS = 1 << 23  # of a matrix of profiles and contexts
 SCALINGS = {
     "weak": Combination.EACH,
@@ -127,6 +128,7 @@ def fold(
     left_out: dict[str, list[str]] = {}  # metrics by reason
     counted = Totals(tuple(experiment.metrics), None, counted_contexts(experiment.contexts))
     costs: dict[str, Cost] = {}
+    unlisted: list[str] = []  # metrics that some files list at fewer call paths than have an inclusive value
     if metrics is None and (derived := experiment.metrics.derived):
         quantities = tuple(name for name in quantities if name not in derived)
         some = ", ".join(derived[:MOST_NAMED]) + (", ..." if len(derived) > MOST_NAMED else "")
@@ -147,6 +149,8 @@ def fold(
         of_runs = [part.cost for part in parts if part.cost is not None]
         if scope in (Scope.EXCLUSIVE, Scope.INCLUSIVE) and len(of_runs) == len(parts):
             costs[name] = Cost(sum(cost.total for cost in of_runs), sum(cost.magnitude for cost in of_runs))
+        if any(part.n_unlisted for part in parts):
+            unlisted.append(name)
         ever = np.logical_or.reduce([part.seen(len(paths.texts)) for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part, part.reached & ever, paths, combination)
@@ -155,6 +159,8 @@ def fold(
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for reason, names in left_out.items():
         builder.warn(Severity.NOTE, f"left out of the study: {_told_of(names, reason)}")
+    if unlisted:
+        builder.warn(Severity.NOTE, _told_of(unlisted, UNLISTED))
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     study = builder.build()
@@ -242,6 +248,7 @@ class _Part:
     listed: Bools
     n_negative: int = 0  # values of unsigned counters that count as 0
     cost: Cost | None = None  # what all values should add up to; None where they do not add up
+    n_unlisted: int = 0  # contexts with an inclusive value that no series is made of
 
     def seen(self, n_paths: int) -> Bools:
         """Call paths with a value, or stored."""
@@ -258,23 +265,23 @@ def _measured(
         name = experiment.runs[run].name or experiment.path
         raise UsageError(f"{name}: only what all profiles have together is known; take their sum (--scaling strong)")
     stored = _Stored.of(experiment, way, profiles, counted)
-    cost, listed = stored.cost, _of_paths(stored.listed, paths)
-    rows = stored.rows(experiment.contexts, way)
-    reached = _of_paths(rows, paths) if stored.dense else stored.reached(experiment.contexts, paths)
+    listed, n_unlisted = _of_paths(stored.listed, paths), stored.unlisted(experiment.contexts, way)
+    cost = None if n_unlisted else stored.cost
+    reached = listed if stored.dense else stored.reached(experiment.contexts, paths)
     if stored.dense and combination in EXTRA_P and combination != Combination.DEVICE:
-        values, contexts, n_negative, clipped = _rows(experiment, way, profiles, rows[: len(paths.of_context)])
+        values, contexts, n_negative, clipped = _rows(experiment, way, profiles, stored.listed[: len(paths.of_context)])
         if combination == Combination.SUM:
             rule = np.add if way.metric.composite is not None else way.metric.aggregation.ufunc
             values = rule.reduce(values, axis=1, keepdims=True)
         if cost is not None and clipped:
             cost = cost._replace(total=cost.total + clipped)
-        return _Part(values, paths.of_context[contexts], reached, listed, n_negative, cost)
+        return _Part(values, paths.of_context[contexts], reached, listed, n_negative, cost, n_unlisted)
     values = _added_up(experiment, way, profiles, combination, paths, stored)
     if combination == Combination.MAXIMUM or has_fillers(experiment.values.backend):  # which are not added up
         cost = None
     elif combination == Combination.MEAN and cost is not None:
         cost = Cost(*(number / max(1, stored.n_carriers) for number in cost))
-    return _Part(values, np.arange(len(paths.texts)), reached, listed, cost=cost)
+    return _Part(values, np.arange(len(paths.texts)), reached, listed, cost=cost, n_unlisted=n_unlisted)
 
 
 def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) -> tuple[Floats, Ints, int, float]:
@@ -417,11 +424,11 @@ class _Stored:
         """Call paths with a stored value at them or below."""
         return _of_paths(_with_ancestors(self.contexts, tree), paths)
 
-    def rows(self, tree: ContextTree, way: Recipe) -> Bools:
-        """Contexts that have a row of values: those that are listed, and those above them where inclusive values are
-        computed, which a file need not list."""
-        computed = way.wanted == Scope.INCLUSIVE and way.metric.scope != Scope.INCLUSIVE
-        return _with_ancestors(self.listed, tree) if computed else self.listed
+    def unlisted(self, tree: ContextTree, way: Recipe) -> int:
+        """Return how many contexts above those that a file lists have an inclusive value that is computed: Extra-P
+        makes series of what is listed alone, and so do we."""
+        computed = self.dense and way.wanted == Scope.INCLUSIVE and way.metric.scope != Scope.INCLUSIVE
+        return int((_with_ancestors(self.listed, tree) & ~self.listed).sum()) if computed else 0
 
 
 def _with_ancestors(contexts: Bools, tree: ContextTree) -> Bools:
