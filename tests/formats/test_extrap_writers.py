@@ -160,7 +160,7 @@ def test_the_metric_without_a_name_comes_first(tmp_path: Path) -> None:
 def test_a_target_is_replaced_only_if_asked(format_name: str, tmp_path: Path) -> None:
     target = tmp_path / "x"
     target.write_text("mine")
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="overwrite=True"):
         written(plain_study(), format_name, target)
     assert target.read_text() == "mine"
     format_ = load(format_name)

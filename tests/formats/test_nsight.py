@@ -241,7 +241,7 @@ def test_the_name_can_be_chosen_in_the_library(instances: Path) -> None:
 
 
 def test_extra_p_has_names_of_its_own(instances: Path) -> None:
-    with pytest.raises(UsageError, match="by their short names: no --kernel-names"):
+    with pytest.raises(UsageError, match="by their short names: no kernel_names="):
         open_path(instances, "nsight", ReadOptions(kernel_names="short", extrap_compat=True))
 
 

@@ -19,7 +19,7 @@ from callgrove.algebra.places import outermost, places
 from callgrove.algebra.profiles import Systems
 from callgrove.algebra.quantities import some
 from callgrove.algebra.selecting import Kept, taken
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
@@ -34,7 +34,8 @@ VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls 
 def cut(experiment: Experiment, *, roots: Sequence[str] = (), prunes: Sequence[str] = ()) -> Experiment:
     """The experiment with other roots and without some subtrees; roots come first. Texts are those of `places`."""
     if not roots and not prunes:
-        raise UsageError("nothing to cut: name contexts as roots (--root) or to prune (--prune)")
+        both = Parameter("roots"), ") or to prune (", Parameter("prunes"), ")"
+        raise UsageError("nothing to cut: name contexts as roots (", *both)
     if roots:
         experiment = _rerooted(experiment, _chosen(experiment, roots))
     if prunes:
@@ -112,7 +113,7 @@ def common(
         count[numbers[numbers >= 0]] += 1
     everywhere = count == len(experiments)
     if not everywhere.any():
-        raise UsageError("the inputs have no context in common; --by name compares names only")
+        raise UsageError("the inputs have no context in common; ", Parameter("by", "name"), " compares names only")
     parts = [
         without(e, _outside(e, everywhere[np.maximum(numbers, 0)]), "common", () if fold_visits else VISITS)
         for e, numbers in zip(experiments, unified.maps, strict=True)

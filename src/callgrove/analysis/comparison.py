@@ -15,7 +15,7 @@ import numpy as np
 from callgrove.analysis.costs import Costs, costs, select
 from callgrove.analysis.groups import group, nearest
 from callgrove.analysis.trees import fold_lines
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment
@@ -26,6 +26,7 @@ from callgrove.model.unify import ROOT, names
 __all__ = ["Comparison", "Question", "compare"]
 
 OWN = (Scope.EXCLUSIVE, Scope.POINT)  # what a line costs is no part of what its function has in these scopes
+OF_EACH = Parameter("metric", "LEFT=RIGHT")
 NEAR = 1e-12  # relative; less is rounding
 
 
@@ -151,8 +152,9 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
         return [e.default_metric for e in experiments]
     first, *rest = (", ".join(e.metrics.quantities[:6]) or "none" for e in experiments)
     raise UsageError(
-        f"the experiments share no metric: {experiments[0].path} has {first}, others have {rest[0]}; "
-        "-m LEFT=RIGHT names one of each"
+        f"the experiments share no metric: {experiments[0].path} has {first}, others have {rest[0]}; ",
+        OF_EACH,
+        " names one of each",
     )
 
 
@@ -166,8 +168,8 @@ def _named(experiments: Sequence[Experiment], text: str) -> list[str]:
         try:
             names.append(other.metrics.resolve(right.strip() if equals else names[0]))
         except UsageError as error:
-            hint = "" if equals else "; -m LEFT=RIGHT names one metric of each"
-            raise UsageError(f"{other.path}: {error}{hint}") from None
+            hint = () if equals else ("; ", OF_EACH, " names one metric of each")
+            raise UsageError(f"{other.path}: ", error, *hint) from None
     return names
 
 

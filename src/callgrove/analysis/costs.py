@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import Array, Bools, Floats, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
@@ -141,7 +141,8 @@ def costs(
     n = experiment.contexts.n_listed
     row = experiment.metrics.first(quantity)
     if row.composite is not None:
-        raise UsageError(f"{quantity} has composite values ({row.dtype}); choose another metric with -m")
+        composite = f"{quantity} has composite values ({row.dtype}); choose another metric with "
+        raise UsageError(composite, Parameter("metric"))
     return Costs(
         experiment,
         row,

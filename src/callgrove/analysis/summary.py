@@ -17,7 +17,7 @@ import numpy as np
 
 from callgrove.analysis.summaries import DEVICE_SECTIONS, SECTIONS, By, Places, Summary, WindowMode
 from callgrove.analysis.summary_parts import Task, of_part
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
@@ -92,7 +92,6 @@ def marker_window(experiment: Experiment, first: str, last: str, whole: Window) 
                 times += [int(own.min()), int(own.max())] if len(own) else []
     for name, times in ((first, starts), (last, ends)):
         if name and not times:
-            raise UsageError(
-                f"{experiment.path}: has no marker {name!r}; `callgrove summary --section markers` lists them"
-            )
+            nothing = f"{experiment.path}: has no marker {name!r}; "
+            raise UsageError(nothing, Parameter('summary(section="markers")'), " lists them")
     return min(starts, default=whole[0]), max(ends, default=whole[1])

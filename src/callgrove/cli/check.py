@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 3 when there is damage; notes alone are no damage."""
     from callgrove.binary.sources import Source
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import note, with_flags
     from callgrove.cli.progress import progress
     from callgrove.errors import InputError
     from callgrove.formats.interface import Checks, Problem, ReadOptions
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
             if not isinstance(chosen, Checks):
                 chosen.read(source, options)
         except InputError as error:  # so broken that it does not open: that is the finding
-            found = [Problem(Severity.DAMAGE, str(args.path), "opening", str(error))]
-    rows = [(p.severity.value, p.file, p.section, p.text.removeprefix(f"{args.path}: ")) for p in found]
+            found = [Problem(Severity.DAMAGE, str(args.path), "opening", error.message)]
+    rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{args.path}: ")) for p in found]
     table = Table.from_rows(NAMES, rows)
     if rows or args.format != "table" or args.output:  # for people, no problem is no table
         emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), args)

@@ -162,9 +162,10 @@ def _selected(models: Models, args: argparse.Namespace) -> Models:
 def say_cautions(models: Models) -> None:
     """What to know about the models, on stderr: one line for each reason."""
     from callgrove.cli.messages import note
+    from callgrove.errors import worded
     from callgrove.modeling.cautions import counted
 
     for _, text, numbers in counted(models.cautions):
         first = models.callpath(int(numbers[0]))
         whose = first if len(numbers) == 1 else f"{len(numbers)} of {len(models)} models, such as {first}"
-        note(f"{whose}: {text}")
+        note(worded(f"{whose}: ", text))

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from callgrove.cli.messages import note
 from callgrove.cli.options import engine_for
 from callgrove.cli.progress import progress
-from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
+from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError, worded
 from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
@@ -64,7 +64,7 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
     try:
         numbers = choose_runs(opened.runs, wanted)
     except UsageError as error:
-        raise UsageError(f"{named(args)}: {error}") from None
+        raise UsageError(f"{named(args)}: ", error) from None
     sources = {opened.runs[number].source for number in numbers}
     if len(numbers) == 1 and opened.format == "runs" and (source := sources.pop()):
         alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
@@ -193,7 +193,7 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
         if warning not in known:
-            note(f"{warning.severity.value}: {warning.text}")
+            note(worded(f"{warning.severity.value}: ", warning.text))
     return study
 
 
@@ -209,7 +209,7 @@ def said_everything(experiment: Experiment, args: argparse.Namespace, printed: b
         for warning in experiment.warnings:
             if warning.severity == Severity.MISSING:  # which may be why
                 note(warning.text)
-    _say(map(str, met))
+    _say(problem.message for problem in met)
     if met and args.strict:
         raise IncompleteResult(f"{named(args)}: printed without what is damaged")
     return 0
@@ -224,7 +224,7 @@ def said_damage(experiment: Experiment, met: Iterable[str]) -> None:
 def _say(texts: Iterable[str]) -> None:
     lines = list(texts)
     for text in lines[:MOST_NOTES]:
-        note(f"damaged: {text}")
+        note(worded("damaged: ", text))
     if len(lines) > MOST_NOTES:
         note(f"damaged: {len(lines) - MOST_NOTES} more places; `callgrove check` lists every one")
 
@@ -233,6 +233,6 @@ def _say_all(warnings: Sequence[InputWarning]) -> None:
     """What is to be known beyond damage."""
     others = [w for w in warnings if w.severity != Severity.DAMAGE]
     for warning in others[:MOST_NOTES]:
-        note(f"{warning.severity.value}: {warning.text}")
+        note(worded(f"{warning.severity.value}: ", warning.text))
     if len(others) > MOST_NOTES:
         note(f"{len(others) - MOST_NOTES} more notes; `callgrove check` lists every one")

@@ -40,7 +40,7 @@ def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
         missing = [w.text for w in experiment.warnings if w.severity == Severity.MISSING]
         if args.metric or args.rank or args.thread or not missing:
             raise
-        raise InputError(f"{missing[0]}; {str(error).removeprefix(f'{experiment.path}: ')}") from error
+        raise InputError(f"{missing[0]}; ", error.message.removeprefix(f"{experiment.path}: ")) from error
 
 
 def headline(costs: Costs, args: argparse.Namespace) -> None:

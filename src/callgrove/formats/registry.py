@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from callgrove.binary.sources import Source
-from callgrove.errors import NotRecognised, UsageError
+from callgrove.errors import NotRecognised, Parameter, UsageError
 from callgrove.formats.detection import Claim, claims_on, named_like, strongest
 from callgrove.formats.interface import Format, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment
@@ -325,7 +325,8 @@ def formats_for_target(target: str | Path) -> list[str]:
     found = [entry.name for entry in FORMATS if entry.writes and name.endswith(entry.suffixes or ("\0",))]
     if found:
         return found
-    raise UsageError(f"{target}: its ending names no format to write; choose one with --to ('callgrove formats')")
+    nothing = f"{target}: its ending names no format to write; choose one with "
+    raise UsageError(nothing, Parameter("to_format"), " ('callgrove formats')")
 
 
 def format_for_target(target: str | Path, *, series: bool | None = None) -> str:
@@ -411,12 +412,13 @@ def refuse_unused(options: ReadOptions, format_name: str, path: Path) -> None:
     if entry_of(format_name).sets or format_name == "runs":
         return
     given = {
-        "--align": options.align not in ("", "none"),
-        "--rank-env": bool(options.rank_env),
-        "--kernel-names": bool(options.kernel_names),
+        "align": options.align not in ("", "none"),
+        "rank_env": bool(options.rank_env),
+        "kernel_names": bool(options.kernel_names),
     }
-    if unused := [option for option, is_given in given.items() if is_given]:
-        raise UsageError(f"{path}: {' and '.join(unused)} can be used with GPU databases, and this is {format_name}")
+    if unused := [Parameter(name) for name, is_given in given.items() if is_given]:
+        listed = [part for parameter in unused for part in (" and ", parameter)][1:]
+        raise UsageError(f"{path}: ", *listed, f" can be used with GPU databases, and this is {format_name}")
 
 
 def open_path(

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError, worded
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints, summable
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment, Severity
@@ -131,7 +131,7 @@ def fold(
         except UsageError as error:
             if metrics is not None:
                 raise
-            left_out.setdefault(str(error).replace(name, "{}"), []).append(name)
+            left_out.setdefault(error.message.replace(name, "{}"), []).append(name)
             continue
         if way.metric.unit:
             builder.units[name] = way.metric.unit
@@ -142,7 +142,7 @@ def fold(
             text = f"{n} exclusive values below zero, which differences of unsigned counters have, count as 0"
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for reason, names in left_out.items():
-        builder.warn(Severity.NOTE, f"left out of the study: {_told_of(names, reason)}")
+        builder.warn(Severity.NOTE, worded("left out of the study: ", _told_of(names, reason)))
     if not builder.has_values:
         raise UsageError(f"{experiment.path or experiment.title}: there is no {scope.word} value to make a study of")
     return builder.build()
@@ -152,7 +152,7 @@ def _told_of(names: Sequence[str], reason: str) -> str:
     """One sentence about several metrics that are left out for one reason."""
     text = reason.replace("{}", names[0])
     others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    return f"{text}; the same of {len(names) - 1} more: {others}" if len(names) > 1 else text
+    return worded(text, f"; the same of {len(names) - 1} more: {others}") if len(names) > 1 else text
 
 
 def _add(
@@ -176,7 +176,9 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
     names = tuple(experiment.runs[0].parameters)
     if not names:
         raise UsageError(
-            f"{where}: the runs carry no parameters, so there is nothing to study them over; say them (--point p=4 RUN)"
+            f"{where}: the runs carry no parameters, so there is nothing to study them over; say them (",
+            Parameter("points", ("p=4", "p=8")),
+            ")",
         )
     for number, run in enumerate(experiment.runs):
         if set(run.parameters) != set(names):
@@ -214,7 +216,8 @@ def _measured(experiment: Experiment, way: Recipe, run: int, combination: Combin
     profiles = experiment.values.known[experiment.profiles.run[experiment.values.known] == run]
     if combination != Combination.SUM and np.isin(profiles, experiment.profiles.aggregates).any():
         name = experiment.runs[run].name or experiment.path
-        raise UsageError(f"{name}: only what all profiles have together is known; take their sum (--scaling strong)")
+        only = f"{name}: only what all profiles have together is known; take their sum ("
+        raise UsageError(only, Parameter("scaling", "strong"), ")")
     stored = _Stored.of(experiment, way, profiles)
     listed = _of_paths(stored.listed, paths)
     reached = listed if stored.dense else stored.reached(experiment.contexts, paths)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import InputError, InvalidExperiment, RefusedInput
+from callgrove.errors import InputError, InvalidExperiment, Parameter, RefusedInput
 from callgrove.formats.extrap.sniffing import sniff
 from callgrove.formats.interface import Match, Problem, ReadOptions
 from callgrove.model.experiment import InputWarning, Severity
@@ -68,5 +68,7 @@ def _checked(study: Study, path: Path, strict: bool) -> Study:
         f"{', '.join(named)}{more}"
     )
     if strict:
-        raise InputError(f"{text}; --strict refuses that; measure the missing points or leave the series out")
+        raise InputError(
+            f"{text}; ", Parameter("strict", True), " refuses that; measure the missing points or leave the series out"
+        )
     return replace(study, warnings=(*study.warnings, InputWarning(Severity.MISSING, text)))

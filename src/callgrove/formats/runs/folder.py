@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from shlex import quote as quoted
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, InputError
+from callgrove.errors import CallgroveError, InputError, Parameter, worded
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
 from callgrove.formats.registry import entry_of
 from callgrove.formats.runs.opened_runs import NAME, RunAt, format_in, has_run, is_run, open_runs, runs_in
@@ -139,10 +138,11 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
         found = [one for one in parsed if one is not None]
         if not found:
             pattern = suggest_pattern(names)
-            how = f"--folder-pattern {quoted(pattern)}" if pattern else "--folder-pattern"
             raise InputError(
-                f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, "
-                f"or say how with {how} or --points"
+                f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, or say how with ",
+                Parameter("folder_pattern", pattern or ...),
+                " or ",
+                Parameter("points_file"),
             )
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")
@@ -150,7 +150,7 @@ def _named(entries: Sequence[Path], folder: Path, options: ReadOptions) -> tuple
     try:
         runs, said = agreed(found, options.strict)
     except InputError as error:
-        raise InputError(f"{folder}: {error}{_other_ways(folder, entries, names)}") from None
+        raise InputError(f"{folder}: ", error, _other_ways(folder, entries, names)) from None
     return runs, notes + [f"{folder}: {text}" for text in said]
 
 
@@ -158,8 +158,10 @@ def _other_ways(folder: Path, entries: Sequence[Path], names: Sequence[str]) -> 
     """How to open entries whose names are no points of a study: nobody may have meant them to be."""
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     format_name = format_in(Source(folder).inside(entries[0]))
-    as_one = f"; --from {format_name} opens all as one run" if format_name and entry_of(format_name).sets else ""
-    return f". If these are no points of a study, name one of them: {listed}{as_one}"
+    text = f". If these are no points of a study, name one of them: {listed}"
+    if not format_name or not entry_of(format_name).sets:
+        return text
+    return worded(text, "; ", Parameter("from_format", format_name), " opens all as one run")
 
 
 def _differences(found: Sequence[NamedRun]) -> list[str]:
