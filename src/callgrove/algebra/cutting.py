@@ -32,7 +32,12 @@ VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls 
 
 
 def cut(experiment: Experiment, *, roots: Sequence[str] = (), prunes: Sequence[str] = ()) -> Experiment:
-    """The experiment with other roots and without some subtrees; roots come first. Texts are those of `places`."""
+    """Return the experiment with other roots and without some calls, whose callers take their cost; roots come first.
+
+    Texts are a name, a call path like "main->solve", or a "/pattern/".
+
+        callgrove.cut(experiment, roots=["solve"], prunes=["/^MPI_/"])
+    """
     if not roots and not prunes:
         both = Parameter("roots"), ") or to prune (", Parameter("prunes"), ")"
         raise UsageError("nothing to cut: name contexts as roots (", *both)
@@ -101,8 +106,10 @@ def common(
     by: str = "place",
     fold_visits: bool = False,
 ) -> Experiment:
-    """All inputs side by side, each with the contexts that all of them have; the cost of the others goes to the
-    nearest that is common. Visits of others are dropped, unless `fold_visits`."""
+    """Return all inputs side by side, each with the contexts that all of them have.
+
+    The cost of other contexts goes to the nearest that is common; their visits are dropped, unless `fold_visits`.
+    """
     if not experiments:
         raise UsageError("common needs at least one experiment")
     matching = Matching.of(ignore, by, Systems.SIDE_BY_SIDE)

@@ -7,12 +7,12 @@ unless `source` keeps them. `flat` compares functions whoever called them: profi
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, costs, select
+from callgrove.analysis.costs import Costs, costs
 from callgrove.analysis.groups import group, nearest
 from callgrove.analysis.trees import fold_lines
 from callgrove.errors import Parameter, UsageError
@@ -20,6 +20,8 @@ from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
+from callgrove.model.runs import Numbers
+from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column, Table
 from callgrove.model.unify import ROOT, names
 
@@ -36,8 +38,8 @@ class Question:
 
     metric: str | None = None
     scope: Scope = Scope.EXCLUSIVE
-    ranks: Container[int] | None = None
-    threads: Container[int] | None = None
+    ranks: Numbers | None = None
+    threads: Numbers | None = None
     source: bool = False
     flat: bool = False
 
@@ -257,7 +259,7 @@ def _in_scope(cost: Costs, asked: Question, shown: Bools) -> Array:
         values = cost.exclusive
     else:
         experiment, n = cost.experiment, cost.tree.n_listed
-        profiles = select(experiment, asked.ranks, asked.threads)
+        profiles = choose_profiles(experiment, asked.ranks, asked.threads)
         values = experiment.totals(cost.metric.name, asked.scope, profiles)[:n]
     if asked.scope not in OWN:
         return values

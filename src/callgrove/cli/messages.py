@@ -57,6 +57,7 @@ FLAGS = {
     "system": "--system",
     "to_format": "--to",
     'export("contexts")': "`callgrove export --table contexts`",
+    'export("series")': "`callgrove export --table series`",
     "sql_tables()": "`callgrove sql PATH --tables`",
     'summary(section="markers")': "`callgrove summary --section markers`",
 }

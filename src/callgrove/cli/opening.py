@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from callgrove.cli.messages import note
 from callgrove.cli.options import engine_for
 from callgrove.cli.progress import progress
-from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError, worded
+from callgrove.errors import IncompleteResult, InputError, UsageError, worded
 from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
@@ -170,9 +170,8 @@ def open_study(args: argparse.Namespace) -> Study:
 
 def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     """A study as it is; of an experiment, its runs over their parameters."""
-    from callgrove.model.completing import completed
+    from callgrove.model.completing import series_of
     from callgrove.model.folding import Combination, combination_for
-    from callgrove.model.metrics import Scope
 
     if isinstance(opened, Study):
         if args.scaling:
@@ -185,10 +184,7 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
             "means over these; --scaling strong adds up all, --scaling weak counts every thread and stream"
         )
     with progress() as report:
-        folded = opened.study(scope=Scope(args.study_scope), combination=combination, progress=report)
-    study = completed(folded, fold=args.study_scope == "exclusive")
-    if not len(study):
-        raise InputError(f"{named(args)}: no series was measured at all of the {study.n_points} points")
+        study = series_of(opened, args.scaling or "", args.study_scope, report, named(args))
     whole = f"{opened.path}: "  # what is missing in single runs is not said
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
@@ -199,10 +195,7 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
 
 def said_everything(experiment: Experiment, args: argparse.Namespace, printed: bool = True) -> int:
     """The exit code after printing: damage met on the way is said; nothing printed because of damage is an error."""
-    met: list[CallgroveError] = list(experiment.values.problems)
-    if experiment.traces.samples is not None:
-        known = {w.text for w in experiment.damage}
-        met += [p for p in experiment.traces.samples.problems if str(p) not in known]
+    met = experiment.damage_met
     if not printed and (met or experiment.damage):
         raise met[0] if met else InputError(experiment.damage[0].text)
     if not printed:

@@ -34,6 +34,9 @@ from callgrove.model.values import DenseBlock
 __all__ = ["SCALINGS", "Combination", "combination_for", "devices_of", "fold", "of_scaling"]
 
 
+Progress = Callable[[str, int, int], None]  # label, done, total
+
+
 class Combination(StrEnum):
     """What becomes of the values that the profiles of one run have."""
 
@@ -106,7 +109,7 @@ def fold(
     metrics: Sequence[str] | None = None,
     scope: Scope = Scope.EXCLUSIVE,
     combination: Combination = Combination.SUM,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Study:
     """The study of an experiment. Without `metrics` it has every quantity that there is in this scope. `progress` hears
     of every metric: label, done, total."""
