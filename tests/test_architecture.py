@@ -46,6 +46,11 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
 }
 OPEN_TO_ALL = {"errors", "_version"}
 
+# The one door from the model to the layers above: the methods of experiments and studies, which import the plain
+# functions behind them when they are called. Everything else in the model knows none of these layers.
+DOOR = "callgrove.model.methods"
+BEHIND_THE_DOOR = {"algebra", "analysis", "formats", "modeling", "query", "render", "viewer"}
+
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
 SHARED_BY_FORMATS = {
     *("", "detection", "folders", "interface", "leftovers", "losses", "plugins", "registry", "strangers", "targets"),
@@ -109,6 +114,8 @@ def imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[Im
 def complaint(found: Import) -> str | None:
     """What is wrong with an import, if anything."""
     importer, imported = layer(found.module), layer(found.imported)
+    if found.module == DOOR and imported in BEHIND_THE_DOOR:
+        return None
     for name in (importer, imported):
         if name not in DIRECTLY_BELOW:
             return f"{name} has no place in the order of layers"
@@ -130,6 +137,62 @@ def violations(package: Path) -> list[str]:
 
 def test_imports_point_one_way() -> None:
     assert violations(SOURCE) == []
+
+
+def test_the_door_opens_when_it_is_used() -> None:
+    """The methods of an experiment import what is behind them when they are called, not with the model."""
+    tree = ast.parse((SOURCE / "model" / "methods.py").read_bytes())
+    at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert {getattr(node, "module", "") for node in at_once if "callgrove" in ast.unparse(node)} == {"callgrove.errors"}
+
+
+def flags_in(path: Path) -> Iterator[str]:
+    """Texts of a module that name a flag of the command line, but for docstrings."""
+    tree = ast.parse(path.read_bytes())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else None
+        if isinstance(text, str) and re.search(r"(^|[ (`])--[a-z]", text):
+            yield text
+
+
+# Texts that name flags on purpose: commands to copy, flags of other programs, what a page says, a made-up command line.
+NAMING_FLAGS = {
+    *("analysis/__init__.py", "examples.py", "execute/clusters.py", "formats/gpu/nsight_extrap.py"),
+    *("formats/strangers.py", "render/facts.py", "render/study_facts.py", "viewer/gpu/maker.py"),
+    *("viewer/profile/maker.py", "viewer/scaling/maker.py", "viewer/timeline/maker.py"),
+}
+
+
+def test_only_the_command_line_names_flags() -> None:
+    """Errors of the library name parameters, which the command line spells as flags."""
+    found = {
+        str(path.relative_to(SOURCE)): list(flags_in(path))
+        for path in SOURCE.rglob("*.py")
+        if path.relative_to(SOURCE).parts[0] != "cli"
+    }
+    assert {name: texts for name, texts in found.items() if texts and name not in NAMING_FLAGS} == {}
+
+
+def test_the_command_line_knows_every_parameter_that_an_error_names() -> None:
+    from callgrove.cli.messages import FLAGS, PHRASES
+
+    calls = [
+        node
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Parameter"
+    ]
+    named = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+    known = {*FLAGS, *(phrase.name for phrase in PHRASES)}
+    assert len(named) > 20
+    assert named <= known
+    assert known <= named | {"align", "rank_env", "kernel_names"}, "which the registry names by variable"
 
 
 def test_every_module_has_a_layer() -> None:
@@ -193,6 +256,8 @@ def tree(tmp_path: Path) -> Path:
         ("render/svg.py", "import callgrove.cli"),
         ("errors.py", "from callgrove.model import values"),
         ("helpers.py", "from callgrove.model import values"),
+        ("model/methods.py", "from callgrove.cli import top"),
+        ("model/values.py", "def f():\n    from callgrove.analysis.top import top"),
         ("cli/__init__.py", "from callgrove.helpers import anything"),
     ],
 )
@@ -212,6 +277,7 @@ def test_a_wrong_import_is_found(tree: Path, module: str, text: str) -> None:
         ("formats/registry.py", "FORMATS = {'cube': 'callgrove.formats.cube:Cube'}"),
         ("render/svg.py", "from callgrove.analysis.top import top\nfrom callgrove.model.values import Values"),
         ("cli/__init__.py", "import callgrove\nfrom callgrove.formats.cube import Cube"),
+        ("model/methods.py", "def f():\n    from callgrove.analysis.top import top"),
     ],
 )
 def test_a_right_import_is_not(tree: Path, module: str, text: str) -> None:

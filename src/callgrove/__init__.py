@@ -1,4 +1,22 @@
-"""callgrove opens what HPC profilers write as one kind of experiment.
+"""Open what HPC profilers write as one kind of experiment: look at it, compare, combine, convert and model it.
+
+    import callgrove as cg
+
+    e = cg.open("lulesh.d")             an experiment, or a study where the input holds series over parameters
+    e.top(limit=10)                     where the cost is, as a table that shows itself
+    print(e.tree(limit=20))             the call tree; tree(bottom_up=True) from the costly functions up
+    e.hot_path()["name"]                the costliest call path
+    e.select(ranks="0-3").top("time")   a part of it is an experiment again
+    e.diff(cg.open("slower.d"))         what differs, call path by call path
+    e.to_pandas()                       costs of every context in every profile
+    e.sql("SELECT ...")                 SQL over its tables
+    e.report("report.html")             one page to mail
+    e.write("lulesh.cubex")             another format; returns what that cannot hold
+    cg.open("runs/").series().model()   scaling models of runs over parameters
+
+Methods are the verbs of the command line, with the same words as parameters. Errors are `CallgroveError`; a table's
+`notes` and an experiment's `warnings` say what a reader should know. Values and traces stay in the file until they are
+asked for, and nothing heavy is imported until a name is used.
 
     model/       what a measured execution is
     binary/      bytes without meaning: sources and checked reads
@@ -14,13 +32,6 @@
     execute/     the same work on a pool of processes, on MPI or on Dask
     examples.py  made-up experiments for the demo, the documentation and tests
     errors.py    every error raised on purpose
-
-    import callgrove
-    experiment = callgrove.open("lulesh.d")
-    print(experiment.default_metric, experiment.root_total(experiment.default_metric))
-    callgrove.write(callgrove.part(experiment, ranks={0}), "rank0.d")
-
-Nothing heavy is imported until a name is used.
 """
 
 from __future__ import annotations
@@ -35,13 +46,14 @@ if TYPE_CHECKING:
     from callgrove.algebra.cutting import common, cut
     from callgrove.algebra.operations import diff, mean, merge
     from callgrove.algebra.selecting import part
+    from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
     from callgrove.formats.saving import write
     from callgrove.model.builder import ExperimentBuilder
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
-    from callgrove.model.selection import select
     from callgrove.model.study import Study
+    from callgrove.model.table import Table
     from callgrove.modeling.fitting import Models, model_study
     from callgrove.modeling.options import ModelOptions
     from callgrove.query.asking import sql
@@ -57,8 +69,10 @@ __all__ = [
     "NotRecognised",
     "Scope",
     "Study",
+    "Table",
     "UsageError",
     "__version__",
+    "check",
     "common",
     "cut",
     "diff",
@@ -67,7 +81,6 @@ __all__ = [
     "model_study",
     "open",
     "part",
-    "select",
     "sql",
     "write",
 ]
@@ -79,6 +92,8 @@ _LAZY = {
     "Models": ("callgrove.modeling.fitting", "Models"),
     "Scope": ("callgrove.model.metrics", "Scope"),
     "Study": ("callgrove.model.study", "Study"),
+    "check": ("callgrove.formats.registry", "check"),
+    "Table": ("callgrove.model.table", "Table"),
     "common": ("callgrove.algebra.cutting", "common"),
     "cut": ("callgrove.algebra.cutting", "cut"),
     "diff": ("callgrove.algebra.operations", "diff"),
@@ -86,7 +101,6 @@ _LAZY = {
     "merge": ("callgrove.algebra.operations", "merge"),
     "model_study": ("callgrove.modeling.fitting", "model_study"),
     "open": ("callgrove.formats.registry", "open_path"),
-    "select": ("callgrove.model.selection", "select"),
     "part": ("callgrove.algebra.selecting", "part"),
     "sql": ("callgrove.query.asking", "sql"),
     "write": ("callgrove.formats.saving", "write"),

@@ -14,13 +14,19 @@
 
     PluginWarning                           no error: a plug-in that is broken is left out
 
-Each message is one sentence that names the file, the place and, where there is one, the remedy.
+Each message is one sentence that names the file, the place and, where there is one, the remedy. A remedy is a parameter
+of the library (`overwrite=True`), which the command line shows as its flag (`--force`): messages hold a `Parameter` and
+are spelled by whoever prints them.
+
+    UsageError(f"{target}: exists already; choose another name, or replace it (", Parameter("overwrite", True), ")")
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, SupportsIndex
 
 __all__ = [
     "CallgroveError",
@@ -31,19 +37,90 @@ __all__ = [
     "MissingExtra",
     "NotEvaluated",
     "NotRecognised",
+    "Parameter",
     "PluginWarning",
     "RefusedInput",
     "UnsupportedVersion",
     "UsageError",
+    "Wording",
+    "spell",
+    "worded",
 ]
 
 PathLike = str | Path
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter or a method of the library that a message names.
+
+    Parameter("overwrite", True)     overwrite=True
+    Parameter("to_format")           to_format=...       any value
+    Parameter("sql_tables()")        sql_tables()        a method
+    """
+
+    name: str
+    value: object = ...
+
+    def __str__(self) -> str:
+        if self.name.endswith(")"):
+            return self.name
+        return f"{self.name}=..." if self.value is ... else f"{self.name}={self.value!r}"
+
+
+class Wording(str):
+    """A text that names parameters. As a str it spells them as the library does; `spell` spells them otherwise."""
+
+    __slots__ = ("parts",)
+    parts: tuple[str | Parameter, ...]
+
+    def __new__(cls, *parts: str | Parameter) -> Wording:
+        made = super().__new__(cls, "".join(map(str, parts)))
+        made.parts = parts
+        return made
+
+    def __getnewargs__(self) -> tuple[str | Parameter, ...]:  # type: ignore[override]
+        return self.parts
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1) -> Wording:
+        """Return the text with `new` instead of `old`, but for what parameters are called."""
+        return Wording(*(part.replace(old, new, count) if isinstance(part, str) else part for part in self.parts))
+
+    def removeprefix(self, prefix: str) -> Wording:
+        """Return the text without a beginning that names no parameter."""
+        first, *rest = self.parts
+        return Wording(first.removeprefix(prefix) if isinstance(first, str) else first, *rest)
+
+
+def worded(*parts: object) -> str:
+    """Return parts as one text: parameters stay what they are, also those of texts and errors among the parts."""
+    flat: list[str | Parameter] = []
+    for part in parts:
+        text = part.message if isinstance(part, CallgroveError) else part
+        flat += text.parts if isinstance(text, Wording) else [text if isinstance(text, Parameter) else str(text)]
+    return Wording(*flat) if any(isinstance(part, Parameter) for part in flat) else "".join(map(str, flat))
+
+
+def spell(text: str, name: Callable[[Parameter], str]) -> str:
+    """Return a text with its parameters called as `name` calls them."""
+    if not isinstance(text, Wording):
+        return text
+    return "".join(name(part) if isinstance(part, Parameter) else part for part in text.parts)
+
+
 class CallgroveError(Exception):
-    """The root of all errors raised on purpose."""
+    """The root of all errors raised on purpose. Its message may be given in parts, of which some are parameters."""
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(worded(*parts))
+
+    @property
+    def message(self) -> str:
+        """What is wrong, with the parameters that it names."""
+        text: str = self.args[0]
+        return text
 
 
 class UsageError(CallgroveError):
@@ -128,8 +205,8 @@ class CorruptFile(InputError):
             place += f" at byte {self.offset}"
         if self.line is not None:
             place += f" at line {self.line}"
-        text = f"{self.path}: {place}: expected {self.expected}, found {self.found}"
-        return f"{text}; {self.remedy}" if self.remedy else text
+        text = worded(f"{self.path}: {place}: expected ", self.expected, ", found ", self.found)
+        return worded(text, "; ", self.remedy) if self.remedy else text
 
 
 def _rebuild_corrupt(
@@ -165,12 +242,12 @@ class IncompleteResult(CallgroveError):
 
 
 class MissingExtra(CallgroveError):
-    """An optional dependency is needed; the message names the pip command."""
+    """An optional dependency is needed; the message names the pip command. `purpose` is what needs it."""
 
-    def __init__(self, extra: str, purpose: str) -> None:
+    def __init__(self, extra: str, purpose: str | Parameter) -> None:
         self.extra = extra
         self.purpose = purpose
-        super().__init__(f"{purpose} needs an optional package: pip install 'callgrove[{extra}]'")
+        super().__init__(purpose, f" needs an optional package: pip install 'callgrove[{extra}]'")
 
     def __reduce__(self) -> tuple[object, ...]:
         return MissingExtra, (self.extra, self.purpose)

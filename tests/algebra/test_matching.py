@@ -71,7 +71,7 @@ def test_union_adds_what_is_missing() -> None:
 
 def test_strict_demands_the_same_profiles() -> None:
     a, b = tiny("a.d", [tuple_of(0, 0)]), tiny("b.d", [tuple_of(0, 0), tuple_of(5, 0)])
-    with pytest.raises(UsageError, match=r"a.d: has no profile 'rank 5 thread 0', which b.d has; --system union takes"):
+    with pytest.raises(UsageError, match=r"a.d: has no profile 'rank 5 thread 0', which b.d has; system='union' takes"):
         diff(a, b, system="strict")
     with pytest.raises(UsageError, match="no way 'sideways' to match systems; there are union, strict"):
         diff(a, b, system="sideways")
@@ -153,7 +153,7 @@ def test_units_must_be_the_same() -> None:
         tiny("a.d", one, [Metric("t", Scope.EXCLUSIVE, "sec")]),
         tiny("b.d", one, [Metric("t", Scope.EXCLUSIVE, "bytes")]),
     )
-    message = "metric t: is in 'sec' in a.d, in 'bytes' in b.d; --ignore unit takes the numbers as they are"
+    message = "metric t: is in 'sec' in a.d, in 'bytes' in b.d; ignore=('unit',) takes the numbers as they are"
     with pytest.raises(UsageError, match=re.escape(message)):
         diff(a, b)
     assert at(diff(a, b, ignore=["unit"]), "main", "t") == [0]

@@ -105,7 +105,7 @@ def test_merge_refuses_values_that_differ() -> None:
     with pytest.raises(UsageError, match=r"visits .* of rank 0 thread 0 at main->foo: A.cubex has 10, B.cubex has 1;"):
         list(found.values.blocks())
     with pytest.raises(
-        UsageError, match=r"at main: A.cubex has 31.0, B.cubex has 179.0; --conflict first, last or sum"
+        UsageError, match=r"at main: A.cubex has 31.0, B.cubex has 179.0; conflict='first', last or sum"
     ):
         list(found.values.blocks(metrics=np.array([1])))
 

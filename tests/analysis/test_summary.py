@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench.gpu_databases import GpuShape, make_gpu_database, truth
-from callgrove.analysis.summary import By, Summary, WindowMode, marker_window, summarise
+from callgrove.analysis.summary import By, Summary, WindowMode, summarise
 from callgrove.analysis.summary_table import table, tables
 from callgrove.errors import UsageError
 from callgrove.execute import Engine, executor
@@ -22,6 +22,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
 from callgrove.model.traces import ArraySpans, Counters, SideTable, SpanKind, Window
+from callgrove.model.windows import marker_window
 from tests.formats.gpu_databases import Run, write_rocpd
 
 N_RANKS = 3
@@ -118,7 +119,7 @@ def test_divided_rows_say_whose_they_are_and_add_up(experiment: Experiment, sect
 def test_what_is_divided_by_rank_is_what_each_rank_has(experiment: Experiment, section: str) -> None:
     divided = rows(summarise(experiment, [By.RANK]), section)
     for rank in range(N_RANKS):
-        alone = rows(summarise(experiment, profiles=experiment.select([rank], None)), section)
+        alone = rows(summarise(experiment, profiles=experiment.profiles.where([rank])), section)
         own = [row for row in divided if row["rank"] == rank]
         assert [(row["name"], row["total_ns"]) for row in own] == [(row["name"], row["total_ns"]) for row in alone]
         if section == "overlap":
@@ -253,7 +254,7 @@ def test_the_longest_gaps_are_listed(experiment: Experiment) -> None:
 
 
 def test_ranks_are_chosen(experiment: Experiment) -> None:
-    summary = summarise(experiment, [By.RANK], profiles=experiment.select([1], None))
+    summary = summarise(experiment, [By.RANK], profiles=experiment.profiles.where([1]))
     assert {row["rank"] for row in rows(summary)} - {None} == {1}
     assert {row["name"]: row["count"] for row in rows(summary, "kernels")} == {
         name: sums[0] for name, sums in truth(SHAPES[1]).items() if name[:3] in ("gem", "sof", "ncc", "tri", "cop")

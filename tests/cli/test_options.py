@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.cli.options import (
-    IntSet,
     add_execution,
     add_input,
     add_selection,
     add_study_input,
     add_table_output,
     engine,
+    int_set,
 )
 from callgrove.cli.parser import Parser
 from callgrove.errors import UsageError
 from callgrove.execute import Engine
+from callgrove.model.runs import IntSet
 
 
 def test_input() -> None:
@@ -110,7 +111,7 @@ def test_a_verb_has_its_own_formats() -> None:
 @pytest.mark.parametrize("text", ["", ",", "1,", "a", "3-1", "-", "-1", "1-2-3", "1 2", "٣", "1.5"])
 def test_what_is_no_list(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="not a list"):
-        IntSet.parse(text)
+        int_set(text)
 
 
 @pytest.mark.parametrize(

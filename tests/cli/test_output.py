@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from callgrove.cli.output import emit, limited, replacing, stdout_look
-from callgrove.model.table import UNCOUNTED, Table
+from callgrove.cli.output import emit, replacing, stdout_look
+from callgrove.model.table import UNCOUNTED, Table, first_rows
 from callgrove.render import Look
 
 
@@ -77,7 +77,7 @@ def test_a_known_rest_is_counted_without_reading_it(capsys: pytest.CaptureFixtur
     ],
 )
 def test_limited(chunks: list[tuple[int, ...]], limit: int, expected: list[int], left: int) -> None:
-    tables = list(limited([numbers(*chunk) for chunk in chunks], limit))
+    tables = list(first_rows([numbers(*chunk) for chunk in chunks], limit))
     assert [row[0] for table in tables for row in table.rows()] == expected
     assert sum(table.left for table in tables) == left
 
@@ -87,7 +87,7 @@ def test_a_limit_does_not_read_the_rest() -> None:
         while True:
             yield numbers(1, 2)
 
-    assert [len(table) for table in limited(endless(), 3)] == [2, 1]
+    assert [len(table) for table in first_rows(endless(), 3)] == [2, 1]
 
 
 def test_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from callgrove.analysis.costs import costs
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
+from callgrove.model.selection import choose_profiles
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.samples import databases
 
@@ -86,6 +87,8 @@ def test_the_library_chooses_runs_as_well(folder: Path) -> None:
     assert isinstance(alone, Experiment)
     for wanted in ("p=8", "1", {1}):
         assert costs(experiment, runs=wanted).total == pytest.approx(costs(alone).total)
-        assert set(experiment.profiles.run[experiment.select(runs=wanted)].tolist()) == {1}
+        assert set(experiment.profiles.run[choose_profiles(experiment, runs=wanted)].tolist()) == {1}
+        one = experiment.select(runs=wanted)
+        assert ([run.name for run in one.runs], set(one.profiles.run.tolist())) == (["app.p8.r1"], {0})
     with pytest.raises(UsageError, match="there are 2 runs"):
         experiment.select(runs="p=5")

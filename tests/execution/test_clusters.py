@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from callgrove.cli.messages import with_flags
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
 from callgrove.execute import Engine, clusters, executor, workers
 from tests.execution import work
@@ -178,7 +179,9 @@ def test_an_error_on_dask_comes_back_as_it_is(scheduler: str) -> None:
 def test_a_dask_worker_that_dies_is_one_clear_error(scheduler: str) -> None:
     code, out, err = run([*VERB, "--dask", scheduler, "--do", "deadly", "--items", "5"])
     assert (code, out) == (1, "")
-    assert [line for line in err.splitlines() if line.startswith("callgrove:")] == [f"callgrove: {workers.DIED}"]
+    assert [line for line in err.splitlines() if line.startswith("callgrove:")] == [
+        f"callgrove: {with_flags(workers.DIED)}"
+    ]
 
 
 @pytest.fixture
@@ -190,7 +193,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_scheduler() -> None:
     if importlib.util.find_spec("distributed") is None:
         need("dask", "Dask is not installed")
-    silent = pytest.raises(CallgroveError, match=r"--dask .*: no scheduler answers there")
+    silent = pytest.raises(CallgroveError, match=r"dask=.*: no scheduler answers there")
     with silent, executor(Engine(dask=f"tcp://127.0.0.1:{free_port()}")):
         pass
 

@@ -76,7 +76,7 @@ def test_of_one_rank_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "values of rank 0 thread 0 and 1 more are not known, only those of all profiles together" in captured.err
         assert captured.out == ""
     found = read(path)
-    rank = found.select(ranks={0})
+    rank = found.profiles.where(ranks={0})
     for ask in (found.totals, found.matrix):
         with pytest.raises(UsageError, match="not known"):
             ask(CPUTIME, Scope.EXCLUSIVE, rank)
@@ -107,7 +107,7 @@ def test_it_travels_to_every_target(folder: Path, to: str, tmp_path: Path, capsy
     assert new.traces.n_samples == read(folder).traces.n_samples
     if new.traces.n_samples:
         with pytest.raises(UsageError, match="not known"):
-            new.totals(CPUTIME, Scope.EXCLUSIVE, new.select(ranks={0}))
+            new.totals(CPUTIME, Scope.EXCLUSIVE, new.profiles.where(ranks={0}))
 
 
 @pytest.mark.parametrize("verb", ["mean", "merge", "cut"])
@@ -124,7 +124,7 @@ def test_a_mean_with_threads_is_the_mean_of_both(folder: Path, tmp_path: Path) -
     mean = mean_of(read(folder), whole)
     assert_all_there(mean)
     assert set(mean.profiles.aggregates) < set(mean.values.known)  # threads of the other input have their own
-    rank = mean.select(ranks={1})
+    rank = mean.profiles.where(ranks={1})
     program = Program()
     own = sum(program.inclusive(t, 0, program.root) for t, (r, _) in enumerate(program.threads) if r == 1)
     assert mean.totals(CPUTIME, Scope.INCLUSIVE, rank)[0] == pytest.approx(own / 2)
@@ -162,7 +162,7 @@ def test_a_part_has_no_values_and_says_so(invert: bool, tmp_path: Path, capsys: 
 def test_a_selection_has_no_values_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = Program().write(tmp_path / "old", metric_dbs=False, traces="hpctrace")
     found = read(path)
-    assert not len(select(found, profiles=found.select(ranks={0})).metrics)
+    assert not len(select(found, profiles=found.profiles.where(ranks={0})).metrics)
     assert main(["convert", str(path), str(tmp_path / "new.d"), "--to", RELEASE, "--rank", "0"]) == 0
     assert "lost: values of" in capsys.readouterr().err
 
@@ -183,7 +183,7 @@ def test_threads_whose_files_are_all_broken_are_not_zero(tmp_path: Path) -> None
     assert len(found.damage) == 4
     assert_all_there(found)
     with pytest.raises(UsageError, match="not known"):
-        found.totals(CPUTIME, Scope.EXCLUSIVE, found.select(ranks={0}))
+        found.totals(CPUTIME, Scope.EXCLUSIVE, found.profiles.where(ranks={0}))
 
 
 # -- databases of the later generations ----------------------------------------------------------------------------

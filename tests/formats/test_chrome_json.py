@@ -303,7 +303,7 @@ def test_large_files_come_with_a_hint(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(chrome_json, "LARGE", 10)
     experiment = opened(drawn_runs(tmp_path / "in")[0])
     report = transfer(experiment, FORMAT.open_writer(tmp_path / "o.json", WriteOptions()))
-    assert "--to perfetto" in report.hints[0]
+    assert "to_format='perfetto'" in report.hints[0]
 
 
 def test_more_names_than_kinds_can_count(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_point_twice(tmp_path: Path) -> None:
     series = [{"point": [1], "values": [1]}, {"point": [1.0], "values": [2, 3]}]
     content = {"parameters": ["p"], "measurements": {"f": {"t": series}}}
     assert read(tmp_path, content).repetitions.tolist() == [[3]]
-    with pytest.raises(CallgroveError, match=r'measurements\["f"\]\["t"\]\[1\]\.point: .*--strict'):
+    with pytest.raises(CallgroveError, match=r'measurements\["f"\]\["t"\]\[1\]\.point: .*strict=True'):
         read(tmp_path, content, strict=True)
 
 

@@ -90,7 +90,7 @@ def test_without_a_metric_its_name_is_empty(tmp_path: Path) -> None:
 )
 def test_what_only_strict_refuses(text: str, word: str, tmp_path: Path) -> None:
     assert len(read(tmp_path, text)) == 1
-    refused(tmp_path, text, word, "--strict", strict=True)
+    refused(tmp_path, text, word, "strict=True", strict=True)
 
 
 def test_equal_points_and_blocks_are_pooled(tmp_path: Path) -> None:

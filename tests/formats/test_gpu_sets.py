@@ -367,8 +367,8 @@ def test_merge_makes_one_file_of_a_set(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("perfetto", {}, "WriteOptions(annotations='all')"),
-        ("chrome-json", {}, "WriteOptions(annotations='all')"),
+        ("perfetto", {}, "annotations='all'"),
+        ("chrome-json", {}, "annotations='all'"),
         ("chrome-json", {"annotations": "all"}, ""),
         ("chrome-json", {"annotations": "none"}, ""),
         ("rocprof-csv", {}, "no column"),

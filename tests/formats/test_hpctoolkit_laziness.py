@@ -190,7 +190,7 @@ def test_tables_without_values_read_none(path: Path, table: str, reads: Reads) -
 @every_database
 def test_a_selection_reads_the_profiles_chosen(path: Path, reads: Reads) -> None:
     experiment = open_database(path)
-    chosen = experiment.select(threads={1, 3})
+    chosen = experiment.profiles.where(threads={1, 3})
     list(export(experiment, "values", Selection(profiles=chosen)))
     assert reads.touched("profile.db", profile_blocks(path)) <= set(chosen.tolist())
     reads.forget()
@@ -202,7 +202,7 @@ def test_a_selection_reads_the_profiles_chosen(path: Path, reads: Reads) -> None
 def test_a_cut_experiment_reads_what_was_chosen(path: Path, reads: Reads) -> None:
     """Making it, with unused contexts left out, and streaming all of it."""
     experiment = open_database(path)
-    chosen = experiment.select(threads={1, 3})
+    chosen = experiment.profiles.where(threads={1, 3})
     lines = experiment.traces.samples
     assert lines is not None
     expected = 12 * int(lines.count[np.isin(lines.profile, chosen)].sum())

@@ -230,7 +230,7 @@ def edited(tmp_path: Path, old: str, new: str) -> Path:
         ("<SecHeader>", '<SecFlatProfile i="0" n="x"></SecFlatProfile><SecHeader>', RefusedInput, "flat profile"),
         ('v="1.5"', 'v="much"', CorruptFile, "line 6"),
         ('i="5" ', 'i="99999999999" ', CorruptFile, "<PF>"),
-        ("</PF></C>", "", CorruptFile, "--salvage"),
+        ("</PF></C>", "", CorruptFile, "salvage=True"),
     ],
 )
 def test_wrong_texts(old: str, new: str, error: type[Exception], says: str, tmp_path: Path) -> None:

@@ -497,7 +497,7 @@ def test_what_has_no_column_is_counted(tmp_path: Path) -> None:
     n = sum(event.kind == "copy" for event in RUN.events)
     lost = written(opened(path), tmp_path / "out")
     why = "rocprofv3's files have no column for them"
-    assert f"bytes of copies: {n} are left out; {why}; WriteOptions(dialect='extended') adds it" in lost
+    assert f"bytes of copies: {n} are left out; {why}; dialect='extended' adds it" in lost
     assert f"queue of copies: {n} are left out; {why}" in lost
     extended = written(opened(path), tmp_path / "out", "extended", overwrite=True)
     assert not any(text.startswith("bytes") for text in extended)

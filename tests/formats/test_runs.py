@@ -110,7 +110,9 @@ def test_runs_inside_of_folders_are_repetitions(database: Path, tmp_path: Path) 
 
 def test_patterns_and_tables(database: Path, tmp_path: Path) -> None:
     folder = runs(database, tmp_path / "study", "first", "second")
-    with pytest.raises(InputError, match=r"first' has no parameter.*app\.p4\.n100\.r1.*ReadOptions\(folder_pattern="):
+    with pytest.raises(
+        InputError, match=r"first' has no parameter.*app\.p4\.n100\.r1.*folder_pattern=.* or points_file="
+    ):
         open_path(folder, "runs")
     table = tmp_path / "points.csv"
     table.write_text("folder,p\nfirst,1\nsecond,2\n")

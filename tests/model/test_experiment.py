@@ -81,22 +81,24 @@ def test_composite_values_are_no_default_metric() -> None:
         ({"ranks": {0}}, [1, 2, 5]),
         ({"ranks": range(1, 9)}, [3, 4]),
         ({"threads": [1]}, [2, 4]),
+        ({"threads": 1}, [2, 4]),
+        ({"ranks": "0,2-7"}, [1, 2, 5]),
         ({"ranks": [0], "threads": [0]}, [1]),
         ({"ranks": []}, []),
         ({"ranks": [7]}, []),
     ],
 )
-def test_select(chosen: dict[str, Any], profiles: list[int]) -> None:
-    found = small().select(**chosen)
+def test_profiles_by_rank_and_thread(chosen: dict[str, Any], profiles: list[int]) -> None:
+    found = small().profiles.where(**chosen)
     assert (found.tolist(), found.dtype.kind) == (profiles, "i")
 
 
 @given(experiments(traces=False))
 def test_a_selection_of_all_is_all(experiment: Experiment) -> None:
-    assert experiment.select().tolist() == experiment.profiles.measured.tolist()
+    assert experiment.profiles.where().tolist() == experiment.profiles.measured.tolist()
     for quantity in experiment.metrics.quantities:
         for scope in experiment.metrics.scopes(quantity):
-            alone = experiment.totals(quantity, scope, experiment.select())
+            alone = experiment.totals(quantity, scope, experiment.profiles.where())
             assert len(alone) == len(experiment.contexts)
 
 

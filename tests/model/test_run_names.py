@@ -80,7 +80,7 @@ def test_orders_and_sets_of_parameters() -> None:
     runs, notes = agreed(swapped, strict=False)
     assert [list(run.parameters.items()) for run in runs] == [[("p", 1), ("n", 5)], [("p", 2), ("n", 6)]]
     assert "different orders" in notes[0]
-    with pytest.raises(InputError, match=r"a and b .*--strict"):
+    with pytest.raises(InputError, match=r"a and b .*strict=True"):
         agreed(swapped, strict=True)
     with pytest.raises(InputError, match=r"a has the parameters p, but b has p, q: they differ in q"):
         agreed([NamedRun("a", {"p": 1}), NamedRun("b", {"p": 1, "q": 2})], strict=False)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import callgrove
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
@@ -49,7 +48,7 @@ def test_values_and_samples_are_those_of_the_whole(whole: Experiment, data: st.D
         return
     names = data.draw(st.sets(st.sampled_from(whole.metrics.quantities), min_size=1))
     window = data.draw(st.none() | st.tuples(st.integers(0, 60), st.integers(0, 70)).map(lambda t: (min(t), max(t))))
-    part = callgrove.select(whole, profiles=np.array(kept), metrics=sorted(names), window=window)
+    part = whole.select(profiles=np.array(kept), metrics=sorted(names), window=window)
     assert problems_of_experiment(part, [b.triples() for b in part.values.blocks()]) == []
     every = list(range(len(whole.contexts)))
     everything = named_values(whole, list(range(len(whole.profiles))), every)
@@ -91,7 +90,7 @@ def test_unused_contexts_are_those_without_value_or_sample_below(whole: Experime
     kept = kept_of(whole, data)
     if not kept:
         return
-    part = callgrove.select(whole, profiles=np.array(kept), drop_unused=True)
+    part = whole.select(profiles=np.array(kept), drop_unused=True)
     tree = whole.contexts
     used = {int(c) for b in whole.values.blocks(np.array(kept)) for c in b.triples().context}
     used |= {int(c) for p, _, line in whole.traces.lines() if p in kept for c in line.context.tolist() if c >= 0}
@@ -108,7 +107,7 @@ def test_unused_contexts_are_those_without_value_or_sample_below(whole: Experime
     assert part.contexts.source_id.tolist() == tree.source_id[contexts].tolist()
     assert [part.contexts.label(c) for c in range(len(contexts))] == [tree.label(c) for c in contexts]
     assert problems_of_experiment(part, []) == []
-    full = callgrove.select(whole, profiles=np.array(kept))
+    full = whole.select(profiles=np.array(kept))
     every = list(range(len(tree)))
     assert named_values(part, kept, contexts) == named_values(full, kept, every)
     for quantity in part.metrics.quantities:
@@ -130,7 +129,7 @@ def test_spans_and_what_belongs_to_them(whole: Experiment, data: st.DataObject) 
     kept = kept_of(whole, data)
     if not kept or whole.traces.spans_backend is None:
         return
-    part = callgrove.select(whole, profiles=np.array(kept), window=(10, 40))
+    part = whole.select(profiles=np.array(kept), window=(10, 40))
     old = [row for chunk in whole.traces.spans() for row in zip(*chunk.values(), strict=True)]
     names = list(next(iter(whole.traces.spans()), {}))
     rows = [dict(zip(names, row, strict=True)) for row in old]
@@ -155,12 +154,12 @@ def _rows(chunk: Any) -> list[tuple[Any, ...]]:
 
 @given(experiments(**NAMED))
 def test_everything_is_the_experiment_itself(whole: Experiment) -> None:
-    part = callgrove.select(whole)
+    part = whole.select()
     assert part.contexts is whole.contexts
     assert part.metrics is whole.metrics
     assert part.profiles.kind.tolist() == whole.profiles.kind.tolist()
     assert part.values.n_stored() == whole.values.n_stored()
-    assert callgrove.select(whole, traces=False).traces == Traces()
+    assert whole.select(traces=False).traces == Traces()
 
 
 def two_threads() -> ExperimentBuilder:
@@ -182,24 +181,24 @@ def two_threads() -> ExperimentBuilder:
 
 def test_a_stored_summary_is_not_one_of_the_chosen_profiles() -> None:
     whole = two_threads().build()
-    part = callgrove.select(whole, profiles=np.array([0, 2]))
+    part = whole.select(profiles=np.array([0, 2]))
     assert part.profiles.source_id.tolist() == [2]
     assert part.profiles.identity_list("rank") == [2]
     assert part.root_total("a") == 5.0
     assert [m.statistic for m in part.metrics] == ["", ""]
     assert [c.name for c in part.metrics.columns] == ["column 0", "column 1", "column 2"]
     with pytest.raises(UsageError, match="no profile was selected"):
-        callgrove.select(whole, profiles=np.array([0]))
+        whole.select(profiles=np.array([0]))
 
 
 def test_metrics_take_their_columns_and_statistics_along() -> None:
     whole = two_threads().build()
-    part = callgrove.select(whole, metrics=["a"])
+    part = whole.select(metrics=["a"])
     assert [(m.name, m.statistic) for m in part.metrics] == [("a", ""), ("a", "count")]
     assert [c.name for c in part.metrics.columns] == ["column 0", "column 3"]
     assert part.root_total("a") == 10.0
     with pytest.raises(UsageError, match="there is no metric"):
-        callgrove.select(whole, metrics=["nothing"])
+        whole.select(metrics=["nothing"])
 
 
 @given(experiments(n_profiles=3))

@@ -153,7 +153,7 @@ def test_measurements_of_a_program_that_is_here(binary: Path, tmp_path: Path) ->
         assert (len(made.sources) == 1) is not is_foreign
         said = [w.text for w in made.warnings if "no structure file describes" in w.text]
         text = f"binaries that no structure file describes: {binary}; their addresses have no names"
-        assert said == ([f"{text} (--foreign opens none of them)"] if is_foreign else [])
+        assert said == ([f"{text} (is_foreign=True opens none of them)"] if is_foreign else [])
 
 
 def test_without_the_parser_a_note_is_given(

@@ -15,7 +15,6 @@ from callgrove.analysis.costs import Costs, costs
 from callgrove.analysis.flat import top
 from callgrove.analysis.hot_path import hot_path
 from callgrove.analysis.trees import top_down
-from callgrove.cli.options import IntSet
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.registry import open_path
@@ -24,7 +23,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.runs import Run
+from callgrove.model.runs import IntSet, Run
 from callgrove.model.table import Table
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.labels import Labels

@@ -11,7 +11,7 @@ from callgrove.algebra.cells import Cells, Differs, Rule, combined, difference, 
 from callgrove.algebra.operands import Operand
 from callgrove.algebra.quantities import Plan
 from callgrove.algebra.tiles import TiledValues, sparse
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError, worded
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.contexts import ContextTree
@@ -119,10 +119,13 @@ class CombinedValues(TiledValues):
         other = "none" if found.other is None else cells.value[found.other]
         own = np.flatnonzero(first.profiles == cells.profile[cell])
         profile = left.profiles.label(int(own[0])) if len(own) else "all profiles"
-        return (
+        return worded(
             f"{metric.name} ({metric.scope.word}) of {profile} at {self._tree.path(int(cells.context[cell]))}: "
-            f"{left.path} has {cells.value[found.one]}, {right.path} has {other}; "
-            "--conflict first, last or sum decides, --system side-by-side keeps both runs"
+            f"{left.path} has {cells.value[found.one]}, {right.path} has {other}; ",
+            Parameter("conflict", "first"),
+            ", last or sum decides, ",
+            Parameter("system", "side-by-side"),
+            " keeps both runs",
         )
 
     def _scopes(self, block: SparseBlock, rows: set[int], profiles: Ints) -> Iterator[SparseBlock]:

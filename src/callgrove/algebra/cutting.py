@@ -19,7 +19,7 @@ from callgrove.algebra.places import outermost, places
 from callgrove.algebra.profiles import Systems
 from callgrove.algebra.quantities import some
 from callgrove.algebra.selecting import Kept, taken
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import Bools, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
@@ -32,9 +32,15 @@ VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls 
 
 
 def cut(experiment: Experiment, *, roots: Sequence[str] = (), prunes: Sequence[str] = ()) -> Experiment:
-    """The experiment with other roots and without some subtrees; roots come first. Texts are those of `places`."""
+    """Return the experiment with other roots and without some calls, whose callers take their cost; roots come first.
+
+    Texts are a name, a call path like "main->solve", or a "/pattern/".
+
+        callgrove.cut(experiment, roots=["solve"], prunes=["/^MPI_/"])
+    """
     if not roots and not prunes:
-        raise UsageError("nothing to cut: name contexts as roots (--root) or to prune (--prune)")
+        both = Parameter("roots"), ") or to prune (", Parameter("prunes"), ")"
+        raise UsageError("nothing to cut: name contexts as roots (", *both)
     if roots:
         experiment = _rerooted(experiment, _chosen(experiment, roots))
     if prunes:
@@ -100,8 +106,10 @@ def common(
     by: str = "place",
     fold_visits: bool = False,
 ) -> Experiment:
-    """All inputs side by side, each with the contexts that all of them have; the cost of the others goes to the
-    nearest that is common. Visits of others are dropped, unless `fold_visits`."""
+    """Return all inputs side by side, each with the contexts that all of them have.
+
+    The cost of other contexts goes to the nearest that is common; their visits are dropped, unless `fold_visits`.
+    """
     if not experiments:
         raise UsageError("common needs at least one experiment")
     matching = Matching.of(ignore, by, Systems.SIDE_BY_SIDE)
@@ -112,7 +120,7 @@ def common(
         count[numbers[numbers >= 0]] += 1
     everywhere = count == len(experiments)
     if not everywhere.any():
-        raise UsageError("the inputs have no context in common; --by name compares names only")
+        raise UsageError("the inputs have no context in common; ", Parameter("by", "name"), " compares names only")
     parts = [
         without(e, _outside(e, everywhere[np.maximum(numbers, 0)]), "common", () if fold_visits else VISITS)
         for e, numbers in zip(experiments, unified.maps, strict=True)

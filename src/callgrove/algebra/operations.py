@@ -78,8 +78,16 @@ def merge(
     by: str = "place",
     system: str = "union",
 ) -> Experiment:
-    """All inputs as one experiment. Values that contradict each other raise a UsageError when they are read, unless
-    `conflict` decides between them."""
+    """Return all inputs as one experiment, made when values are asked for.
+
+    conflict    whose value counts where several inputs have one in the same place: "first", "last" or "sum"; "error"
+                raises a UsageError when values that differ are read
+    ignore      what may differ: file, line, module, offset, unit
+    by          what makes two contexts the same: "place" or "name"
+    system      what becomes of the profiles: "union", "strict", "side-by-side" or "collapse"
+
+        callgrove.merge(first_half, second_half)
+    """
     if conflict not in CONFLICTS:
         raise UsageError(f"there is no way {conflict!r} to settle conflicts; there are {', '.join(CONFLICTS)}")
     matching = Matching.of(ignore, by, system)
@@ -94,7 +102,15 @@ def mean(
     by: str = "place",
     system: str = "union",
 ) -> Experiment:
-    """The mean of all inputs, in doubles."""
+    """Return the mean of all inputs as an experiment, in doubles.
+
+    missing     what is missing counts as "zero", or "skip": divide by the number of those that have a value
+    ignore      what may differ: file, line, module, offset, unit
+    by          what makes two contexts the same: "place" or "name"
+    system      what becomes of the profiles: "union", "strict", "side-by-side" or "collapse"
+
+        callgrove.mean(run1, run2, run3)
+    """
     if missing not in MISSING:
         raise UsageError(f"what is missing counts as {' or '.join(map(repr, MISSING))}, not {missing!r}")
     rule = MISSING[missing]
@@ -111,7 +127,14 @@ def diff(
     by: str = "place",
     system: str = "union",
 ) -> Experiment:
-    """Left less right: counters become signed."""
+    """Return the differences, left less right, as an experiment; counters become signed. `Experiment.diff` is a table.
+
+    ignore      what may differ: file, line, module, offset, unit
+    by          what makes two contexts the same: "place" or "name"
+    system      what becomes of the profiles: "union", "strict", "side-by-side" or "collapse"
+
+        callgrove.diff(before, after).top()
+    """
     demands = Demands("diff", False, True, "signed", "unit" in ignore)
     operation = Operation(cells.difference, demands)
     return combine((left, right), Matching.of(ignore, by, system), operation, f"{left.title} - {right.title}")

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, IdentifierTuples, ProfileKind, Profiles
@@ -88,8 +88,9 @@ def _demand_the_same(experiments: Sequence[Experiment], matched: MatchedProfiles
             source, own = int(matched.source[missing[0]]), int(matched.own[missing[0]])
             label = experiments[source].profiles.label(own)
             raise UsageError(
-                f"{experiment.path}: has no profile {label!r}, which {experiments[source].path} has; "
-                "--system union takes profiles that only some inputs have"
+                f"{experiment.path}: has no profile {label!r}, which {experiments[source].path} has; ",
+                Parameter("system", "union"),
+                " takes profiles that only some inputs have",
             )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from callgrove.algebra.profiles import MatchedProfiles
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import ABSENT, Bools
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
@@ -105,8 +105,9 @@ def _demand_one_kind(name: str, holders: Sequence[Experiment], demands: Demands)
         other = experiment.metrics.first(name)
         if not (demands.any_unit or _same_unit(one.unit, other.unit)):
             raise UsageError(
-                f"metric {name}: is in {one.unit!r} in {first.path}, in {other.unit!r} in {experiment.path}; "
-                "--ignore unit takes the numbers as they are"
+                f"metric {name}: is in {one.unit!r} in {first.path}, in {other.unit!r} in {experiment.path}; ",
+                Parameter("ignore", ("unit",)),
+                " takes the numbers as they are",
             )
         if (one.aggregation, one.composite is None) != (other.aggregation, other.composite is None):
             raise UsageError(

@@ -16,6 +16,7 @@ from callgrove.model.chains import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
 from callgrove.model.renumbering import new_numbers
+from callgrove.model.runs import Numbers
 from callgrove.model.selection import unknown_values
 from callgrove.model.system import system_of
 from callgrove.model.values import ValueBackend, Values
@@ -26,16 +27,16 @@ __all__ = ["Kept", "part", "taken"]
 def part(
     experiment: Experiment,
     *,
-    ranks: Container[int] | None = None,
-    threads: Container[int] | None = None,
+    ranks: Numbers | None = None,
+    threads: Numbers | None = None,
     runs: Container[int] | None = None,
     profiles: Container[int] | None = None,
     invert: bool = False,
 ) -> Experiment:
-    """The experiment with these ranks, threads, runs and profiles only, or with all others. The tree stays as it is."""
-    chosen = experiment.select(ranks, threads).tolist()
-    if runs is not None:
-        chosen = [p for p in chosen if int(experiment.profiles.run[p]) in runs]
+    """Return the experiment with these ranks, threads, runs and profiles only, or with all others. The tree stays as it
+    is. `Experiment.select` also chooses metrics and times; here a choice can be inverted, and what lies beside the
+    spans of a trace is cut as well."""
+    chosen = experiment.profiles.where(ranks, threads, runs).tolist()
     if profiles is not None:
         chosen = [p for p in chosen if p in profiles]
     kept_ones = np.setdiff1d(experiment.profiles.measured, chosen) if invert else np.array(chosen, np.int64)

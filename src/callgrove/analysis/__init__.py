@@ -12,6 +12,8 @@ places.py     one metric over machines, nodes, processes and threads
 hot_path.py   the costliest call path: `hot`
 comparison.py what differs between experiments: `diff`
 overview.py   what is in an experiment: `info`
+views.py      tables with a title and notes, as the methods of an experiment return them
+frames.py     costs of every context in every profile, for pandas and Arrow
 by_profile.py what groups of contexts cost in each profile
 rows.py       the columns that tables of contexts share
 tables.py     an experiment's own tables, streamed: `export`; value_tables.py, trace_tables.py the large ones

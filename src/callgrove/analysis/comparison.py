@@ -7,25 +7,28 @@ unless `source` keeps them. `flat` compares functions whoever called them: profi
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from callgrove.analysis.costs import Costs, costs, select
+from callgrove.analysis.costs import Costs, costs
 from callgrove.analysis.groups import group, nearest
 from callgrove.analysis.trees import fold_lines
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
+from callgrove.model.runs import Numbers
+from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column, Table
 from callgrove.model.unify import ROOT, names
 
 __all__ = ["Comparison", "Question", "compare"]
 
 OWN = (Scope.EXCLUSIVE, Scope.POINT)  # what a line costs is no part of what its function has in these scopes
+OF_EACH = Parameter("metric", "LEFT=RIGHT")
 NEAR = 1e-12  # relative; less is rounding
 
 
@@ -35,8 +38,8 @@ class Question:
 
     metric: str | None = None
     scope: Scope = Scope.EXCLUSIVE
-    ranks: Container[int] | None = None
-    threads: Container[int] | None = None
+    ranks: Numbers | None = None
+    threads: Numbers | None = None
     source: bool = False
     flat: bool = False
 
@@ -151,8 +154,9 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
         return [e.default_metric for e in experiments]
     first, *rest = (", ".join(e.metrics.quantities[:6]) or "none" for e in experiments)
     raise UsageError(
-        f"the experiments share no metric: {experiments[0].path} has {first}, others have {rest[0]}; "
-        "-m LEFT=RIGHT names one of each"
+        f"the experiments share no metric: {experiments[0].path} has {first}, others have {rest[0]}; ",
+        OF_EACH,
+        " names one of each",
     )
 
 
@@ -166,8 +170,8 @@ def _named(experiments: Sequence[Experiment], text: str) -> list[str]:
         try:
             names.append(other.metrics.resolve(right.strip() if equals else names[0]))
         except UsageError as error:
-            hint = "" if equals else "; -m LEFT=RIGHT names one metric of each"
-            raise UsageError(f"{other.path}: {error}{hint}") from None
+            hint = () if equals else ("; ", OF_EACH, " names one metric of each")
+            raise UsageError(f"{other.path}: ", error, *hint) from None
     return names
 
 
@@ -255,7 +259,7 @@ def _in_scope(cost: Costs, asked: Question, shown: Bools) -> Array:
         values = cost.exclusive
     else:
         experiment, n = cost.experiment, cost.tree.n_listed
-        profiles = select(experiment, asked.ranks, asked.threads)
+        profiles = choose_profiles(experiment, asked.ranks, asked.threads)
         values = experiment.totals(cost.metric.name, asked.scope, profiles)[:n]
     if asked.scope not in OWN:
         return values

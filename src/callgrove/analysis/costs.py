@@ -7,21 +7,22 @@ their sizes add up to 100 at most.
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Bools, Floats, Ints
+from callgrove.errors import Parameter, UsageError
+from callgrove.model.arrays import Array, Bools, Floats
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.orders import combine_upwards
+from callgrove.model.runs import Numbers
+from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column
 
-__all__ = ["Costs", "costs", "select"]
+__all__ = ["Costs", "costs"]
 
 ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no difference of two runs
 
@@ -104,44 +105,22 @@ class Costs:
         return *pair, Column("percent", [None] * len(share))
 
 
-def select(
-    experiment: Experiment,
-    ranks: Container[int] | None,
-    threads: Container[int] | None,
-    runs: str | Container[int] | None = None,
-) -> Ints | None:
-    """Profiles with these ranks and threads, of these runs; None when nothing was selected. An empty choice is an
-    error."""
-    if ranks is None and threads is None and runs is None:
-        return None
-    chosen = experiment.select(ranks, threads, runs)
-    if not len(chosen):
-        parts = []
-        for column, wanted in (("rank", ranks), ("thread", threads)):
-            if wanted is not None:
-                known = sorted({n for n in experiment.profiles.identity_list(column) if n is not None})
-                span = f"{known[0]} to {known[-1]}" if known else "none"
-                parts.append(f"{column} {wanted} (there are {span})")
-        of = f" of run {runs}" if runs is not None else ""
-        raise UsageError(f"{experiment.path}: no profile{of} has {' and '.join(parts) or 'any value'}")
-    return chosen
-
-
 def costs(
     experiment: Experiment,
     metric: str | None = None,
-    ranks: Container[int] | None = None,
-    threads: Container[int] | None = None,
-    runs: str | Container[int] | None = None,
+    ranks: Numbers | None = None,
+    threads: Numbers | None = None,
+    runs: Numbers | None = None,
 ) -> Costs:
     """The cost of every context: of the metric named, or of the default one. What several runs cost is added up, unless
     `runs` names some of them."""
     quantity = experiment.metrics.resolve(metric) if metric else experiment.default_metric
-    profiles = select(experiment, ranks, threads, runs)
+    profiles = choose_profiles(experiment, ranks, threads, runs)
     n = experiment.contexts.n_listed
     row = experiment.metrics.first(quantity)
     if row.composite is not None:
-        raise UsageError(f"{quantity} has composite values ({row.dtype}); choose another metric with -m")
+        composite = f"{quantity} has composite values ({row.dtype}); choose another metric with "
+        raise UsageError(composite, Parameter("metric"))
     return Costs(
         experiment,
         row,

@@ -1,7 +1,6 @@
 """What a traced run did: kernels, calls, copies, allocations, markers; how busy devices were, and why not.
 
     summarise(experiment, ...)   one `Summary` per part of the trace, on any number of workers, added up in their order
-    marker_window(...)           the time from one marker to another
 
 Parts are summed up in their order, small ones some at a time, so the result does not depend on who did the work. Memory
 holds one part, or one bundle of small ones, per worker. Spans that end before they start are not added up; they are
@@ -17,15 +16,14 @@ import numpy as np
 
 from callgrove.analysis.summaries import DEVICE_SECTIONS, SECTIONS, By, Places, Summary, WindowMode
 from callgrove.analysis.summary_parts import Task, of_part
-from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS, Workers
 from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import LABEL, SpanKind, Traces, Window
+from callgrove.model.traces import Traces, Window
 
 BUNDLE_BYTES = 8 << 20  # of small parts that are summed up at once
 
-__all__ = ["SECTIONS", "By", "Summary", "WindowMode", "marker_window", "summarise"]
+__all__ = ["SECTIONS", "By", "Summary", "WindowMode", "summarise"]
 
 
 def summarise(
@@ -71,28 +69,3 @@ def _tasks(
         if rows is None or len(rows):
             own = places.take(bundle).apart(np.repeat(np.arange(end - first), [len(p) for p in parts[first:end]]))
             yield Task(traces.split(first, end), None, own, rows, by, window, mode)
-
-
-def marker_window(experiment: Experiment, first: str, last: str, whole: Window) -> Window:
-    """From the start of the first marker of one name to the end of the last one of another; an empty name leaves that
-    side of the window as it is."""
-    starts: list[int] = []
-    ends: list[int] = []
-    strings = experiment.traces.spans_backend.strings if experiment.traces.spans_backend is not None else ()
-    for chunk in experiment.traces.spans(("kind", LABEL, "start_ns", "end_ns")):
-        markers = np.flatnonzero(chunk["kind"] == SpanKind.MARKER)
-        for times, name, column in ((starts, first, "start_ns"), (ends, last, "end_ns")):
-            if name:
-                called = [
-                    number
-                    for number in np.unique(chunk[LABEL][markers]).tolist()
-                    if number >= 0 and strings[number] == name
-                ]
-                own = chunk[column][markers[np.isin(chunk[LABEL][markers], called)]]
-                times += [int(own.min()), int(own.max())] if len(own) else []
-    for name, times in ((first, starts), (last, ends)):
-        if name and not times:
-            raise UsageError(
-                f"{experiment.path}: has no marker {name!r}; `callgrove summary --section markers` lists them"
-            )
-    return min(starts, default=whole[0]), max(ends, default=whole[1])

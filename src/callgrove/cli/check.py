@@ -18,27 +18,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 3 when there is damage; notes alone are no damage."""
-    from callgrove.binary.sources import Source
-    from callgrove.cli.messages import note
+    from callgrove.cli.messages import note, with_flags
     from callgrove.cli.progress import progress
     from callgrove.errors import InputError
-    from callgrove.formats.interface import Checks, Problem, ReadOptions
-    from callgrove.formats.registry import settled
+    from callgrove.formats.interface import ReadOptions
+    from callgrove.formats.registry import check_path
     from callgrove.model.experiment import Severity
     from callgrove.model.table import Table
     from callgrove.render.cells import Prose
-    from callgrove.render.shell import spell_options
 
-    chosen, source = settled(Source.of(args.path), args.from_format or "")
     with progress() as report:
-        options = ReadOptions(args.salvage, report)
-        try:
-            found = list(chosen.check(source, options)) if isinstance(chosen, Checks) else []
-            if not isinstance(chosen, Checks):
-                chosen.read(source, options)
-        except InputError as error:  # so broken that it does not open: that is the finding
-            found = [Problem(Severity.DAMAGE, str(args.path), "opening", str(error))]
-    rows = [(p.severity.value, p.file, p.section, spell_options(p.text.removeprefix(f"{args.path}: "))) for p in found]
+        chosen, found = check_path(args.path, args.from_format or "", ReadOptions(args.salvage, report))
+    rows = [(p.severity.value, p.file, p.section, with_flags(p.text).removeprefix(f"{args.path}: ")) for p in found]
     table = Table.from_rows(NAMES, rows)
     if rows or args.format != "table" or args.output:  # for people, no problem is no table
         emit(Table((*table.columns[:-1], Prose("problem", table.columns[-1].values))), args)

@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from callgrove.analysis.costs import select
     from callgrove.analysis.tables import Selection, export, n_rows
     from callgrove.cli.messages import note
     from callgrove.cli.opening import as_study, named, open_any, said_everything
     from callgrove.cli.parquet_output import emit_parquet
     from callgrove.errors import UsageError
     from callgrove.model.experiment import Experiment
+    from callgrove.model.selection import choose_profiles
 
     if args.table is None:
         raise UsageError(f"which table? --table {', '.join(TABLES[:-1])} or {TABLES[-1]}")
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     quantity = opened.metrics.resolve(args.metric) if args.metric else None
     told: list[str] = []
     unexplained: list[str] = []
-    profiles = select(opened, args.rank, args.thread)
+    profiles = choose_profiles(opened, args.rank, args.thread)
     chosen = Selection(profiles, quantity, args.scope, told.append, unexplained.append)
     tables = export(opened, args.table, chosen)
     if args.table in ("values", "samples"):  # an empty table because of damage is an error: it has to be known early

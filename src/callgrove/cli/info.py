@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from callgrove.cli.messages import with_flags
     from callgrove.cli.opening import open_any, said_everything
     from callgrove.cli.options import emit
     from callgrove.cli.output import emit_text
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             tables.append(_for_people(metrics) if args.format == "table" and len(args.paths) < 2 else metrics)
         elif args.format != "table":
             facts = study_facts(opened) if isinstance(opened, Study) else _facts_of(opened)
-            tables.append(Table.from_rows(("fact", "value"), facts))
+            tables.append(Table.from_rows(("fact", "value"), [(word, with_flags(text)) for word, text in facts]))
         else:
             text += ["\n" if number else "", *_shown(opened, path, _reading(args))]
             if not args.output:  # one after the other: what is wrong with the next one must not hide this one
@@ -70,6 +71,7 @@ def _reading(args: argparse.Namespace) -> list[str]:
 def _shown(opened: Experiment | Study, path: str | None, options: Sequence[str]) -> Iterator[str]:
     """What a person reads: facts, then what to do next."""
     from callgrove.analysis.overview import overview
+    from callgrove.cli.messages import with_flags
     from callgrove.model.study import Study
     from callgrove.render.facts import facts_of, next_commands
     from callgrove.render.study_facts import study_facts, study_next
@@ -84,7 +86,7 @@ def _shown(opened: Experiment | Study, path: str | None, options: Sequence[str])
     lines = list(facts)
     width = max(WORD, *(len(word) for word, _ in lines))
     for word, value in lines:
-        yield f"{word:<{width}} {visible(value)}\n"
+        yield f"{word:<{width}} {visible(with_flags(value))}\n"
     if commands:
         yield "next\n"
     for command in commands:

@@ -1,7 +1,8 @@
 """What goes to stderr, and what an error means for the exit code.
 
-Every message is one line `callgrove: ...`; what comes from files is made visible first, so that a hostile name cannot
-move the cursor or forge a second line.
+Messages of the library name its parameters; here they are spelled as flags. Every message is one line
+`callgrove: ...`; what comes from files is made visible first, so that a hostile name cannot move the cursor or forge a
+second line.
 """
 
 from __future__ import annotations
@@ -13,28 +14,89 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from callgrove.cli.ending import Ended
-from callgrove.errors import CallgroveError, IncompleteResult, PluginWarning
+from callgrove.errors import CallgroveError, IncompleteResult, Parameter, PluginWarning, spell, worded
 from callgrove.model.visible import visible
 
 if TYPE_CHECKING:
     from callgrove.formats.interface import LossReport
 
-__all__ = ["exit_code_of", "note", "say_losses", "say_unexplained", "saying_broken_plugins", "settle_stdout"]
+__all__ = [
+    "exit_code_of",
+    "flag",
+    "note",
+    "say_losses",
+    "say_unexplained",
+    "saying_broken_plugins",
+    "settle_stdout",
+    "with_flags",
+]
 
 WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
+# How the command line spells the parameters and methods of the library that messages name.
+FLAGS = {
+    "align": "--align",
+    "along": "--along",
+    "annotations": "--annotations",
+    "by": "--by",
+    "conflict": "--conflict",
+    "dask": "--dask",
+    "extrap_compat": "--extrap-compat",
+    "folder_pattern": "--folder-pattern",
+    "from_format": "--from",
+    "jobs": "-j",
+    "is_foreign": "--foreign",
+    "kernel_names": "--kernel-names",
+    "kernel_rename": "--kernel-rename",
+    "metric": "-m",
+    "mpi": "--mpi",
+    "overwrite": "--force",
+    "points_file": "--points",
+    "prunes": "--prune",
+    "rank_env": "--rank-env",
+    "roots": "--root",
+    "rules": "-R",
+    "runs": "--run",
+    "salvage": "--salvage",
+    "scaling": "--scaling",
+    "strict": "--strict",
+    "system": "--system",
+    "to_format": "--to",
+    'export("contexts")': "`callgrove export --table contexts`",
+    'export("series")': "`callgrove export --table series`",
+    "sql_tables()": "`callgrove sql PATH --tables`",
+    'summary(section="markers")': "`callgrove summary --section markers`",
+}
+PHRASES = {  # parameters with a value that have more than a flag
+    Parameter("dialect", "extended"): "--extended",
+    Parameter("points", ("p=4", "p=8")): "--point p=4 RUN",
+    Parameter("ignore", ("unit",)): "--ignore unit",
+}
+QUOTED = ("folder_pattern",)  # whose values a shell would take for something else
+
+
+def flag(parameter: Parameter) -> str:
+    """Return what the command line calls a parameter of the library, with its value."""
+    if parameter in PHRASES:
+        return PHRASES[parameter]
+    word = FLAGS.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
+    if parameter.value in (True, ...):
+        return word
+    return f"{word} {quote(str(parameter.value)) if parameter.name in QUOTED else parameter.value}"
+
+
+def with_flags(text: str) -> str:
+    """Return a text of the library as the command line says it."""
+    return spell(text, flag)
+
 
 def note(message: str) -> None:
-    """Say something on stderr; options are spelled as one types them."""
-    if "Options(" in message or "format_name=" in message:
-        from callgrove.render.shell import spell_options  # few messages need it
-
-        message = spell_options(message)
-    print(f"callgrove: {visible(message)}", file=sys.stderr)
+    print(f"callgrove: {visible(with_flags(message))}", file=sys.stderr)
 
 
 @contextmanager
@@ -57,7 +119,7 @@ def saying_broken_plugins() -> Iterator[None]:
 def say_losses(report: LossReport, target: str, *, strict: bool) -> None:
     """Say what a target does not hold; with `strict`, what nothing explains is an error."""
     for loss in report.lines:
-        note(f"lost: {loss}")
+        note(worded("lost: ", loss))
     for hint in report.hints:
         note(hint)
     say_unexplained(report.unexplained)
@@ -85,7 +147,7 @@ def exit_code_of(error: BaseException, *, debug: bool) -> int:
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, CallgroveError):
-        return str(error)
+        return error.message
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted"
     if isinstance(error, MemoryError):

@@ -79,12 +79,19 @@ def _styles(args: argparse.Namespace) -> list[str]:
 
 
 def _shown(table: Table, args: argparse.Namespace) -> Table:
-    """For people: fewer columns, and functions with four digits. Data is given as it is."""
+    """For people: fewer columns, and functions with four digits. Data is given as it is, with flags in its warnings."""
+    from callgrove.cli.messages import with_flags
     from callgrove.model.table import Column, Table
     from callgrove.render.cells import Whole
 
     if args.format not in ("table", "markdown"):
-        return table
+        spelled = [
+            Column("warnings", [[with_flags(text) for text in texts] for texts in column.values])
+            if column.name == "warnings"
+            else column
+            for column in table.columns
+        ]
+        return Table(tuple(spelled), table.left)
     columns = [
         Column("callpath", table.column("callpath").values),
         Column("metric", [name or "<default>" for name in table.column("metric").plain()]),
@@ -176,6 +183,7 @@ def _save(models: Models, args: argparse.Namespace) -> None:
     from pathlib import Path
 
     from callgrove.cli.messages import note
+    from callgrove.errors import worded
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import format_for_target, writer_of
     from callgrove.formats.transfer import write
@@ -188,4 +196,4 @@ def _save(models: Models, args: argparse.Namespace) -> None:
     if n_lost := len(models) - sum(model.name == NAME for model in study.models):
         note(f"lost: {n_lost} series without a model, or with one in pieces over several parameters")
     for loss in lost.lines:
-        note(f"lost: {loss}")
+        note(worded("lost: ", loss))

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from callgrove.cli.options import add_study_input
 
 if TYPE_CHECKING:
-    from callgrove.model.arrays import Ints
-    from callgrove.model.study import Study
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
 
@@ -92,79 +90,34 @@ def fitted(args: argparse.Namespace) -> Models:
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_study
     from callgrove.cli.progress import progress
-    from callgrove.modeling.fitting import model_study
+    from callgrove.modeling.asking import models_of, prepare
     from callgrove.modeling.options import ModelOptions
-    from callgrove.modeling.scaling import along, falling_parameters, total_cost
-    from callgrove.modeling.stored import stored_models
+    from callgrove.modeling.scaling import falling_parameters
 
     study = open_study(args)
     options = _options(args)
-    study = along(study, args.along) if args.along else study
-    study = total_cost(study, args.times) if args.times else study
+    study = prepare(study, args.along, args.times)
+    with progress() as report:
+        models = models_of(study, options, args.metric, args.callpath, args.stored, args.refit, report)
     if args.stored is not None or (study.models and not args.refit):
-        models = stored_models(study, args.stored)
         names = list(dict.fromkeys(model.name for model in study.models))
         others = f" (the last of {len(names)} sets)" if len(names) > 1 and args.stored is None else ""
         ignored = "; options of the modeller do nothing without --refit" if options != ModelOptions() else ""
         note(f"these models are stored in the input{others}; --refit makes new ones{ignored}")
-        return _selected(models, args)
-    with progress() as report:
-        models = model_study(study, options, _wanted(study, args), report)
+        return models
     if not args.times and study.scaling != "strong":
         for name in falling_parameters(study):
             note(f"costs fall as {name} grows, as in strong scaling; --times {name} models the total of all processes")
     return models
 
 
-def _wanted(study: Study, args: argparse.Namespace) -> Ints:
-    """The numbers of the chosen series."""
-    import numpy as np
-
-    from callgrove.errors import UsageError
-
-    if args.metric is None and args.callpath is None:
-        return np.arange(len(study))
-    metric = None if args.metric is None else _metric(study, args.metric)
-    found = [
-        number
-        for number, (c, m) in enumerate(zip(study.series_callpath.tolist(), study.series_metric.tolist(), strict=True))
-        if (metric is None or m == metric) and (args.callpath is None or args.callpath in study.callpaths[c])
-    ]
-    if not found:
-        wanted = " with that metric" if args.metric is not None else ""
-        raise UsageError(
-            f"no call path{wanted} contains {args.callpath or ''!r}; `callgrove export --table series` lists them"
-        )
-    exact = [n for n in found if study.callpaths[study.series_callpath[n]] == args.callpath]
-    return np.array(exact or found, np.int64)
-
-
-def _metric(study: Study, name: str) -> int:
-    """The metric of that name, or the only one whose name contains it."""
-    from callgrove.errors import UsageError
-
-    if name in study.metrics:
-        return study.metrics.index(name)
-    found = [number for number, known in enumerate(study.metrics) if name and name.lower() in known.lower()]
-    if len(found) != 1:
-        known = ", ".join(map(repr, study.metrics))
-        raise UsageError(f"{'several metrics contain' if found else 'there is no metric'} {name!r}; there are {known}")
-    return found[0]
-
-
-def _selected(models: Models, args: argparse.Namespace) -> Models:
-    import numpy as np
-
-    rows = np.flatnonzero(np.isin(models.series, _wanted(models.study, args)))
-    return models if len(rows) == len(models) else models.take(rows)
-
-
 def say_cautions(models: Models) -> None:
     """What to know about the models, on stderr: one line for each reason."""
     from callgrove.cli.messages import note
+    from callgrove.errors import worded
     from callgrove.modeling.cautions import counted
 
     for _, text, numbers in counted(models.cautions):
         first = models.callpath(int(numbers[0]))
         whose = first if len(numbers) == 1 else f"{len(numbers)} of {len(models)} models, such as {first}"
-        note(f"{whose}: {text}")
+        note(worded(f"{whose}: ", text))

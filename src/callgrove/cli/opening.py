@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from callgrove.cli.messages import note, say_unexplained
 from callgrove.cli.options import engine_for
 from callgrove.cli.progress import progress
-from callgrove.errors import CallgroveError, IncompleteResult, InputError, UsageError
+from callgrove.errors import IncompleteResult, InputError, UsageError, worded
 from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import find_entry, format_using, open_paths
@@ -67,7 +67,7 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
     try:
         numbers = choose_runs(opened.runs, wanted)
     except UsageError as error:
-        raise UsageError(f"{named(args)}: {error}") from None
+        raise UsageError(f"{named(args)}: ", error) from None
     sources = {opened.runs[number].source for number in numbers}
     if len(numbers) == 1 and entry is not None and entry.holds_inputs and (source := sources.pop()):
         alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
@@ -179,9 +179,8 @@ def open_study(args: argparse.Namespace) -> Study:
 
 def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     """A study as it is; of an experiment, its runs over their parameters."""
-    from callgrove.model.completing import completed
+    from callgrove.model.completing import series_of
     from callgrove.model.folding import Combination, combination_for
-    from callgrove.model.metrics import Scope
 
     if isinstance(opened, Study):
         if args.scaling:
@@ -194,31 +193,25 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
             "means over these; --scaling strong adds up all, --scaling weak counts every thread and stream"
         )
     with progress() as report:
-        folded = opened.study(scope=Scope(args.study_scope), combination=combination, progress=report)
-    study = completed(folded, fold=args.study_scope == "exclusive")
-    if not len(study):
-        raise InputError(f"{named(args)}: no series was measured at all of the {study.n_points} points")
+        study = series_of(opened, args.scaling or "", args.study_scope, report, named(args))
     whole = f"{opened.path}: "  # what is missing in single runs is not said
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
         if warning not in known:
-            note(f"{warning.severity.value}: {warning.text}")
+            note(worded(f"{warning.severity.value}: ", warning.text))
     return study
 
 
 def said_everything(experiment: Experiment, args: argparse.Namespace, printed: bool = True) -> int:
     """The exit code after printing: damage met on the way is said; nothing printed because of damage is an error."""
-    met: list[CallgroveError] = list(experiment.values.problems)
-    if experiment.traces.samples is not None:
-        known = {w.text for w in experiment.damage}
-        met += [p for p in experiment.traces.samples.problems if str(p) not in known]
+    met = experiment.damage_met
     if not printed and (met or experiment.damage):
         raise met[0] if met else InputError(experiment.damage[0].text)
     if not printed:
         for warning in experiment.warnings:
             if warning.severity == Severity.MISSING:  # which may be why
                 note(warning.text)
-    _say(map(str, met))
+    _say(problem.message for problem in met)
     if met and args.strict:
         raise IncompleteResult(f"{named(args)}: printed without what is damaged")
     return 0
@@ -233,7 +226,7 @@ def said_damage(experiment: Experiment, met: Iterable[str]) -> None:
 def _say(texts: Iterable[str]) -> None:
     lines = list(texts)
     for text in lines[:MOST_NOTES]:
-        note(f"damaged: {text}")
+        note(worded("damaged: ", text))
     if len(lines) > MOST_NOTES:
         note(f"damaged: {len(lines) - MOST_NOTES} more places; `callgrove check` lists every one")
 
@@ -242,6 +235,6 @@ def _say_all(warnings: Sequence[InputWarning]) -> None:
     """What is to be known beyond damage."""
     others = [w for w in warnings if w.severity != Severity.DAMAGE]
     for warning in others[:MOST_NOTES]:
-        note(f"{warning.severity.value}: {warning.text}")
+        note(worded(f"{warning.severity.value}: ", warning.text))
     if len(others) > MOST_NOTES:
         note(f"{len(others) - MOST_NOTES} more notes; `callgrove check` lists every one")

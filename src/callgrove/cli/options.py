@@ -12,17 +12,15 @@ add_execution       -j, --mpi, --dask                        args.jobs, .mpi, .d
 from __future__ import annotations
 
 import argparse
-import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from callgrove.cli.output import emit
 from callgrove.errors import UsageError
+from callgrove.model.runs import IntSet
 
 if TYPE_CHECKING:
     from callgrove.execute import Engine
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TABLE_FORMATS",
     "UNSAID",
-    "IntSet",
     "add_all_metrics",
     "add_execution",
     "add_format",
@@ -45,6 +42,7 @@ __all__ = [
     "emit",
     "engine",
     "engine_for",
+    "int_set",
     "settle_format",
 ]
 
@@ -53,9 +51,6 @@ UNSAID = -1  # a number of rows that nobody gave
 KERNEL_NAMES = ("short", "demangled")
 ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet"}
 SCALINGS = ("weak", "weak_threaded", "strong", "device")
-
-_RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
-_NO_END = 2**64  # `7-` goes on for ever; identifiers have 64 bits
 
 
 class DefaultFormat(str):
@@ -75,49 +70,12 @@ def settle_format(args: argparse.Namespace) -> None:
     args.format = str(wanted)
 
 
-@dataclass(frozen=True)
-class IntSet:
-    """Numbers given as a list like `0-3,7,13-`: sorted, separate ranges (first, last), however long they are."""
-
-    ranges: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def parse(cls, text: str) -> IntSet:
-        parts = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
-        ranges = sorted((int(part[1]), _last(part)) for part in parts if part)
-        if len(ranges) < len(parts) or any(first > last for first, last in ranges):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers and ranges like 0-3,7")
-        return cls(_joined(ranges))
-
-    def __contains__(self, number: Any) -> bool:
-        index = bisect_right(self.ranges, number, key=lambda bounds: bounds[0]) - 1
-        return index >= 0 and bool(number <= self.ranges[index][1])
-
-    def __str__(self) -> str:
-        return ",".join(_written(first, last) for first, last in self.ranges)
-
-
-def _last(part: re.Match[str]) -> int:
-    if not part[2]:
-        return int(part[1])
-    return int(part[3]) if part[3] else _NO_END
-
-
-def _written(first: int, last: int) -> str:
-    if last >= _NO_END:
-        return f"{first}-"
-    return f"{first}-{last}" if last > first else str(first)
-
-
-def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sorted ranges with those joined that touch or overlap."""
-    joined: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = joined[-1][0], max(joined[-1][1], last)
-        else:
-            joined.append((first, last))
-    return tuple(joined)
+def int_set(text: str) -> IntSet:
+    """A list of numbers like `0-3,7,13-`."""
+    try:
+        return IntSet.parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def row_limit(text: str) -> int | None:
@@ -229,8 +187,8 @@ def add_selection(
     """Which metric and whose values; `metric` says what naming one means."""
     group = parser.add_argument_group("selection")
     group.add_argument("-m", "--metric", metavar="NAME", help=metric)
-    group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
-    group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
+    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
+    group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
     add_run(group)
 
 

@@ -9,14 +9,13 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from callgrove.cli.messages import note
-from callgrove.model.table import UNCOUNTED, Table
+from callgrove.model.table import UNCOUNTED, Table, first_rows
 from callgrove.render import PLAIN, Look, render
 
-__all__ = ["emit", "emit_each", "emit_text", "limited", "replacing", "stdout_look"]
+__all__ = ["emit", "emit_each", "emit_text", "replacing", "stdout_look"]
 
 _SHOWS_WHAT_IS_LEFT = ("table", "markdown")
 
@@ -26,7 +25,7 @@ def emit(tables: Table | Iterable[Table], args: argparse.Namespace, n_rows: int 
     there are in all, where that is known without reading them."""
     stream = [tables] if isinstance(tables, Table) else tables
     if args.limit is not None:
-        stream = limited(stream, args.limit, n_rows)
+        stream = first_rows(stream, args.limit, n_rows)
     cut: list[int] = []
     look = PLAIN if args.output else stdout_look()
     pieces = render(_counting_cut(stream, cut), args.format, look)
@@ -54,23 +53,6 @@ def emit_text(pieces: Iterable[str], output: str | None) -> None:
         _write_file(pieces, output)
     else:
         sys.stdout.writelines(pieces)
-
-
-def limited(tables: Iterable[Table], limit: int, n_rows: int | None = None) -> Iterator[Table]:
-    """The first `limit` rows. What is left is counted only where that is known (`n_rows`), or costs no more than one
-    further chunk."""
-    stream = iter(tables)
-    room = limit
-    for table in stream:
-        if len(table) > room:
-            cut = table.head(room)
-            if n_rows is not None:
-                yield replace(cut, left=n_rows - limit)
-            else:
-                yield cut if next(stream, None) is None else replace(cut, left=UNCOUNTED)
-            return
-        yield table
-        room -= len(table)
 
 
 def _counting_cut(tables: Iterable[Table], cut: list[int]) -> Iterator[Table]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from callgrove.cli.messages import note
-from callgrove.cli.output import limited, replacing
+from callgrove.cli.output import replacing
 from callgrove.errors import MissingExtra
-from callgrove.model.table import UNCOUNTED, Column, Table
+from callgrove.model.table import UNCOUNTED, Column, Table, first_rows
 
 __all__ = ["emit_parquet"]
 
@@ -36,7 +36,7 @@ def emit_parquet(tables: Iterable[Table], args: argparse.Namespace, n_rows: int 
     except ImportError as error:
         raise MissingExtra("arrow", "writing Parquet") from error
     cut, schema, file = 0, None, None
-    stream = tables if args.limit is None else limited(tables, args.limit, n_rows)
+    stream = tables if args.limit is None else first_rows(tables, args.limit, n_rows)
     with replacing(Path(args.output)) as path, pyarrow.OSFile(bytes(path), "wb") as sink:
         try:
             for table in stream:

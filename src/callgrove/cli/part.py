@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from callgrove.cli.options import IntSet, add_run
+from callgrove.cli.options import add_run, int_set
 from callgrove.cli.results import add_inputs, add_target, open_all, split_target, write_result
 
 
@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser, "PATH OUT", "the input, then the file or folder to write")
     group = parser.add_argument_group("selection")
     for word, plural in (("rank", "ranks"), ("thread", "threads")):
-        group.add_argument(f"--{word}", metavar="LIST", type=IntSet.parse, help=f"only these {plural}, like 0-3,7,13-")
+        group.add_argument(f"--{word}", metavar="LIST", type=int_set, help=f"only these {plural}, like 0-3,7,13-")
     add_run(group)
     group.add_argument("--invert", action="store_true", help="all others instead")
     add_target(parser)

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from callgrove.cli.options import add_execution
+from callgrove.errors import worded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,6 +197,6 @@ def _list(word: str, texts: list[str]) -> None:
     from callgrove.cli.messages import note
 
     for text in texts[:MOST_NOTES]:
-        note(f"{word}: {text}")
+        note(worded(f"{word}: ", text))
     if len(texts) > MOST_NOTES:
         note(f"{word}: {len(texts) - MOST_NOTES} more")

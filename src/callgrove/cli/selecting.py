@@ -6,62 +6,31 @@
 from __future__ import annotations
 
 import argparse
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import IntSet, add_run
+from callgrove.cli.options import add_run, int_set
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from callgrove.model.experiment import Experiment
-    from callgrove.model.selected_traces import SpanChoice
     from callgrove.model.traces import Window
+    from callgrove.model.windows import TimeWindow
 
-__all__ = ["TimeWindow", "add_cutting", "cut", "is_cut"]
+__all__ = ["add_cutting", "cut", "is_cut"]
 
 KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync", "overhead")  # SpanKind's words
-_TIME = re.compile(r"(?P<number>\d{1,19}(?:\.\d{1,19})?)(?P<unit>ns|us|ms|s|%)?|@(?P<absolute>\d{1,19})", re.ASCII)
-_NS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
-@dataclass(frozen=True)
-class TimeWindow:
+def time_window(text: str) -> TimeWindow:
     """The text of --window, checked; what it means depends on the experiment."""
+    from callgrove.model.windows import TimeWindow
 
-    start: str
-    end: str
-
-    @classmethod
-    def parse(cls, text: str) -> TimeWindow:
-        start, colon, end = text.partition(":")
-        if not colon or not all(part == "" or _TIME.fullmatch(part) for part in (start, end)):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a window like 250ms:1.5s, 10%:20% or 1000:2000 (ns)")
-        return cls(start, end)
-
-    def __str__(self) -> str:
-        return f"{self.start}:{self.end}"
-
-    def of(self, span: Window) -> Window:
-        """In ns of the traces' own clock. The last moment belongs to the window that ends with 100 %."""
-        return _moment(self.start or "0%", span), _moment(self.end or "100%", span)
-
-
-def _moment(text: str, span: Window) -> int:
-    from fractions import Fraction
-
-    found = _TIME.fullmatch(text)
-    assert found is not None
-    if found["absolute"]:
-        return int(found["absolute"])
-    number, unit = Fraction(found["number"]), found["unit"] or ""
-    if unit == "%":
-        if number > 100:
-            raise UsageError(f"{text}: traces end at 100%; a percentage of a window lies between 0% and 100%")
-        return span[0] + int((span[1] - span[0]) * number / 100) + (number >= 100)
-    return span[0] + int(number * _NS[unit])
+    try:
+        return TimeWindow.parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_cutting(parser: argparse.ArgumentParser) -> None:
@@ -70,15 +39,15 @@ def add_cutting(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-m", "--metric", metavar="NAME", action="append", default=[], help="only this metric; may be repeated, or a,b"
     )
-    group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
-    group.add_argument("--thread", metavar="LIST", type=IntSet.parse, help="only these threads, like 0-3,7")
+    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
+    group.add_argument("--thread", metavar="LIST", type=int_set, help="only these threads, like 0-3,7")
     add_run(group)
     traces = group.add_mutually_exclusive_group()
     traces.add_argument("--no-traces", action="store_true", help="leave traces out")
     traces.add_argument(
         "--window",
         metavar="START:END",
-        type=TimeWindow.parse,
+        type=time_window,
         help="of traces, only this time since the start, like 250ms:1.5s or 10%%:20%% (plain numbers: ns)",
     )
     for side, word in (("start", "from the first"), ("end", "until the last")):
@@ -115,22 +84,21 @@ def is_cut(args: argparse.Namespace) -> bool:
 
 def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     """The part of the experiment that was asked for; says on stderr how much of it is left."""
-    from callgrove.analysis.costs import select as select_profiles
     from callgrove.cli.messages import note
-    from callgrove.model.selection import select
 
     if args.no_traces and (args.kind or args.category or args.start_marker or args.end_marker):
         raise UsageError("--no-traces leaves all traces out; choose a part of them, or none")
     if not is_cut(args):
         return experiment
-    part = select(
-        experiment,
-        profiles=select_profiles(experiment, args.rank, args.thread),
+    part = experiment.select(
+        ranks=args.rank,
+        threads=args.thread,
         metrics=list(_named(experiment, args.metric)) or None,
         window=_window(experiment, args),
         traces=not args.no_traces,
+        kinds=args.kind,
+        categories=args.category or None,
         drop_unused=not args.keep_contexts,
-        spans=_choice(args),
     )
     counts = (
         ("profiles", len(part.profiles.measured), len(experiment.profiles.measured)),
@@ -171,30 +139,9 @@ def _named(experiment: Experiment, asked: list[str]) -> Iterator[str]:
             yield experiment.metrics.resolve(name.strip())
 
 
-def _choice(args: argparse.Namespace) -> SpanChoice:
-    from callgrove.model.selected_traces import SpanChoice
-    from callgrove.model.traces import SpanKind
-
-    kinds = None if args.kind is None else frozenset(SpanKind[name.upper()] for name in args.kind)
-    return SpanChoice(kinds, frozenset(args.category) or None)
-
-
 def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
-    from callgrove.analysis.summary import marker_window
-    from callgrove.model.selection import time_span
+    from callgrove.model.selection import choose_window
     from callgrove.render.units import duration_ns
 
-    asked: TimeWindow | None = args.window
-    if not (asked or args.start_marker or args.end_marker):
-        return None
-    words = f"--window {asked}" if asked else "a window from marker to marker"
-    span = time_span(experiment.traces)
-    if span is None:
-        raise UsageError(f"{experiment.path}: has no traces, so {words} selects nothing; leave it out")
-    found = (asked or TimeWindow("", "")).of(span)
-    if args.start_marker or args.end_marker:
-        found = marker_window(experiment, args.start_marker, args.end_marker, found)
-    if found[0] >= found[1] or found[1] <= span[0] or found[0] > span[1]:
-        lasts = duration_ns(span[1] - span[0])
-        raise UsageError(f"{experiment.path}: {words} is empty; the traces last {lasts} from {span[0]} on")
-    return found
+    words = f"--window {args.window}" if args.window else "a window from marker to marker"
+    return choose_window(experiment, args.window, args.start_marker, args.end_marker, duration_ns, words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from callgrove.cli.options import UNSAID, IntSet, add_execution, add_input, add_run, add_table_output, engine_for
+from callgrove.cli.options import UNSAID, add_execution, add_input, add_run, add_table_output, engine_for, int_set
 from callgrove.cli.output import emit, emit_each
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("selection")
     group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
     group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
-    group.add_argument("--rank", metavar="LIST", type=IntSet.parse, help="only these ranks, like 0-3,7")
+    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
     add_run(group)
     group.add_argument(
         "--ignore-digits",
@@ -70,20 +70,20 @@ def _inclusive(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    from callgrove.analysis.costs import select
     from callgrove.analysis.memory_peaks import memory_peaks
     from callgrove.analysis.summary import By, WindowMode, summarise
     from callgrove.analysis.summary_table import sections_of, table, tables
     from callgrove.cli.messages import note
     from callgrove.cli.opening import open_experiment, said_damage, said_everything, say_added_up
     from callgrove.execute import executor
+    from callgrove.model.selection import choose_profiles
 
     with executor(engine_for(args, args.paths), preload=WORK) as workers:
         args.workers = workers
         experiment = open_experiment(args)
         if experiment.traces.n_spans:
             say_added_up(experiment)
-        window, profiles = _window(experiment, args), select(experiment, args.rank, None)
+        window, profiles = _window(experiment, args), choose_profiles(experiment, args.rank, None)
         by, mode, sections = [By(word) for word in args.by], WindowMode(args.window_mode), args.section or SECTIONS
         found = summarise(experiment, by, window, mode, profiles, workers, sections, args.ignore_digits)
     if "memory" in (args.section or ()):  # it takes all events once more
@@ -104,10 +104,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
-    from callgrove.analysis.summary import marker_window
-    from callgrove.cli.selecting import TimeWindow
     from callgrove.errors import UsageError
     from callgrove.model.selection import time_span
+    from callgrove.model.windows import TimeWindow, marker_window
 
     if not (args.start or args.end or args.start_marker or args.end_marker):
         return None
@@ -115,11 +114,12 @@ def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
     if span is None:
         raise UsageError(f"{experiment.path}: has no traces, so there is no window of time to choose")
     try:
-        window = TimeWindow.parse(f"{args.start}:{args.end}").of(span)
-    except argparse.ArgumentTypeError:
+        asked = TimeWindow.parse(f"{args.start}:{args.end}")
+    except UsageError:
         raise UsageError(
             f"--start {args.start} --end {args.end}: times are like 250ms, 10%, 1000 (ns) or @1000"
         ) from None
+    window = asked.of(span)
     if args.start_marker or args.end_marker:
         window = marker_window(experiment, args.start_marker, args.end_marker, window)
     if window[0] >= window[1]:

@@ -9,12 +9,13 @@ import argparse
 import os
 
 from callgrove.analysis.columns import CostColumn, ShownColumns, shown_columns
-from callgrove.analysis.costs import Costs, costs, select
+from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
 from callgrove.cli.output import stdout_look
 from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column, Table
 from callgrove.render.amounts import amount
 from callgrove.render.bars import bar, signed_bar
@@ -40,7 +41,7 @@ def costs_of(experiment: Experiment, args: argparse.Namespace) -> Costs:
         missing = [w.text for w in experiment.warnings if w.severity == Severity.MISSING]
         if args.metric or args.rank or args.thread or not missing:
             raise
-        raise InputError(f"{missing[0]}; {str(error).removeprefix(f'{experiment.path}: ')}") from error
+        raise InputError(f"{missing[0]}; ", error.message.removeprefix(f"{experiment.path}: ")) from error
 
 
 def headline(costs: Costs, args: argparse.Namespace) -> None:
@@ -57,7 +58,7 @@ def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumn
     """The columns that --all-metrics asks for."""
     if not args.all_metrics:
         return None
-    found = shown_columns(experiment, select(experiment, args.rank, args.thread))
+    found = shown_columns(experiment, choose_profiles(experiment, args.rank, args.thread))
     for names, why in (
         (found.left_out, "{} columns have a formula that cannot be computed"),
         (found.derived, "not computed: {} metrics have a formula that is not evaluated"),

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from callgrove._version import __version__
-from callgrove.errors import CallgroveError, MissingExtra, UsageError
+from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError
 from callgrove.execute.workers import Workers
 
 __all__ = ["dask_workers", "mpi_workers"]
 
 DASK_TIMEOUT = "30s"
+MPI = Parameter("mpi", True)
 DASK_ADDRESS = re.compile(r"([a-z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:/\s]+):\d+")
 
 
@@ -32,13 +33,14 @@ def mpi_workers() -> Iterator[Workers]:
         comm_executor = _imported("mpi4py.futures").MPICommExecutor
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library was found
         if isinstance(error, ModuleNotFoundError):
-            raise MissingExtra("mpi", "--mpi") from error
+            raise MissingExtra("mpi", MPI) from error
         reason = str(error).splitlines()[0]
-        raise CallgroveError(f"--mpi: mpi4py is installed, but there is no MPI that it can use: {reason}") from error
+        raise CallgroveError(MPI, f": mpi4py is installed, but there is no MPI that it can use: {reason}") from error
     if world.Get_size() < 2:
         raise UsageError(
-            "--mpi needs two processes or more, and this is one by itself; start it with `mpirun -n 4 callgrove ...`"
-            " (under srun, `--mpi=pmix` or another kind that the MPI library knows)"
+            MPI,
+            " needs two processes or more, and this is one by itself; start it with `mpirun -n 4 callgrove ...`"
+            " (under srun, `--mpi=pmix` or another kind that the MPI library knows)",
         )
     with comm_executor(world, root=0) as pool:
         if pool is not None:
@@ -53,15 +55,15 @@ def mpi_workers() -> Iterator[Workers]:
 @contextmanager
 def dask_workers(address: str) -> Iterator[Workers]:
     if not DASK_ADDRESS.fullmatch(address):
-        raise UsageError(f"--dask {address}: is not the address of a scheduler, like tcp://node1:8786")
+        raise UsageError(Parameter("dask", address), ": is not the address of a scheduler, like tcp://node1:8786")
     try:
         connect = _imported("distributed").Client
     except ImportError as error:
-        raise MissingExtra("dask", "--dask") from error
+        raise MissingExtra("dask", Parameter("dask")) from error
     try:
         client = connect(address, timeout=DASK_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # ValueError: a protocol that Dask does not have
-        raise CallgroveError(f"--dask {address}: no scheduler answers there: {error}") from error
+        raise CallgroveError(Parameter("dask", address), f": no scheduler answers there: {error}") from error
     pool = client.get_executor(pure=False)
     try:
         yield Workers(pool, _ready(client, pool, address))
@@ -81,13 +83,15 @@ def _ready(client: Any, pool: Executor, address: str) -> int:
     try:
         client.wait_for_workers(1, timeout=DASK_TIMEOUT)
     except TimeoutError as error:
-        raise CallgroveError(f"--dask {address}: the scheduler has no workers; start some (`dask worker`)") from error
+        none = ": the scheduler has no workers; start some (`dask worker`)"
+        raise CallgroveError(Parameter("dask", address), none) from error
     try:
         theirs = pool.submit(_our_version).result()
     except Exception as error:
-        raise CallgroveError(f"--dask {address}: its workers cannot run callgrove: {error}") from error
+        raise CallgroveError(Parameter("dask", address), f": its workers cannot run callgrove: {error}") from error
     if theirs != __version__:
-        raise CallgroveError(f"--dask {address}: its workers have callgrove {theirs}, and this is {__version__}")
+        other = f": its workers have callgrove {theirs}, and this is {__version__}"
+        raise CallgroveError(Parameter("dask", address), other)
     n_threads: int = sum(client.nthreads().values())
     return n_threads
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.execute.clusters import dask_workers, mpi_workers
 from callgrove.execute.processes import process_workers, usable_cores
 from callgrove.execute.workers import IN_PROCESS, LateWorkers, Workers
@@ -25,9 +25,10 @@ class Engine:
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:
-            raise UsageError(f"work needs at least one process, not {self.jobs} (-j)")
+            raise UsageError(f"work needs at least one process, not {self.jobs} (", Parameter("jobs"), ")")
         if (self.jobs is not None) + self.mpi + bool(self.dask) > 1:
-            raise UsageError("choose one of -j, --mpi and --dask: they are three ways to do the same work")
+            three = Parameter("jobs"), ", ", Parameter("mpi"), " and ", Parameter("dask")
+            raise UsageError("choose one of ", *three, ": they are three ways to do the same work")
 
 
 @contextmanager

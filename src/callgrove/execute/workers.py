@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, Parameter, worded
 
 __all__ = ["IN_PROCESS", "LateWorkers", "Progress", "Workers", "keep_freed_memory", "silent"]
 
@@ -216,4 +216,8 @@ def _deaths() -> Iterator[None]:
         raise
 
 
-DIED = "a worker process died before its work was done; if memory ran out, use fewer workers (-j) or more nodes"
+DIED = worded(
+    "a worker process died before its work was done; if memory ran out, use fewer workers (",
+    Parameter("jobs"),
+    ") or more nodes",
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from callgrove.binary.sources import Source
-from callgrove.errors import InputError, NotRecognised
+from callgrove.errors import InputError, NotRecognised, Parameter
 from callgrove.formats.interface import Format, Grade, Match
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
     winners = [(f, m) for f, m in claims if m.grade == best]
     if len(winners) > 1:
         both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
-        raise NotRecognised(f"{source.path}: recognised as {both}; choose one with open(format_name=...)")
+        raise NotRecognised(f"{source.path}: recognised as {both}; choose one with ", Parameter("from_format"))
     return winners[0]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, NotRecognised
+from callgrove.errors import CallgroveError, NotRecognised, Parameter, worded
 from callgrove.formats.detection import Claim
 from callgrove.formats.interface import Grade
 from callgrove.model.run_names import suggest_pattern
@@ -36,7 +36,7 @@ def only_input(folder: Source, detect: Detect, made_of: MadeOf) -> Source | None
     if len(found) > 1:
         names = ", ".join(str(path.relative_to(folder.path)) for path in found[:MOST_NAMED])
         more = ", ..." if len(found) > MOST_NAMED else ""
-        raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; {_how_to_open(folder, found)}")
+        raise NotRecognised(f"{folder.path}: holds several inputs: {names}{more}; ", _how_to_open(folder, found))
     return Source(found[0]) if found else None
 
 
@@ -44,10 +44,10 @@ def _how_to_open(folder: Source, found: Sequence[Path]) -> str:
     """Name one; or, where each lies in an entry of its own and these differ in numbers, say how runs are named."""
     entries = [path.relative_to(folder.path).parts[0] for path in found]
     pattern = suggest_pattern(entries) if len(set(entries)) == len(entries) else ""
-    runs = (
-        f", or open all as runs whose names have parameters: ReadOptions(folder_pattern={pattern!r})" if pattern else ""
-    )
-    return f"name one of them{runs}"
+    if not pattern:
+        return "name one of them"
+    as_runs = "name one of them, or open all as runs whose names have parameters: "
+    return worded(as_runs, Parameter("folder_pattern", pattern))
 
 
 def without_ingredients(found: Mapping[Path, str], made_of: MadeOf) -> list[Path]:

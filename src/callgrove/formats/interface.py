@@ -4,7 +4,7 @@ A format looks at content only (`match`), reads into the model (`read`) and, whe
 (`dump`), validates (`check`) and writes (`open_writer`). A new format is one package and one `Entry`: a line of the
 registry, or what another package gives through the entry-point group `callgrove.formats`.
 
-Texts name options as the library does, `ReadOptions(align='start')`; the command line spells them (`--align start`).
+Messages name options by `Parameter` (errors.py), which the library and the command line spell each in its own way.
 """
 
 from __future__ import annotations

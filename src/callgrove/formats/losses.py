@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from callgrove.errors import Parameter, worded
 from callgrove.model.arrays import ABSENT, Array, Bools
 from callgrove.model.metrics import Metric
 from callgrove.model.runs import Run
@@ -29,8 +30,9 @@ __all__ = [
 
 SHOWN = 5  # names in one sentence, and lines of one kind
 LOST = "lost: "  # how notes about losses begin
-NOTHING_RENAMED = (
-    "WriteOptions(kernel_rename=True): changes nothing, as no kernel here tells the range that it was launched in"
+NOTHING_RENAMED = worded(
+    Parameter("kernel_rename", True),
+    ": changes nothing, as no kernel here tells the range that it was launched in",
 )
 
 

@@ -7,22 +7,26 @@ others. Those of other packages come from `plugins`; ours are asked first.
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from callgrove.binary.sources import Source
-from callgrove.errors import NotRecognised, UsageError
+from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.formats.detection import Claim, claims_on, is_sure, named_like, strongest
-from callgrove.formats.interface import Entry, Format, ReadOptions, Writes, WritesStudies
-from callgrove.model.experiment import Experiment
+from callgrove.formats.interface import Checks, Entry, Format, Problem, ReadOptions, Writes, WritesStudies
+from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.study import Study
+from callgrove.model.table import Table
 
 __all__ = [
     "FORMATS",
     "Entry",
     "all_formats",
+    "check",
+    "check_path",
     "checked_dialect",
     "detect",
     "entry_of",
@@ -335,9 +339,8 @@ def formats_for_target(target: str | Path) -> list[str]:
     name = Path(target).name
     if named := _written_as(name, FORMATS) or _written_as(name, plugins()):
         return named
-    raise UsageError(
-        f"{target}: its ending names no format to write; choose one with write(format_name=...) ('callgrove formats')"
-    )
+    nothing = f"{target}: its ending names no format to write; choose one with "
+    raise UsageError(nothing, Parameter("to_format"), " ('callgrove formats')")
 
 
 def _written_as(name: str, entries: Sequence[Entry]) -> list[str]:
@@ -425,9 +428,9 @@ def refuse_unused(options: ReadOptions, format_name: str, path: Path) -> None:
     special = {option for entry in FORMATS for option in entry.read_options}
     given = [field.name for field in fields(options) if field.name in special and _is_given(options, field.name)]
     if unused := [option for option in given if option not in used]:
-        spelled = " and ".join(f"ReadOptions({option}=...)" for option in unused)
+        listed = [part for option in unused for part in (" and ", Parameter(option))][1:]
         users = ", ".join(e.name for e in FORMATS if set(unused) <= set(e.read_options))
-        raise UsageError(f"{path}: {spelled} can be used with {users}, and this is {format_name}")
+        raise UsageError(f"{path}: ", *listed, f" can be used with {users}, and this is {format_name}")
 
 
 def _is_given(options: ReadOptions, option: str) -> bool:
@@ -435,15 +438,62 @@ def _is_given(options: ReadOptions, option: str) -> bool:
 
 
 def open_path(
-    path: str | Path | Sequence[str | Path], format_name: str = "", options: ReadOptions | None = None
+    path: str | Path | Sequence[str | Path],
+    from_format: str = "",
+    options: ReadOptions | None = None,
+    *,
+    points: Sequence[str] = (),
+    salvage: bool = False,
+    strict: bool = False,
+    folder_pattern: str = "",
+    points_file: str = "",
+    rank_env: str = "",
+    align: str = "",
+    kernel_names: str = "",
+    extrap_compat: bool = False,
 ) -> Experiment | Study:
-    """Read what lies at a path: an experiment, or a study where it holds series over parameters.
+    """Open what lies at a path: an experiment, or a study where it holds series over parameters.
 
-    Several paths are opened as one, where their format does that: the databases of all processes of a GPU run. The
-    format is recognised by content unless `format_name` says it. Values and traces stay in the file until asked for.
-    An input that cannot be used raises an `InputError`; one that is damaged opens with `warnings`.
+    path             a file or folder. Several are opened as one where their format does that: the databases of all
+                     processes of a GPU run
+    from_format      the format (default: recognised by content)
+    points           of several paths, the parameters of each, such as "p=4,n=100": they become runs
+    salvage          keep the complete part of a text that breaks off
+    strict           refuse what the tool that a format belongs to would refuse
+    folder_pattern   how folders of runs are named, like "run_{n}_{ranks}ranks"; {r} is the repetition
+    points_file      a CSV file with a folder and its parameters in each row, instead of names
+    rank_env         of recorded environments, the variable that holds the rank
+    align            clocks of several machines: "none", "start" (every process begins at 0), or a file of host, ns
+    kernel_names     of GPU databases, which name tells kernels apart: "short" or "demangled"
+    extrap_compat    of a folder of Nsight exports, the series that Extra-P makes, with its defects
+    options          the same as `ReadOptions`, which also say how to report progress; keywords count before them
+
+    Values and traces stay in the file until asked for. An input that cannot be used raises an `InputError`; one that is
+    damaged opens with `warnings`.
+
+        experiment = callgrove.open("lulesh.d")
+        runs = callgrove.open(["small.d", "large.d"], points=["p=4", "p=8"])
     """
-    return open_paths([path] if isinstance(path, str | Path) else path, format_name, options)
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    words = {"salvage": salvage, "strict": strict, "folder_pattern": folder_pattern, "points_file": points_file}
+    words |= {"rank_env": rank_env, "align": align, "kernel_names": kernel_names, "extrap_compat": extrap_compat}
+    given: dict[str, Any] = {word: value for word, value in words.items() if value}
+    chosen = replace(options or ReadOptions(), **given)
+    if points:
+        return _open_points(paths, points, from_format, chosen)
+    by_name = chosen.folder_pattern or chosen.points_file  # which only a folder of runs needs
+    return open_paths(paths, from_format or ("runs" if by_name else ""), chosen)
+
+
+def _open_points(
+    paths: Sequence[str | Path], points: Sequence[str], from_format: str, options: ReadOptions
+) -> Experiment:
+    if len(points) != len(paths):
+        raise UsageError(f"every path needs its point: there are {len(paths)} paths and {len(points)} points")
+    module = importlib.import_module("callgrove.formats.runs.points")  # by name, as all that belongs to a format
+    given = [(point, str(path)) for point, path in zip(points, paths, strict=True)]
+    found: Experiment = module.open_points(given, from_format, options)
+    return found
 
 
 def open_paths(
@@ -451,3 +501,28 @@ def open_paths(
 ) -> Experiment | Study:
     """Read what lies at several paths as one, such as the databases of all processes of a run."""
     return open_source(Source.of_all(paths), format_name, options)
+
+
+def check_path(
+    path: str | Path, from_format: str = "", options: ReadOptions | None = None
+) -> tuple[Format, list[Problem]]:
+    """Validate what lies at a path: the format that reads it, and every damage and note."""
+    chosen, source = settled(Source.of(path), from_format)
+    options = options or ReadOptions()
+    try:
+        if isinstance(chosen, Checks):
+            return chosen, list(chosen.check(source, options))
+        chosen.read(source, options)
+    except InputError as error:  # so broken that it does not open: that is the finding
+        return chosen, [Problem(Severity.DAMAGE, str(path), "opening", error.message)]
+    return chosen, []
+
+
+def check(path: str | Path, from_format: str = "", *, salvage: bool = False) -> Table:
+    """Validate what lies at a path, and return every damage and note as a table: severity, file, place, problem.
+
+    callgrove.check("lulesh.d")
+    """
+    _, found = check_path(path, from_format, ReadOptions(salvage))
+    rows = [(p.severity.value, p.file, p.section, p.text.removeprefix(f"{path}: ")) for p in found]
+    return Table.from_rows(("severity", "file", "place", "problem"), rows)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from callgrove.errors import CallgroveError, UsageError
+from callgrove.errors import CallgroveError, Parameter, UsageError
 from callgrove.formats.leftovers import hidden_place, remove, remove_leftovers
 
 __all__ = [
@@ -146,9 +146,13 @@ def refuse_existing(target: Path, overwrite: bool) -> None:
     if _is_special(target):
         raise UsageError(f"{target}: is a device, a pipe or the like, which is never replaced; name a new file")
     if not overwrite:
-        raise UsageError(
-            f"{target}: exists already; choose another name, or replace it with WriteOptions(overwrite=True)"
-        )
+        raise _is_there(target)
+
+
+def _is_there(target: Path) -> UsageError:
+    """Return the error that a target exists already."""
+    overwrite = Parameter("overwrite", True)
+    return UsageError(f"{target}: exists already; choose another name, or replace it (", overwrite, ")")
 
 
 def refuse_folder(target: Path) -> None:
@@ -227,9 +231,7 @@ class PendingFiles(PendingTarget):
     def refuse_existing(self) -> None:
         there = [path for path in self._targets.values() if path.is_symlink() or path.exists()]
         if there and not self._overwrite:
-            raise UsageError(
-                f"{there[0]}: exists already; choose another name, or replace it with WriteOptions(overwrite=True)"
-            )
+            raise _is_there(there[0])
         if folders := [path for path in there if path.is_dir() and not path.is_symlink()]:
             raise UsageError(f"{folders[0]}: is a folder, and a file is to be written; choose another name")
 

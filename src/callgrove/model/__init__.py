@@ -19,11 +19,11 @@
     span_profile.py  a calling-context profile folded from spans; launches.py which call launched an operation
     memory_use.py  memory in use over time; region_names.py kernels under the name of their range
     devices.py     what is known of devices
-    experiment.py  all of it together
+    experiment.py  all of it together; methods.py what can be asked of it, the one door to the layers above
     builder.py     the only way to make an experiment; context_builder.py its contexts and regions
     region_table.py  regions in the making, each kept once
     invariants.py  what every experiment must satisfy
-    selection.py   a part of an experiment, itself one; renumbering.py its ids
+    selection.py   a part of an experiment, itself one; renumbering.py its ids; windows.py parts of time
     joining.py     several executions as one experiment; run_names.py what their names say
     study.py       measured series over parameter points
     study_builder.py, study_invariants.py  how a study is made, and what it must satisfy

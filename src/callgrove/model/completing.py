@@ -15,15 +15,35 @@ from dataclasses import replace
 
 import numpy as np
 
+from callgrove.errors import InputError
 from callgrove.model.arrays import Bools, Floats, Ids, Ints, frozen
 from callgrove.model.books import is_equal
-from callgrove.model.experiment import InputWarning, Severity
+from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.folding import Progress, combination_for, fold
+from callgrove.model.metrics import Scope
 from callgrove.model.study import MEASURES, RawValues, Study
 
-__all__ = ["completed"]
+__all__ = ["completed", "series_of"]
 
 NAMED = 3  # series that a note names
 ARROW = "->"
+
+
+def series_of(
+    experiment: Experiment,
+    scaling: str = "",
+    scope: str = "exclusive",
+    progress: Progress | None = None,
+    name: str = "",
+) -> Study:
+    """Return the runs of an experiment as series that were measured at every point of their parameters. `name` is how
+    messages call the input."""
+    folded = fold(experiment, None, Scope(scope), combination_for(experiment, scaling), progress)
+    study = completed(folded, fold=scope == "exclusive")
+    if not len(study):
+        where = name or experiment.path or experiment.title
+        raise InputError(f"{where}: no series was measured at all of the {study.n_points} points")
+    return study
 
 
 def completed(study: Study, fold: bool = True) -> Study:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from callgrove.errors import InputError, RefusedInput, UsageError
+from callgrove.errors import CallgroveError, InputError, RefusedInput, UsageError
 from callgrove.model.arrays import Array, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.matrices import matrices
+from callgrove.model.methods import ExperimentMethods
 from callgrove.model.metrics import Metrics, Scope
 from callgrove.model.profiles import Profiles
-from callgrove.model.runs import Run, choose_runs
+from callgrove.model.runs import Run
 from callgrove.model.scopes import recipe
 from callgrove.model.system import System
 from callgrove.model.traces import Traces
@@ -97,8 +98,27 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """What `callgrove.open` returns. Everything in it is immutable; values and traces are read when asked for."""
+class Experiment(ExperimentMethods):
+    """One or more runs, and everything measured in them: what `callgrove.open` returns.
+
+    title, format, version, path    what it is, and where it was read from
+    runs          executions, with their parameters
+    profiles      threads, GPU streams, ...: `profiles.where(ranks=...)` gives their ids
+    system        where profiles live: machine, node, process, thread
+    contexts      the calling context tree, in preorder
+    metrics       what was measured, with units and scopes; `default_metric` is what views show
+    values        (profile, context, metric) -> number
+    traces        samples and spans over time
+    sources       source files that were copied into the input
+    warnings      what a user should know; `damage` is what of the input is broken
+
+    Everything is immutable; values and traces are read when they are asked for. Methods mirror the verbs of the command
+    line and return tables that show themselves, or experiments again.
+
+        e = callgrove.open("lulesh.d")
+        e.top(limit=10)
+        e.select(ranks="0-3").tree("time")
+    """
 
     title: str
     format: str
@@ -118,11 +138,19 @@ class Experiment:
 
     @property
     def damage(self) -> tuple[InputWarning, ...]:
-        """What of the input is broken."""
+        """Return what of the input is broken."""
         return tuple(w for w in self.warnings if w.severity == Severity.DAMAGE)
 
+    @property
+    def damage_met(self) -> list[CallgroveError]:
+        """Return the damage that reading values and samples has met so far, but for what is in `damage` already."""
+        known = {warning.text for warning in self.damage}
+        samples = self.traces.samples
+        traced = [] if samples is None else [problem for problem in samples.problems if str(problem) not in known]
+        return [*self.values.problems, *traced]
+
     def totals(self, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
-        """A quantity in a scope over all contexts, combined over the measured profiles or those given.
+        """Return a quantity in a scope over all contexts, combined over the measured profiles or those given.
 
         Exclusive and inclusive are computed where they are not stored.
         """
@@ -130,7 +158,7 @@ class Experiment:
         return way.apply(self.values.totals(way.stored, profiles), self.contexts)
 
     def matrix(self, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
-        """The same profile by profile: contexts x profiles, of the measured ones or those given."""
+        """Return a quantity in a scope as a matrix, contexts x profiles, of the measured profiles or those given."""
         way = recipe(self.metrics, quantity, scope)
         chosen = self.profiles.measured if profiles is None else profiles
         self.values.demand_known(chosen)
@@ -143,7 +171,7 @@ class Experiment:
         return np.full(shape, way.metric.aggregation.neutral)
 
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
-        """The inclusive cost of all roots of the tree: what percentages are of."""
+        """Return the inclusive cost of all roots of the tree: what percentages are of."""
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
         return self.metrics.first(quantity).aggregation.combined(inclusive)
 
@@ -170,23 +198,13 @@ class Experiment:
         combination: Combination | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Study:
-        """The runs over their parameters, as series that can be modelled: see `callgrove.model.folding.fold`."""
+        """Return the runs over their parameters, as they were measured: see `callgrove.model.folding.fold`.
+
+        `series` makes of it what `callgrove model` fits.
+        """
         from callgrove.model.folding import Combination, fold
 
         return fold(self, metrics, scope, combination or Combination.SUM, progress)
-
-    def select(self, ranks: object = None, threads: object = None, runs: str | Container[int] | None = None) -> Ints:
-        """Measured profiles whose rank and thread are in the given containers, of the runs given; None means all. Runs
-        are numbers in a container, or a text such as "3", "p=4,n=100" or a name (see `choose_runs`)."""
-        chosen = self.profiles.measured
-        if runs is not None:
-            chosen = chosen[np.isin(self.profiles.run[chosen], choose_runs(self.runs, runs))]
-        for column, wanted in (("rank", ranks), ("thread", threads)):
-            if wanted is not None:
-                have = self.profiles.identity_list(column)
-                kept = [p for p in chosen.tolist() if have[p] is not None and have[p] in wanted]  # type: ignore[operator]
-                chosen = np.array(kept, np.int64)
-        return chosen
 
     def __repr__(self) -> str:
         """One line, whatever its size."""

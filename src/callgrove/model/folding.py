@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from callgrove.errors import InputError, UsageError
+from callgrove.errors import InputError, Parameter, UsageError, worded
 from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints, summable
 from callgrove.model.books import Totals, counted_contexts, is_equal
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
@@ -36,6 +36,9 @@ from callgrove.model.study_builder import StudyBuilder
 from callgrove.model.values import DenseBlock, has_fillers
 
 __all__ = ["SCALINGS", "Combination", "combination_for", "devices_of", "fold", "of_scaling"]
+
+
+Progress = Callable[[str, int, int], None]  # label, done, total
 
 
 class Combination(StrEnum):
@@ -114,7 +117,7 @@ def fold(
     metrics: Sequence[str] | None = None,
     scope: Scope = Scope.EXCLUSIVE,
     combination: Combination = Combination.SUM,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Study:
     """The study of an experiment. Without `metrics` it has every quantity that there is in this scope. `progress` hears
     of every metric: label, done, total."""
@@ -142,7 +145,7 @@ def fold(
         except UsageError as error:
             if metrics is not None:
                 raise
-            left_out.setdefault(str(error).replace(name, "{}"), []).append(name)
+            left_out.setdefault(error.message.replace(name, "{}"), []).append(name)
             continue
         if way.metric.unit:
             builder.units[name] = way.metric.unit
@@ -158,7 +161,7 @@ def fold(
             text = f"{n} exclusive values below zero, which differences of unsigned counters have, count as 0"
             builder.warn(Severity.NOTE, f"{name}: {text}, as in Extra-P")
     for reason, names in left_out.items():
-        builder.warn(Severity.NOTE, f"left out of the study: {_told_of(names, reason)}")
+        builder.warn(Severity.NOTE, worded("left out of the study: ", _told_of(names, reason)))
     if unlisted:
         builder.warn(Severity.NOTE, _told_of(unlisted, UNLISTED))
     if not builder.has_values:
@@ -188,7 +191,7 @@ def _told_of(names: Sequence[str], reason: str) -> str:
     """One sentence about several metrics that are left out for one reason."""
     text = reason.replace("{}", names[0])
     others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    return f"{text}; the same of {len(names) - 1} more: {others}" if len(names) > 1 else text
+    return worded(text, f"; the same of {len(names) - 1} more: {others}") if len(names) > 1 else text
 
 
 def _add(
@@ -214,7 +217,9 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
         raise InputError(f"{where}: {disagreement}")
     if not names:
         raise UsageError(
-            f"{where}: the runs carry no parameters, so there is nothing to study them over; say them (--point p=4 RUN)"
+            f"{where}: the runs carry no parameters, so there is nothing to study them over; say them (",
+            Parameter("points", ("p=4", "p=8")),
+            ")",
         )
     for number, run in enumerate(experiment.runs):
         if set(run.parameters) != set(names):
@@ -263,7 +268,8 @@ def _measured(
     profiles = experiment.values.known[experiment.profiles.run[experiment.values.known] == run]
     if combination != Combination.SUM and np.isin(profiles, experiment.profiles.aggregates).any():
         name = experiment.runs[run].name or experiment.path
-        raise UsageError(f"{name}: only what all profiles have together is known; take their sum (--scaling strong)")
+        only = f"{name}: only what all profiles have together is known; take their sum ("
+        raise UsageError(only, Parameter("scaling", "strong"), ")")
     stored = _Stored.of(experiment, way, profiles, counted)
     listed, n_unlisted = _of_paths(stored.listed, paths), stored.unlisted(experiment.contexts, way)
     cost = None if n_unlisted else stored.cost

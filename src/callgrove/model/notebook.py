@@ -1,4 +1,4 @@
-"""What notebooks show of experiments, studies, tables and models: small, static, and nothing but escaped text.
+"""What notebooks and `print` show of experiments, studies, tables and models: small, static, and nothing but text.
 
 Nothing is read from a file for it: an experiment of a terabyte is shown at once.
 """
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from callgrove.model.study import Study
     from callgrove.model.table import Table
 
-__all__ = ["MOST_COLUMNS", "MOST_ROWS", "experiment_html", "study_html", "table_html"]
+__all__ = ["MOST_COLUMNS", "MOST_ROWS", "experiment_html", "study_html", "table_html", "table_text"]
 
 MOST_ROWS = 20
+MOST_LINES = 40  # rows of a text
+DEEPEST = 40  # levels by which names are indented
+LONGEST_CELL = 60  # characters of a cell of a text
 MOST_COLUMNS = 20
 MOST_NAMES = 8
 MOST_WARNINGS = 5
@@ -50,7 +53,46 @@ def table_html(table: Table, caption: str = "") -> str:
         more.append(f"{len(table.names) - len(names):,} more columns")
     said = f"<caption {LEFT}>{_text(caption)}</caption>" if caption else ""
     rest = f"<p>… and {' and '.join(more)}</p>" if more else ""
+    rest += "".join(f"<p>{_text(note)}</p>" for note in table.notes)
     return f"<div><table>{said}<thead><tr>{headings}</tr></thead><tbody>{body}</tbody></table>{rest}</div>"
+
+
+def table_text(table: Table) -> str:
+    """Return the title, the first rows in columns and how many more there are; names of a tree stand under their
+    callers, and columns that are empty in these rows are left out."""
+    shown = table.head(MOST_LINES)
+    cells = {column.name: [_plain(cell) for cell in column.plain()] for column in shown.columns}
+    if "name" in cells and "depth" in cells:
+        depths = [min(int(depth), DEEPEST) for depth in cells.pop("depth")]
+        cells["name"] = ["  " * depth + name for depth, name in zip(depths, cells["name"], strict=True)]
+    used = {name: texts for name, texts in cells.items() if any(texts) or not len(shown)}
+    numbers = {c.name for c in shown.columns if not any(isinstance(cell, str) for cell in c.plain())}
+    widths = {name: max(len(name), *(len(text) for text in texts), 0) for name, texts in used.items()}
+    rows = [list(used), *zip(*used.values(), strict=True)]
+    lines = [
+        "  ".join(
+            text.rjust(width) if name in numbers else text.ljust(width)
+            for text, (name, width) in zip(row, widths.items(), strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    left = "more rows" if shown.left < 0 else f"{shown.left:,} more rows"
+    return "\n".join(
+        [
+            *([visible(table.title)] if table.title else []),
+            *lines,
+            *([f"... and {left}"] if shown.left else []),
+            *map(visible, table.notes),
+        ]
+    )
+
+
+def _plain(cell: Any) -> str:
+    """Return a cell as text; the end of what is too long is cut."""
+    if cell is None:
+        return ""
+    text = visible(f"{cell:.6g}" if isinstance(cell, float) else str(cell))
+    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
 
 
 def experiment_html(experiment: Experiment) -> str:

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from callgrove.model.arrays import ABSENT, Bools, Ids, Ints, Offsets
+from callgrove.model.runs import Numbers, numbers_in
 
 __all__ = ["DEFAULT_ID_NAMES", "Identifier", "IdentifierTuples", "Interpretation", "ProfileKind", "Profiles"]
 
@@ -184,6 +185,22 @@ class Profiles:
         so it counts as measured. `Values.known` are the profiles whose values can be asked for.
         """
         return np.flatnonzero(self.kind == ProfileKind.AGGREGATE)
+
+    def where(self, ranks: Numbers | None = None, threads: Numbers | None = None, runs: Numbers | None = None) -> Ints:
+        """Return the measured profiles with these ranks and threads, of these runs; None is all.
+
+        Numbers are given one by one, as a text like "0-3,7", or as anything with `in`.
+        """
+        chosen = self.measured
+        if runs is not None:
+            numbers = numbers_in(runs)
+            chosen = np.array([p for p in chosen.tolist() if int(self.run[p]) in numbers], np.int64)
+        for column, wanted in (("rank", ranks), ("thread", threads)):
+            if wanted is not None:
+                have, numbers = self.identity_list(column), numbers_in(wanted)
+                kept = [p for p in chosen.tolist() if (number := have[p]) is not None and number in numbers]
+                chosen = np.array(kept, np.int64)
+        return chosen
 
     def identity(self, column: str) -> tuple[Offsets, Bools]:
         """`node`, `rank`, `thread`, ... of every profile, and where there is one."""

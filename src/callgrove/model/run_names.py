@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from callgrove.errors import InputError, UsageError
+from callgrove.errors import InputError, Parameter, UsageError
 
 __all__ = [
     "EXAMPLE",
@@ -201,7 +201,7 @@ def agreed(runs: Sequence[NamedRun], strict: bool) -> tuple[list[NamedRun], list
     if swapped is not None:
         text = f"{first.name} and {swapped.name} name their parameters in different orders"
         if strict:
-            raise InputError(f"{text}, and --strict refuses that")
+            raise InputError(f"{text}, and ", Parameter("strict", True), " refuses that")
         notes.append(f"{text}; those of the first count")
     varying = [name for name in names if len({run.parameters[name] for run in runs}) > 1] or names
     if dropped := [name for name in names if name not in varying]:

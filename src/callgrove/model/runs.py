@@ -1,26 +1,85 @@
-"""One execution each, with the parameters it was started with; and how some of them are named.
+"""One execution each, with the parameters it was started with; and how some of them, or some numbers, are named.
 
 choose_runs(runs, "3")            by number, as tables have it; 0-3,7 are several
 choose_runs(runs, "p=4,n=100")    by parameters; r=2 is the second repetition of each point
 choose_runs(runs, "app.p4.*")     by name, * and ? standing for anything
+
+numbers_in("0-3,7")               numbers as a list of ranges, one number, or anything with `in`
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 from callgrove.errors import UsageError
 
-__all__ = ["PARAMETERS_DIFFER", "Run", "choose_runs", "describe_runs"]
+__all__ = ["PARAMETERS_DIFFER", "IntSet", "Numbers", "Run", "choose_runs", "describe_runs", "numbers_in"]
 
 PARAMETERS_DIFFER = "parameters differ"  # an attribute of experiments: why their runs are no points of one study
+Numbers = int | str | Container[int]  # as a caller names some ranks, threads or runs
 
 MOST_NAMED = 32  # runs in a message
 REPETITION = "r"
-_RANGE = re.compile(r"(\d{1,9})(?:(-)(\d{0,9}))?", re.ASCII)
+_RANGE = re.compile(r"(\d{1,20})(?:(-)(\d{0,20}))?", re.ASCII)
+_NO_END = 2**64  # `7-` goes on for ever; identifiers have 64 bits
+
+
+@dataclass(frozen=True)
+class IntSet:
+    """Numbers given as a list like `0-3,7,13-`: sorted, separate ranges (first, last), however long they are."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> IntSet:
+        """Read a list of numbers and ranges."""
+        parts = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
+        ranges = sorted((int(part[1]), _last(part)) for part in parts if part)
+        if len(ranges) < len(parts) or any(first > last for first, last in ranges):
+            raise UsageError(f"{text!r} is not a list of numbers and ranges like 0-3,7")
+        return cls(_joined(ranges))
+
+    def __contains__(self, number: Any) -> bool:
+        index = bisect_right(self.ranges, number, key=lambda bounds: bounds[0]) - 1
+        return index >= 0 and bool(number <= self.ranges[index][1])
+
+    def __str__(self) -> str:
+        return ",".join(_written(first, last) for first, last in self.ranges)
+
+
+def _last(part: re.Match[str]) -> int:
+    if not part[2]:
+        return int(part[1])
+    return int(part[3]) if part[3] else _NO_END
+
+
+def _written(first: int, last: int) -> str:
+    if last >= _NO_END:
+        return f"{first}-"
+    return f"{first}-{last}" if last > first else str(first)
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Sorted ranges with those joined that touch or overlap."""
+    joined: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+def numbers_in(wanted: Numbers) -> Container[int]:
+    """Return numbers as something with `in`: those of a text like "0-3,7", one number, or a container as it is."""
+    if isinstance(wanted, str):
+        return IntSet.parse(wanted)
+    return (wanted,) if isinstance(wanted, int) else wanted
 
 
 @dataclass(frozen=True)
@@ -45,10 +104,14 @@ def _describe(number: int, run: Run) -> str:
     return f"{number} {run.name}".rstrip() + (f" ({point})" if point else "")
 
 
-def choose_runs(runs: Sequence[Run], wanted: str | Container[int]) -> tuple[int, ...]:
+def choose_runs(runs: Sequence[Run], wanted: Numbers) -> tuple[int, ...]:
     """Return the numbers of the runs that a text names, or that a container has. None at all is an error that lists the
     runs there are."""
-    found = _named(runs, wanted) if isinstance(wanted, str) else [k for k in range(len(runs)) if k in wanted]
+    if isinstance(wanted, str):
+        found = _named(runs, wanted)
+    else:
+        chosen = numbers_in(wanted)
+        found = [k for k in range(len(runs)) if k in chosen]
     if not found:
         there = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
         raise UsageError(f"there is no run {wanted}; there are {there}: {describe_runs(runs)}")

@@ -1,10 +1,11 @@
 """A part of an experiment: some profiles, some metrics, a window of its traces. A lazy view, itself an experiment.
 
-    select(experiment, profiles=experiment.select(ranks={0}), metrics=["CPUTIME (sec)"], window=(start, end))
+    experiment.select(ranks={0}, metrics=["CPUTIME (sec)"], window="10%:20%")
 
 Nothing that is not selected is read. Ids are dense again, in the old order; `source_id` stays what the file says.
 
-    profiles   stored summaries are of all threads, so they are left out, and what only they carry with them
+    profiles   stored summaries are of all threads, so they are left out, and what only they carry with them; runs
+               without a profile are left out
     metrics    all scopes and statistics of the quantities named; columns whose formula needs another one are left out
     window     [start, end) of traces, in ns; values are of the whole run and stay. The sample before the window says
                what was going on when it begins: it is moved to the beginning. Spans that reach into it stay whole
@@ -14,7 +15,7 @@ Nothing that is not selected is read. Ids are dense again, in the old order; `so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -30,14 +31,72 @@ from callgrove.model.intervals import usable
 from callgrove.model.metrics import Column as MetricColumn
 from callgrove.model.metrics import Metrics
 from callgrove.model.orders import combine_upwards
+from callgrove.model.profiles import Profiles
 from callgrove.model.renumbering import absent_stays, new_numbers
+from callgrove.model.runs import Numbers, Run, choose_runs
 from callgrove.model.selected_traces import ALL_SPANS, SelectedSamples, SelectedSpans, SpanChoice
 from callgrove.model.system import System
 from callgrove.model.table import Column, Table
-from callgrove.model.traces import PLACES, Counters, Traces, Window
+from callgrove.model.traces import PLACES, Counters, SpanKind, Traces, Window
 from callgrove.model.values import Values
+from callgrove.model.windows import TimeWindow, marker_window
 
-__all__ = ["select", "time_span", "unknown_values"]
+__all__ = ["choose_profiles", "choose_window", "select", "span_choice", "time_span", "unknown_values"]
+
+
+def choose_profiles(
+    experiment: Experiment, ranks: Numbers | None = None, threads: Numbers | None = None, runs: Numbers | None = None
+) -> Ints | None:
+    """Return the profiles with these ranks and threads, of these runs; None where nothing was chosen. An empty choice
+    is an error that says what there is."""
+    if ranks is None and threads is None and runs is None:
+        return None
+    chosen = experiment.profiles.where(ranks, threads, None if runs is None else choose_runs(experiment.runs, runs))
+    if not len(chosen):
+        parts = []
+        for column, wanted in (("rank", ranks), ("thread", threads)):
+            if wanted is not None:
+                known = sorted({n for n in experiment.profiles.identity_list(column) if n is not None})
+                span = f"{known[0]} to {known[-1]}" if known else "none"
+                parts.append(f"{column} {wanted} (there are {span})")
+        of = f" of run {runs}" if runs is not None else ""
+        raise UsageError(f"{experiment.path}: no profile{of} has {' and '.join(parts) or 'any value'}")
+    return chosen
+
+
+def choose_window(
+    experiment: Experiment,
+    window: Window | str | TimeWindow | None,
+    start_marker: str,
+    end_marker: str,
+    write_duration: Callable[[float], str],
+    words: str = "the window",
+) -> Window | None:
+    """Return a window of the traces in ns, from what a caller says; None where nothing is said. A text or a marker that
+    leaves nothing of the traces is an error. `words` are how messages call the window."""
+    if not (start_marker or end_marker or isinstance(window, str | TimeWindow)):
+        return window
+    span = time_span(experiment.traces)
+    if span is None:
+        raise UsageError(f"{experiment.path}: has no traces, so {words} selects nothing; leave it out")
+    text = TimeWindow.parse(window) if isinstance(window, str) else window or TimeWindow("", "")
+    found = text.of(span) if isinstance(text, TimeWindow) else text
+    if start_marker or end_marker:
+        found = marker_window(experiment, start_marker, end_marker, found)
+    if found[0] >= found[1] or found[1] <= span[0] or found[0] > span[1]:
+        lasts = write_duration(span[1] - span[0])
+        raise UsageError(f"{experiment.path}: {words} is empty; the traces last {lasts} from {span[0]} on")
+    return found
+
+
+def span_choice(kinds: Collection[str] | None, categories: Collection[str] | None) -> SpanChoice:
+    """Return which spans are meant by the words for their kinds and by their categories; None is all."""
+    known = {kind.name.lower(): kind for kind in SpanKind}
+    for kind in kinds or ():
+        if kind not in known:
+            raise UsageError(f"{kind!r} is no kind of span; there are {', '.join(known)}")
+    wanted = None if kinds is None else frozenset(known[kind] for kind in kinds)
+    return SpanChoice(wanted, frozenset(categories) if categories else None)
 
 
 def select(
@@ -50,7 +109,8 @@ def select(
     drop_unused: bool = False,
     spans: SpanChoice = ALL_SPANS,
 ) -> Experiment:
-    """The part of an experiment that was asked for; None is everything."""
+    """Return the part of an experiment that was asked for; None is everything. `Experiment.select` takes friendlier
+    words."""
     kept = np.arange(len(experiment.profiles)) if profiles is None else np.unique(profiles)
     if profiles is not None:
         kept = experiment.values.without_torn(kept[~experiment.profiles.is_summary[kept]])
@@ -159,10 +219,12 @@ class _Cut:
         everything = len(self.kept_profiles) == len(whole.profiles)
         system, leaves = (whole.system, whole.profiles.system) if everything else self._system()
         profiles = replace(whole.profiles.take(self.kept_profiles), system=leaves[self.kept_profiles])
+        runs, profiles = _runs(whole, profiles)
         link = Link(whole.values.backend, self.new_profile, new_context, self.new_row)
         tree = whole.contexts.take(contexts)
         return replace(
             whole,
+            runs=runs,
             profiles=profiles,
             system=system,
             contexts=tree,
@@ -207,6 +269,15 @@ class _Cut:
         if alone.spans_backend is not None:
             spans = SelectedSpans(alone.spans_backend, own, np.empty(0, np.int32), self.window, self.spans)
         return Traces(None, spans, partial(_some_counters, alone, own, self.window))
+
+
+def _runs(whole: Experiment, profiles: Profiles) -> tuple[tuple[Run, ...], Profiles]:
+    """The runs that have any of the profiles that were kept, and these with the numbers of their runs."""
+    before, there = np.unique(whole.profiles.run), np.unique(profiles.run)
+    if len(before) == len(there) or not len(there):
+        return whole.runs, profiles
+    numbers = new_numbers(there.astype(np.int64), len(whole.runs))
+    return tuple(whole.runs[number] for number in there.tolist()), replace(profiles, run=numbers[profiles.run])
 
 
 def _rows_of(make: Callable[[], Table], rows: Ints) -> Table:

@@ -25,6 +25,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Bools, Floats, Ids, Ints
 from callgrove.model.experiment import InputWarning
+from callgrove.model.methods import StudyMethods
 from callgrove.model.table import Column, Table
 
 __all__ = [
@@ -137,8 +138,21 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """Series over points. `StudyBuilder` makes one from what a file holds, `fold` from an experiment with runs.
+class Study(StudyMethods):
+    """Measured series over parameter points, and the models that were stored with them.
+
+    parameters, points      names, and a row of values for each point
+    callpaths, metrics      what series are of; `series(callpath, metric)` gives one of them
+    mean, median, minimum, maximum, std, repetitions    a row for each series, a column for each point
+    present                 which of these were measured
+    models                  stored models
+
+    `callgrove.open` returns a study where the input holds series; `Experiment.series` makes one of runs over
+    parameters.
+
+        study = callgrove.open("scaling.json")
+        study.model("time").table()
+        study.predict({"p": 4096}, limit=5)
 
     `unexplained` are differences between the runs that a study was made of and the study that nothing accounts for.
     """
@@ -175,7 +189,7 @@ class Study:
     def from_values(
         cls, parameters: Sequence[str], points: Iterable[Sequence[float]], entries: Iterable[Entry]
     ) -> Study:
-        """From (call path, metric, point number, values by repetition); equal points and cells are pooled."""
+        """Make a study of (call path, metric, point number, values by repetition); equal points, cells are pooled."""
         from callgrove.model.study_builder import StudyBuilder
 
         builder = StudyBuilder(parameters)
@@ -191,7 +205,7 @@ class Study:
         points: Iterable[Sequence[float]],
         entries: Iterable[tuple[str, str, int, Statistics]],
     ) -> Study:
-        """From (call path, metric, point number, statistics) where raw values are unknown."""
+        """Make a study of (call path, metric, point number, statistics) where raw values are unknown."""
         from callgrove.model.study_builder import StudyBuilder
 
         builder = StudyBuilder(parameters)
@@ -213,11 +227,11 @@ class Study:
         return {(self.callpaths[c], self.metrics[m]): s for s, (c, m) in enumerate(pairs)}
 
     def find(self, callpath: str, metric: str) -> int | None:
-        """The number of a series."""
+        """Return the number of a series."""
         return self._series_of.get((callpath, metric))
 
     def series(self, callpath: str, metric: str) -> Series:
-        """One series at the points where it was measured."""
+        """Return one series at the points where it was measured."""
         number = self.find(callpath, metric)
         if number is None:
             for word, name, known in (("call path", callpath, self.callpaths), ("metric", metric, self.metrics)):
@@ -228,7 +242,7 @@ class Study:
         return self.at(number)
 
     def at(self, number: int) -> Series:
-        """A series by its number."""
+        """Return a series by its number."""
         point = np.flatnonzero(self.present[number])
         return Series(
             self.callpaths[self.series_callpath[number]],
@@ -245,21 +259,22 @@ class Study:
         )
 
     def all_series(self) -> Iterator[Series]:
+        """Give one series after the other."""
         return map(self.at, range(len(self)))
 
     def values(self, number: int, point: int) -> Floats:
-        """The raw values of a cell; empty where they are unknown."""
+        """Return the raw values of a cell; empty where they are unknown."""
         return self.raw.cell(number * self.n_points + point) if self.raw is not None else np.empty(0)
 
     def measure(self, name: str) -> Floats:
-        """One of MEASURES for all series and points."""
+        """Return one of MEASURES for all series and points."""
         if name not in MEASURES:
             raise UsageError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
         found: Floats = getattr(self, name)
         return found
 
     def incomplete(self) -> Ints:
-        """Series that lack a point, but for those tagged as complete by nature."""
+        """Return the series that lack a point, but for those tagged as complete by nature."""
         lacking = np.flatnonzero(~self.present.all(axis=1))
         return np.array([s for s in lacking.tolist() if not self._may_be_incomplete(s)], np.int64)
 
@@ -270,8 +285,8 @@ class Study:
         return any(lookup_tag(t, INCOMPLETE_IS_FINE) for t in tags)
 
     def table(self) -> Table:
-        """The `series` table: one row per measured cell, series by series. A parameter that is called like another
-        column becomes `param.NAME`."""
+        """Return the `series` table: one row per measured cell, series by series. A parameter that is called like
+        another column becomes `param.NAME`."""
         series, point = np.nonzero(self.present)
         columns = [
             Column("callpath", [self.callpaths[k] for k in self.series_callpath[series].tolist()]),
@@ -288,7 +303,7 @@ class Study:
         return Table((*columns, *last))
 
     def validate(self) -> list[str]:
-        """Every broken invariant, in words; empty when the study is sound."""
+        """Return every broken invariant, in words; empty when the study is sound."""
         from callgrove.model.study_invariants import problems_of_study
 
         return problems_of_study(self)

@@ -15,7 +15,7 @@ from callgrove.errors import MissingExtra
 if TYPE_CHECKING:
     from callgrove.model.arrays import Array
 
-__all__ = ["CHUNK", "UNCOUNTED", "Column", "Table"]
+__all__ = ["CHUNK", "UNCOUNTED", "Column", "Table", "first_rows"]
 
 CHUNK = 1 << 16  # rows of one table, where a result comes in several
 UNCOUNTED = -1  # Table.left when rows were cut from a stream that was not read to its end
@@ -50,10 +50,17 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of equal length with different names. `left` counts rows that a limit cut (UNCOUNTED: some)."""
+    """Columns of equal length with different names.
+
+    `left` counts rows that a limit cut (UNCOUNTED: some). `title` says what the table shows, `notes` what a reader
+    should know about it. A table shows itself: `print(table)`, or as the last line of a notebook's cell. Iterating
+    gives rows as dicts, `table["name"]` the cells of a column as a list.
+    """
 
     columns: tuple[Column, ...]
     left: int = 0
+    title: str = ""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -72,27 +79,47 @@ class Table:
         cells: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
         return cls(tuple(Column(name, values) for name, values in zip(names, cells, strict=True)))
 
+    @classmethod
+    def joined(cls, tables: Iterable[Table]) -> Table:
+        """Return the rows of tables with the same columns, one after the other, as one table."""
+        parts = list(tables)
+        cells: list[list[Any]] = [[] for _ in parts[0].columns]
+        for part in parts:
+            for column, known in zip(part.columns, cells, strict=True):
+                known += column.plain()
+        columns = (Column(name, values) for name, values in zip(parts[0].names, cells, strict=True))
+        return cls(tuple(columns), parts[-1].left)
+
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Give the rows as dicts of plain Python values, None where absent."""
+        names = self.names
+        return (dict(zip(names, row, strict=True)) for row in self.rows())
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """Return the cells of a column as plain Python values, None where absent."""
+        return self.column(name).plain()
+
     @property
     def names(self) -> tuple[str, ...]:
-        """What the columns are called, in order."""
+        """Return what the columns are called, in order."""
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """The column of that name; `.plain()` gives its cells as Python values, `.values` as they are kept."""
+        """Return the column of that name; `.plain()` gives its cells as Python values, `.values` as they are kept."""
         for column in self.columns:
             if column.name == name:
                 return column
         raise KeyError(f"no column {name!r}, only {', '.join(self.names)}")
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Rows of plain Python values, None where absent."""
+        """Give rows of plain Python values, None where absent."""
         return zip(*(column.plain() for column in self.columns), strict=True)
 
     def to_arrow(self) -> Any:
-        """The same as a pyarrow.Table; absent cells are null."""
+        """Return the table as a pyarrow.Table; absent cells are null."""
         try:
             import pyarrow
         except ImportError as error:
@@ -102,7 +129,7 @@ class Table:
         return pyarrow.table({name: pyarrow.array(plain, types.get(_integers(plain))) for name, plain in cells})
 
     def to_pandas(self) -> Any:
-        """The same as a pandas.DataFrame; integers stay integers where some are absent."""
+        """Return the table as a pandas.DataFrame; integers stay integers where some are absent."""
         try:
             import pandas
         except ImportError as error:
@@ -116,30 +143,53 @@ class Table:
         return pandas.DataFrame(out)
 
     def head(self, limit: int | None) -> Table:
-        """The first `limit` rows (None: all); what is cut is added to `left`."""
+        """Return the first `limit` rows (None: all); what is cut is added to `left`."""
         if limit is not None and limit < 0:
             raise ValueError(f"a limit cannot be negative: {limit}")
         if limit is None or len(self) <= limit:
             return self
         left = UNCOUNTED if self.left == UNCOUNTED else self.left + len(self) - limit
-        return Table(tuple(column.sliced(0, limit) for column in self.columns), left)
+        return replace(self, columns=tuple(column.sliced(0, limit) for column in self.columns), left=left)
 
     def slices(self, n_rows: int) -> Iterator[Table]:
-        """The same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
+        """Give the same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
         for start in range(0, max(len(self), 1), n_rows):
             last = start + n_rows >= len(self)
             columns = tuple(column.sliced(start, start + n_rows) for column in self.columns)
-            yield Table(columns, self.left if last else 0)
+            yield replace(self, columns=columns, left=self.left if last else 0)
 
     def __repr__(self) -> str:
         """One line, whatever its size."""
         return f"<Table of {len(self)} rows: {', '.join(self.names)}>"
 
+    def __str__(self) -> str:
+        """The first rows as text, and how many more there are."""
+        from callgrove.model.notebook import table_text
+
+        return table_text(self)
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from callgrove.model.notebook import table_html
 
-        return table_html(self)
+        return table_html(self, self.title)
+
+
+def first_rows(tables: Iterable[Table], limit: int, n_rows: int | None = None) -> Iterator[Table]:
+    """Give the first `limit` rows of a table that comes in chunks. What is left is counted only where that is known
+    (`n_rows`), or costs no more than one further chunk."""
+    stream = iter(tables)
+    room = limit
+    for table in stream:
+        if len(table) > room:
+            cut = table.head(room)
+            if n_rows is not None:
+                yield replace(cut, left=n_rows - limit)
+            else:
+                yield cut if next(stream, None) is None else replace(cut, left=UNCOUNTED)
+            return
+        yield table
+        room -= len(table)
 
 
 def _integers(cells: list[Any]) -> str:

@@ -1,6 +1,7 @@
 """Questions asked of a study, as plain functions.
 
     fitting.py        model_study: a model for every series
+    asking.py         models as a caller asks for them: of some series, stored or new
     options.py        how series are modelled
     terms.py          the terms that models are made of
     single.py         one parameter: the best term at points that are left out

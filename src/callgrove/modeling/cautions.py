@@ -7,6 +7,7 @@ from enum import IntFlag
 
 import numpy as np
 
+from callgrove.errors import Parameter, worded
 from callgrove.model.arrays import Array
 
 __all__ = ["FEWEST_POINTS", "NOISY", "POOR_FIT", "Caution", "texts"]
@@ -36,7 +37,9 @@ _TEXTS = {
     Caution.NOTHING: "no finite value was measured, so there is no model",
     Caution.FEW_POINTS: f"fewer than {FEWEST_POINTS} points",
     Caution.FEW_ON_A_LINE: f"fewer than {FEWEST_POINTS} points along a parameter",
-    Caution.NO_LINES: "the parameters only vary together, so their influence cannot be told apart (try --along)",
+    Caution.NO_LINES: worded(
+        "the parameters only vary together, so their influence cannot be told apart (try ", Parameter("along"), ")"
+    ),
     Caution.NOT_FINITE: "values that are not finite were left out",
     Caution.MISSING: "not measured at every point",
     Caution.NO_LOGARITHMS: "coordinates below 1, so terms with logarithms were left out",

@@ -10,6 +10,7 @@ import numpy as np
 from callgrove.errors import UsageError
 from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
 from callgrove.model.study import Study
+from callgrove.model.table import Table, first_rows
 from callgrove.modeling.cautions import FEWEST_POINTS, NOISY, POOR_FIT, Caution
 from callgrove.modeling.costs import Costs
 from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece
@@ -56,6 +57,13 @@ class Models:
             self.study, self.options, self.series[rows], self.functions.take(rows), self.costs.take(rows), *kept
         )
 
+    def table(self, limit: int | None = None) -> Table:
+        """Return the models as a table: call path, metric, function, terms, measures of error, order, warnings."""
+        from callgrove.modeling.tables import model_tables
+
+        tables = model_tables(self)
+        return Table.joined(tables if limit is None else first_rows(tables, limit, len(self)))
+
     def predict(self, points: Floats) -> Floats:
         """(models x points): what the functions say."""
         return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
@@ -77,7 +85,7 @@ def model_study(
     series: Array | None = None,
     progress: Progress | None = None,
 ) -> Models:
-    """Models for all series of a study, or for those with the given numbers."""
+    """Return models of all series of a study, or of those with the given numbers. `Study.model` chooses by name."""
     options = options or ModelOptions()
     chosen = np.arange(len(study)) if series is None else np.asarray(series, np.int64)
     if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(study)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.model.arrays import Floats
 from callgrove.model.table import Column, Table
 from callgrove.modeling.designs import design
@@ -24,7 +24,8 @@ def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
     say at a point (without one, at the largest measured)."""
     study, series = models.study, int(models.series[number])
     if len(study.parameters) > 1 or models.options.modeler != "default":
-        raise UsageError("runner-ups are known for the default modeler and one parameter; use --along to choose one")
+        known = "runner-ups are known for the default modeler and one parameter; use "
+        raise UsageError(known, Parameter("along"), " to choose one")
     values = study.measure(models.options.measure)[series]
     usable = study.present[series] & np.isfinite(values)
     x, y = study.points[usable, 0], values[usable]

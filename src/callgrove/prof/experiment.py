@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, Parameter, worded
 from callgrove.formats.hpcrun.regions import readable
 from callgrove.formats.interface import Progress, silent
 from callgrove.model.arrays import ABSENT, Ids, Ints
@@ -138,11 +138,11 @@ class _Preparation:
         """Binaries whose addresses could have had names."""
         if resolver.absent:
             text = f"binaries that are not here, or cannot be read: {_first(resolver.absent)}"
-            hint = "(-R FROM=TO says where they lie now)"
+            hint = worded("(", Parameter("rules", "FROM=TO"), " says where they lie now)")
             if self.inputs.is_foreign:
                 text = f"binaries that no structure file describes: {_first(resolver.absent)}"
-                hint = "(--foreign opens none of them)"
-            self._note([f"{text}; their addresses have no names {hint}"], Severity.MISSING)
+                hint = worded("(", Parameter("is_foreign", True), " opens none of them)")
+            self._note([worded(f"{text}; their addresses have no names ", hint)], Severity.MISSING)
         if resolver.mute:
             text = f"binaries without a name for any address (stripped, or of another build): {_first(resolver.mute)}"
             self._note([text], Severity.MISSING)
@@ -150,7 +150,8 @@ class _Preparation:
     def _say_what_concerns_nothing(self) -> None:
         paths = (*self.tree.modules, *self.builder.files)
         for rule in self.inputs.unused_rules(paths):
-            self._note([f"-R {rule.text}: no binary and no source file has a path that begins like this"])
+            nothing = ": no binary and no source file has a path that begins like this"
+            self._note([worded(Parameter("rules", rule.text), nothing)])
 
     def _structures(self) -> Structures:
         used = {self.tree.modules[place // 2 - 1] for place in np.unique(self.tree.place).tolist() if place}

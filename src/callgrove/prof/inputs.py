@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from callgrove.errors import InputError, UsageError
+from callgrove.errors import InputError, Parameter, UsageError
 from callgrove.formats.hpcrun.files import SUFFIX, measurement_files
 from callgrove.prof.nodes import Flavour
 from callgrove.prof.spool import Meeting
@@ -40,7 +40,8 @@ class PathRule:
     def parse(cls, text: str) -> PathRule:
         parts = re.split(r"(?<!\\)=", text)
         if len(parts) != 2 or not parts[0]:
-            raise UsageError(f"-R {text}: is not of the form FROM=TO (a '=' in a path is written '\\=')")
+            form = ": is not of the form FROM=TO (a '=' in a path is written '\\=')"
+            raise UsageError(Parameter("rules", text), form)
         before, after = (part.replace("\\=", "=") for part in parts)
         components = [re.escape(c).replace(r"\*", "[^/]+") for c in before.rstrip("/").split("/")]
         pattern = re.compile("/".join(components) + r"(?=/|$)")

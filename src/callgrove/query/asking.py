@@ -85,7 +85,7 @@ def sql(
     engine: str = "",
     progress: Progress | None = None,
 ) -> Answer:
-    """The answer to one SELECT over the tables of one input or of several.
+    """Return the answer to one SELECT over the tables of one input or of several, in chunks or rows.
 
     Only what the query uses is loaded, into a temporary database. `engine` is duckdb or sqlite; without a word, DuckDB
     where it is installed.

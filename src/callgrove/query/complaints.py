@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError, worded
 from callgrove.query.relations import Relation
 
 __all__ = ["complaint", "meant"]
@@ -24,7 +24,7 @@ RESERVED = {  # words of SQL that are names here: as a bare word an engine may t
     "offset": 'write "offset" with its quotes',
 }
 SYNTAX = re.compile(r"syntax error")
-TABLES = "`callgrove sql PATH --tables` lists them all"
+TABLES = worded(Parameter("sql_tables()"), " lists them all")
 MOST_OWNERS = 4  # tables that are named where many have a column
 
 
@@ -33,7 +33,7 @@ def complaint(text: str, relations: Mapping[str, Relation], query: str) -> Usage
     first = next((line.strip() for line in text.splitlines() if line.strip()), "it failed")
     if found := NO_TABLE.search(first):
         name = found[1] or found[2]
-        return UsageError(f"there is no table {name!r}; {meant(name, relations)}")
+        return UsageError(f"there is no table {name!r}; ", meant(name, relations))
     if hint := _missing_quotes(relations, query):
         return UsageError(f"the query cannot be run: {_without_class(first)}; {hint}")
     if found := NO_COLUMN.search(first):
@@ -76,7 +76,7 @@ def _no_column(name: str, relations: Mapping[str, Relation], query: str) -> str:
         return f"{said}; did you mean {near!r}?"
     if f'"{name}"' in query:
         return f"{said}; a text is written in single quotes: '{name}'"
-    return f"{said}; {f'it is one of {_listed(owners)}' if owners else TABLES}"
+    return worded(f"{said}; ", f"it is one of {_listed(owners)}" if owners else TABLES)
 
 
 def _listed(names: Sequence[str], last: str = " and ") -> str:

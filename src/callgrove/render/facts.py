@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from callgrove.analysis.overview import Hottest, Overview
 from callgrove.render.amounts import amount
-from callgrove.render.shell import quoted, spell_options
+from callgrove.render.shell import quoted
 from callgrove.render.units import duration_ns
 
 __all__ = ["counted", "facts_of", "next_commands"]
@@ -52,7 +52,7 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         word, told = _hottest(facts.hottest)
         yield word, told + (f", {facts.n_runs:,} runs added up" if facts.n_runs > 1 else "")
     for warning in facts.warnings[:MOST_WARNINGS]:
-        yield warning.severity.value, spell_options(warning.text)
+        yield warning.severity.value, warning.text
     if len(facts.warnings) > MOST_WARNINGS:
         yield "and", f"{len(facts.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
 

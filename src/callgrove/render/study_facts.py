@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from callgrove.model.study import Study
 from callgrove.model.table import Table
 from callgrove.render.facts import counted
-from callgrove.render.shell import quoted, spell_options
+from callgrove.render.shell import quoted
 
 __all__ = ["study_facts", "study_metrics", "study_next"]
 
@@ -37,7 +37,7 @@ def study_facts(study: Study) -> Iterator[tuple[str, str]]:
         n = sum(model.name == name for model in study.models)
         yield "models", f"{n:,} in {name or 'one set'}"
     for warning in study.warnings[:MOST_WARNINGS]:
-        yield warning.severity.value, spell_options(warning.text)
+        yield warning.severity.value, warning.text
     if len(study.warnings) > MOST_WARNINGS:
         yield "and", f"{len(study.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
 

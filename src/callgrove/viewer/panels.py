@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
 from callgrove.model.metrics import Scope
+from callgrove.model.runs import Numbers
 
 __all__ = ["Choice", "ComparesTotals", "Detail", "Limits", "Panel", "PanelMaker", "Unavailable"]
 
@@ -20,8 +21,8 @@ class Choice:
     and in which scope."""
 
     metric: str | None = None
-    ranks: Container[int] | None = None
-    threads: Container[int] | None = None
+    ranks: Numbers | None = None
+    threads: Numbers | None = None
     scaling: str = ""
     scope: Scope = Scope.EXCLUSIVE
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callgrove._version import __version__
-from callgrove.errors import UsageError
+from callgrove.errors import UsageError, worded
 from callgrove.model.experiment import Experiment
 from callgrove.model.study import Study
 from callgrove.viewer.encoding import encode
@@ -93,7 +93,8 @@ def report(
         sections.append(_Section(summary_of(one.opened, one.paths), tuple(makers)))
         for maker in makers:
             if isinstance(maker, Unavailable):
-                tell(f"{', '.join(one.paths[:1])}: there is no {maker.title.lower()} view: {maker.reason}")
+                first = ", ".join(one.paths[:1])
+                tell(worded(f"{first}: there is no {maker.title.lower()} view: ", maker.reason))
     name = title or ", ".join(dict.fromkeys(s.summary.title or "experiment" for s in sections))
     detail, smallest = Detail(), 0
     empty = len(page(name, ""))

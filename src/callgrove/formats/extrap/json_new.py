@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CorruptFile, RefusedInput
+from callgrove.errors import CorruptFile, Parameter, RefusedInput, worded
 from callgrove.formats.extrap.json_tree import Node, parse_json
 from callgrove.formats.extrap.json_writer import write_json
 from callgrove.formats.extrap.numbers import NotANumber, as_number, as_repetitions
@@ -85,7 +85,7 @@ def _series(builder: StudyBuilder, callpath: str, metric: str, measurements: Nod
     for one in measurements.elements():
         point = _point(builder, one["point"])
         if point in seen and strict:
-            raise one["point"].bad("every point once (ReadOptions(strict=True))")
+            raise one["point"].bad(worded("every point once (", Parameter("strict", True), ")"))
         seen.add(point)
         values = one["values"]
         try:

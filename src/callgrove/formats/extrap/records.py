@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CorruptFile
+from callgrove.errors import CorruptFile, Parameter, worded
 from callgrove.formats.extrap.lines import line_blocks
 from callgrove.formats.extrap.numbers import NotANumber, as_number, as_repetitions, shown
 from callgrove.formats.extrap.records_writer import write_json_lines, write_talpas
@@ -212,12 +212,8 @@ class _Reader:
         for name in given:
             if name not in self.names:
                 if self.strict:
-                    raise _bad(
-                        self.path,
-                        number,
-                        "the parameters of the first record",
-                        f"{name!r} too (ReadOptions(strict=True))",
-                    )
+                    more = worded(f"{name!r} too (", Parameter("strict", True), ")")
+                    raise _bad(self.path, number, "the parameters of the first record", more)
                 self.ignored.setdefault(name, number)
 
     def say_what_was_ignored(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import InputError, InvalidExperiment, RefusedInput
+from callgrove.errors import InputError, InvalidExperiment, Parameter, RefusedInput
 from callgrove.formats.extrap.sniffing import sniff
 from callgrove.formats.interface import Match, Problem, ReadOptions
 from callgrove.model.experiment import InputWarning, Severity
@@ -69,6 +69,6 @@ def _checked(study: Study, path: Path, strict: bool) -> Study:
     )
     if strict:
         raise InputError(
-            f"{text}; ReadOptions(strict=True) refuses that; measure the missing points or leave the series out"
+            f"{text}; ", Parameter("strict", True), " refuses that; measure the missing points or leave the series out"
         )
     return replace(study, warnings=(*study.warnings, InputWarning(Severity.MISSING, text)))

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CorruptFile
+from callgrove.errors import CorruptFile, Parameter, worded
 from callgrove.formats.extrap.lines import line_blocks, numbered_lines
 from callgrove.formats.extrap.points import is_number, number_trouble, parse_points
 from callgrove.formats.extrap.sniffing import KEYWORDS
@@ -58,6 +58,11 @@ class TextFormat(StudyFormat):
 
 
 FORMAT = TextFormat()
+
+
+def _strictly(found: object) -> str:
+    """Return what only a strict reader refuses."""
+    return worded(found, " (", Parameter("strict", True), ")")
 
 
 class _Reader:
@@ -117,9 +122,7 @@ class _Reader:
         if self.points:
             raise self._bad(number, "PARAMETER", "every PARAMETER before the first POINTS", "one after it")
         if self.strict and len(known) > MOST_PARAMETERS:
-            raise self._bad(
-                number, "PARAMETER", f"at most {MOST_PARAMETERS} parameters", f"{len(known)} (ReadOptions(strict=True))"
-            )
+            raise self._bad(number, "PARAMETER", f"at most {MOST_PARAMETERS} parameters", _strictly(len(known)))
         self.builder.parameters = tuple(known)
 
     def _points(self, number: int, text: str) -> None:
@@ -131,9 +134,7 @@ class _Reader:
         self.points += found
         if len(set(self.points)) < len(self.points):
             if self.strict:
-                raise self._bad(
-                    number, "POINTS", "different points", "one that is there already (ReadOptions(strict=True))"
-                )
+                raise self._bad(number, "POINTS", "different points", _strictly("one that is there already"))
             text = f"{self.path}: line {number}: some of the points {before + 1} to {len(self.points)} are equal"
             self.builder.warn(Severity.NOTE, f"{text}; their values count as repetitions of one point")
 
@@ -173,15 +174,13 @@ class _Reader:
         if not self.builder.parameters:
             raise self._too_early(number, "DATA")
         if self.region is None and self.strict:
-            raise self._bad(number, "DATA", "a REGION before the first DATA", "none (ReadOptions(strict=True))")
+            raise self._bad(number, "DATA", "a REGION before the first DATA", _strictly("none"))
         region, metric = self.region or NO_REGION, self.metric or ""
         self.series = self.builder.series(region, metric)
         if self.series in self.begun:
             block = f"the region {region!r} with the metric {metric!r}"
             if self.strict:
-                raise self._bad(
-                    number, "DATA", "every region and metric once", f"{block} again (ReadOptions(strict=True))"
-                )
+                raise self._bad(number, "DATA", "every region and metric once", _strictly(f"{block} again"))
             again = f"{self.path}: line {number}: {block} is there again; its values count as further repetitions"
             self.builder.warn(Severity.NOTE, again)
         self.begun.add(self.series)

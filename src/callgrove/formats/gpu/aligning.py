@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError, worded
 from callgrove.formats.gpu.dataset import CounterRows, DataSet, Device, Events, Lane, Process, Stacks
 from callgrove.formats.gpu.sqlite_file import MISSING
 from callgrove.model.arrays import Array, Ids, Ints
@@ -42,7 +42,7 @@ def aligned(datasets: Sequence[DataSet], how: str) -> tuple[list[DataSet], list[
     hosts = {process.host for dataset in datasets for process in dataset.processes}
     if hosts and hosts.isdisjoint(offsets):
         there = f"{', '.join(sorted(hosts)[:5])}{', ...' * (len(hosts) > 5)}"
-        raise UsageError(f"ReadOptions(align={how!r}): names none of the hosts, which are {there}")
+        raise UsageError(Parameter("align", how), f": names none of the hosts, which are {there}")
     known = [Shifted(d, [offsets.get(process.host, 0) for process in d.processes]) for d in datasets]
     missing = sorted(hosts - offsets.keys())
     text = f"{how}: says nothing about {', '.join(missing[:5])}{', ...' * (len(missing) > 5)}; their times stay"
@@ -58,11 +58,8 @@ def far_apart(datasets: Sequence[DataSet]) -> list[InputWarning]:
             ranges[process.machine] = min(first, process.start_ns), max(last, process.end_ns)
     if len(ranges) < 2 or max(first for first, _ in ranges.values()) <= min(last for _, last in ranges.values()):
         return []
-    text = (
-        f"the times of {len(ranges)} machines do not overlap: their clocks differ; "
-        "ReadOptions(align='start') lets all begin at 0"
-    )
-    return [InputWarning(Severity.NOTE, text)]
+    text = f"the times of {len(ranges)} machines do not overlap: their clocks differ; "
+    return [InputWarning(Severity.NOTE, worded(text, Parameter("align", START), " lets all begin at 0"))]
 
 
 def _to_zero(dataset: DataSet) -> list[int]:
@@ -83,9 +80,8 @@ def _table(path: Path) -> dict[str, int]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(
-            f"ReadOptions(align={str(path)!r}): neither 'none', 'start' nor a table of offsets: {reason}"
-        ) from error
+        neither = f": neither 'none', 'start' nor a table of offsets: {reason}"
+        raise UsageError(Parameter("align", str(path)), neither) from error
     offsets: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         words = line.replace(",", " ").split()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callgrove.binary.sources import Source
-from callgrove.errors import InputError, NotRecognised, UsageError
+from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.execute import IN_PROCESS
 from callgrove.formats.gpu.dataset import DataSet
 from callgrove.formats.gpu.experiment import experiment_of
@@ -108,10 +108,8 @@ class GpuFormat:
             known = " and ".join(KERNEL_NAMES)
             raise UsageError(f"there are {known} names of kernels, not {options.kernel_names!r}")
         if options.kernel_names and not self.has_kernel_names:
-            raise UsageError(
-                f"{source.path}: ReadOptions(kernel_names=...) chooses among names, "
-                f"and kernels have one name in {self.name}"
-            )
+            only = f" chooses among names, and kernels have one name in {self.name}"
+            raise UsageError(f"{source.path}: ", Parameter("kernel_names"), only)
         return self._experiment(source, options)
 
     def _experiment(self, source: Source, options: ReadOptions) -> Experiment:
@@ -298,10 +296,8 @@ class NsightFormat(GpuFormat):
         if not options.extrap_compat:
             return super().read(source, options)
         if options.kernel_names:
-            raise UsageError(
-                "ReadOptions(extrap_compat=True) names kernels as Extra-P does, by their short names: "
-                "no ReadOptions(kernel_names=...)"
-            )
+            names = " names kernels as Extra-P does, by their short names: no "
+            raise UsageError(Parameter("extrap_compat", True), names, Parameter("kernel_names"))
         from callgrove.formats.gpu.nsight_extrap import extra_p_study
 
         return extra_p_study(source, options)

@@ -23,7 +23,7 @@ from itertools import groupby
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import InputError, NotRecognised, UsageError
+from callgrove.errors import InputError, NotRecognised, Parameter, UsageError, worded
 from callgrove.formats.gpu.nsight_extrap_rows import BYTES, TIME, Measured
 from callgrove.formats.gpu.nsight_extrap_series import INCOMPLETE, ExtraPSeries
 from callgrove.formats.gpu.sqlite_file import SqliteFile
@@ -37,6 +37,7 @@ __all__ = ["extra_p_study"]
 
 Point = tuple[float, ...]
 Run = tuple[Point, Path]
+COMPAT = Parameter("extrap_compat", True)
 NOT_EXPORTED = (".nsys-rep", ".qdrep", ".qdstrm")
 KERNEL_REPORTS = (".ncu-rep", ".ncu-rep.agg", ".nsight-cuprof-report")
 
@@ -44,9 +45,9 @@ KERNEL_REPORTS = (".ncu-rep", ".ncu-rep.agg", ".nsight-cuprof-report")
 def extra_p_study(source: Source, options: ReadOptions) -> Study:
     """All exports in the folders of a folder, as one study."""
     if source.more or not source.is_folder:
-        raise UsageError(
-            f"{source.path}: ReadOptions(extrap_compat=True) reads one folder of runs, like app.p4/profile.sqlite"
-        )
+        raise UsageError(f"{source.path}: ", COMPAT, " reads one folder of runs, like app.p4/profile.sqlite")
+    if options.folder_pattern or options.points_file:
+        raise UsageError(COMPAT, " reads the names of folders as Extra-P does; it takes no pattern and no table")
     names, runs = _points(source.path, _exports(source.path))
     builder = StudyBuilder(names, "nsight", "Extra-P", source.name, str(source.path))
     builder.units = {TIME: "s", BYTES: "bytes"}
@@ -110,7 +111,7 @@ def _read(builder: StudyBuilder, runs: Sequence[Run], options: ReadOptions) -> N
         except InputError as error:
             if options.strict:
                 raise
-            builder.warn(Severity.DAMAGE, f"a run was left out: {error}")
+            builder.warn(Severity.DAMAGE, worded("a run was left out: ", error))
     if not read:
         raise InputError(builder.warnings[0].text)
     reached: dict[tuple[str, str], set[Point]] = {}

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError
 from callgrove.formats.gpu.dataset import Process
 from callgrove.model.arrays import ABSENT
 
@@ -49,9 +49,9 @@ def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str 
         if ABSENT in claims:
             unset = processes[claims.index(ABSENT)]
             raise UsageError(
-                f"ReadOptions(rank_env={variable!r}): "
-                f"the recorded environment of process {unset.pid} on {unset.host or 'its node'}"
-                " does not have it as a number"
+                Parameter("rank_env", variable),
+                f": the recorded environment of process {unset.pid} on {unset.host or 'its node'}"
+                " does not have it as a number",
             )
         return claims, _twice(claims, variable)
     notes: list[str] = []

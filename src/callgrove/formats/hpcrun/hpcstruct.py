@@ -15,6 +15,7 @@ import numpy as np
 
 from callgrove.binary.sources import HEAD_BUDGET, Source
 from callgrove.binary.xml import new_parser, pieces, readable
+from callgrove.errors import Parameter, worded
 from callgrove.formats.hpcrun.hpcstruct_reader import ROOT, read_structure
 from callgrove.formats.hpcrun.hpcstruct_tables import ScopeKind, Structure
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions
@@ -33,7 +34,9 @@ KINDS = {
     ScopeKind.STATEMENT: ContextKind.LINE,
     ScopeKind.CALL: ContextKind.CALL,
 }
-UNMEASURED = "describes code and holds no measurements; `callgrove export --table contexts` lists what it describes"
+UNMEASURED = worded(
+    "describes code and holds no measurements; ", Parameter('export("contexts")'), " lists what it describes"
+)
 HEAD = HEAD_BUDGET // 4  # the DTD is shorter than that
 NOWHERE = int(NO_OFFSET)
 
@@ -58,7 +61,7 @@ class HpcstructFormat:
         structure = read_structure(source.path, options.salvage)
         title = ", ".join(structure.modules.path[:3]) or source.path.name
         builder = ExperimentBuilder(self.name, structure.version, title, str(source.path))
-        builder.warn(Severity.NOTE, f"{source.path}: {UNMEASURED}")
+        builder.warn(Severity.NOTE, worded(f"{source.path}: ", UNMEASURED))
         if structure.damage:
             builder.warn(Severity.DAMAGE, structure.damage)
         _add_contexts(builder, structure)

@@ -24,7 +24,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from callgrove.binary import xml
-from callgrove.errors import CorruptFile, UnsupportedVersion
+from callgrove.errors import CorruptFile, Parameter, UnsupportedVersion, worded
 from callgrove.formats.hpctoolkit.xml_tree import Attributes, TreeHandler, Warn, offset_of
 
 __all__ = [
@@ -199,7 +199,7 @@ def parse_document(
         if error.section != "XML" or not has_content():
             raise
         if not salvage:
-            raise error.with_remedy("ReadOptions(salvage=True) keeps the complete part") from None
+            raise error.with_remedy(worded(Parameter("salvage", True), " keeps the complete part")) from None
         warn(f"{path}: line {error.line}: {error.found}; the part before it was kept")
 
 

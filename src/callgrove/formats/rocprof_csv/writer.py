@@ -8,7 +8,7 @@ from typing import IO
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError, worded
 from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.losses import NOTHING_RENAMED, losses_of_sides
 from callgrove.formats.rocprof_csv.agents import agent_rows
@@ -67,10 +67,9 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
     def _begin(self, tables: Experiment) -> None:
         traces = self._traces = tables.traces
         if traces.spans_backend is None or not traces.n_spans:
-            other = " (its samples can be written with write(format_name='perfetto'))" if traces.n_samples else ""
-            raise UsageError(
-                f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none{other}"
-            )
+            nothing = f"{self.target}: rocprofv3's CSV files hold events of GPU traces, and {tables.path} has none"
+            other = (" (its samples can be written with ", Parameter("to_format", "perfetto"), ")")
+            raise UsageError(nothing, *(other if traces.n_samples else ()))
         self._open, self._strings = tables, traces.spans_backend.strings
         self._ledgers = Books.of(tables.metrics)
         self._ledgers.excuse(VALUES, SAMPLES)
@@ -238,8 +237,8 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
                 self._report.add(f"{n:,} {what}" + ("" if ":" in what or "that" in what else f": {NO_FILE}"))
         for what, n in sorted(self._unshown.items()):
             if n:
-                more = "; WriteOptions(dialect='extended') adds it" if what == "bytes of copies" else ""
-                self._report.add(f"{what}: {n:,} are left out; {NO_COLUMN}{more}")
+                more = ("; ", Parameter("dialect", "extended"), " adds it") if what == "bytes of copies" else ()
+                self._report.add(worded(f"{what}: {n:,} are left out; {NO_COLUMN}", *more))
         for text in losses_of_sides(tables.traces, ("argument", "stack", "flow", "extra"), NO_COLUMN):
             self._report.add(text)
         if self._region_names is not None and not self._region_names.n_renamed:

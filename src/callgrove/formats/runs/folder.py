@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, InputError
+from callgrove.errors import CallgroveError, InputError, Parameter
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
 from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
@@ -141,10 +141,11 @@ def _named(
         found = [one for one in parsed if one is not None]
         if not found:
             pattern = suggest_pattern(names)
-            how = f"ReadOptions(folder_pattern={pattern!r})" if pattern else "ReadOptions(folder_pattern=...)"
             raise InputError(
-                f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, "
-                f"or say how with {how} or ReadOptions(points_file=...)"
+                f"{folder}: the name {names[0]!r} has no parameter in it; name runs like {EXAMPLE}, or say how with ",
+                Parameter("folder_pattern", pattern or ...),
+                " or ",
+                Parameter("points_file"),
             )
         if others := [name for name, one in zip(names, parsed, strict=True) if one is None]:
             notes.append(f"{folder}: left alone, as the name has no parameter: {', '.join(others[:5])}")

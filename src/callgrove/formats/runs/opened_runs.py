@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, InputError, NotRecognised
+from callgrove.errors import CallgroveError, InputError, NotRecognised, worded
 from callgrove.formats.folders import without_ingredients
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, formats_made_of, load, refuse_unused
@@ -93,7 +93,7 @@ def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, op
         except InputError as error:
             if options.strict:
                 raise
-            warnings.append(InputWarning(Severity.DAMAGE, f"a run was left out: {error}"))
+            warnings.append(InputWarning(Severity.DAMAGE, worded("a run was left out: ", error)))
             continue
         taken = repetitions.setdefault(tuple(run.parameters.values()), set())
         told = run.repetition if run.repetition and run.repetition not in taken else max(taken, default=0) + 1
@@ -114,7 +114,7 @@ def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
     except CallgroveError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: ", error) from error
     if not isinstance(opened, Experiment):
         raise InputError(f"{path}: holds series over parameters already, so it cannot be one run of a study")
     return opened

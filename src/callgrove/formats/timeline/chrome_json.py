@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.errors import Parameter, worded
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.timeline.chrome_text import FOOTER, SEPARATOR, header, points_text, slices_text, tracks_text
 from callgrove.formats.timeline.items import CounterPoints, Slices
@@ -99,8 +100,11 @@ class ChromeWriter(TimelineWriter):
             report.add("exact times: readers round those that are more than 102 days after the first one")
         if self.target.is_file() and (size := self.target.stat().st_size) > LARGE:
             report.hint(
-                f"{self.target}: has {size / 1e6:,.0f} MB, which readers take into memory; "
-                "write(format_name='perfetto') is smaller"
+                worded(
+                    f"{self.target}: has {size / 1e6:,.0f} MB, which readers take into memory; ",
+                    Parameter("to_format", "perfetto"),
+                    " is smaller",
+                )
             )
         return report
 

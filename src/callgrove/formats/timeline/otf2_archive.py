@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from callgrove.errors import CallgroveError, MissingExtra, UsageError
+from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError, worded
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.targets import FolderKind, PendingFolder, refuse_stdout
 from callgrove.formats.timeline.items import CounterPoints, Note, Slices
@@ -277,8 +277,11 @@ class Otf2Writer(TimelineWriter):
             report.add("arrows from calls to operations: in OTF2 only the attribute corr is equal at both ends")
         if self._archive.n_events > MANY:
             report.hint(
-                f"{self.target}: {self._archive.n_events:,} events; writing and reading them as OTF2 takes long, "
-                "write(format_name='perfetto') does not"
+                worded(
+                    f"{self.target}: {self._archive.n_events:,} events; writing and reading them as OTF2 takes long, ",
+                    Parameter("to_format", "perfetto"),
+                    " does not",
+                )
             )
         return report
 

@@ -20,7 +20,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError, worded
 from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
 from callgrove.formats.losses import NOTHING_RENAMED
 from callgrove.formats.registry import find_entry
@@ -301,7 +301,8 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     def _say_arguments(self) -> None:
         """There are arguments of calls: slices show them where everything is wanted."""
         if self._slice_options.annotations is Annotations.DEFAULT:
-            self._report.hint("arguments of calls are left out; WriteOptions(annotations='all') writes them")
+            everything = Parameter("annotations", "all")
+            self._report.hint(worded("arguments of calls are left out; ", everything, " writes them"))
 
     def _write_counters_elsewhere(self, traces: Traces) -> None:
         """Counters of profiles that have no spans."""

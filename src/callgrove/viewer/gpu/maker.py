@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.costs import select
 from callgrove.analysis.summary import Summary, summarise
 from callgrove.analysis.summary_table import tables
 from callgrove.model.experiment import Experiment
+from callgrove.model.selection import choose_profiles
 from callgrove.model.study import Study
 from callgrove.model.table import Column, Table
 from callgrove.viewer.encoding import Texts
@@ -28,7 +28,7 @@ def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None 
     """Panels of an experiment with spans."""
     if isinstance(opened, Study) or not opened.traces.n_spans:
         return None
-    found = summarise(opened, profiles=select(opened, choice.ranks, choice.threads))
+    found = summarise(opened, profiles=choose_profiles(opened, choice.ranks, choice.threads))
     n_runs = len(np.unique(opened.profiles.run)) if len(opened.profiles) else 0
     return GpuMaker(found, n_runs, limits or Limits()) if found.n_shown else None
 

@@ -60,4 +60,6 @@ def _costs(experiment: Experiment, name: str, choice: Choice, must: bool) -> Cos
 
 def _has_profiles(experiment: Experiment, choice: Choice) -> bool:
     """Does the choice leave any profile? Where not, that is the error to tell."""
-    return len(experiment.select(choice.ranks, choice.threads)) > 0 or (choice.ranks is None and choice.threads is None)
+    return len(experiment.profiles.where(choice.ranks, choice.threads)) > 0 or (
+        choice.ranks is None and choice.threads is None
+    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.costs import select
 from callgrove.analysis.hot_path import hot_path
 from callgrove.model.experiment import Experiment
+from callgrove.model.selection import choose_profiles
 from callgrove.model.study import Study
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.costs import ShownCosts, is_additive, shown_costs
@@ -40,7 +40,7 @@ class ProfileMaker:
         self._tree = CallTree(found.metrics)
         self._flat = {by: FlatTable(found.metrics, by) for by in GROUPS}
         self._paths = [hot_path(costs) for costs in found.metrics]
-        chosen = select(experiment, choice.ranks, choice.threads)
+        chosen = choose_profiles(experiment, choice.ranks, choice.threads)
         profiles = experiment.profiles.measured if chosen is None else chosen
         self._n_runs = len(np.unique(experiment.profiles.run[profiles]))
         self._spread = spread_of(experiment, found.metrics, self._flat["function"], choice, limits)

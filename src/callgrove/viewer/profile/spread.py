@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.by_profile import exclusive_by_profile
-from callgrove.analysis.costs import Costs, select
+from callgrove.analysis.costs import Costs
 from callgrove.model.arrays import Floats, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.model.selection import choose_profiles
 from callgrove.viewer.encoding import Texts
 from callgrove.viewer.panels import Choice, Detail, Limits
 from callgrove.viewer.profile.costs import is_additive
@@ -100,7 +101,7 @@ def spread_of(
     experiment: Experiment, metrics: Sequence[Costs], functions: FlatTable, choice: Choice, limits: Limits
 ) -> Spread | None:
     """The spread; None where there is only one profile, or none."""
-    chosen = select(experiment, choice.ranks, choice.threads)
+    chosen = choose_profiles(experiment, choice.ranks, choice.threads)
     profiles = experiment.values.known if chosen is None else chosen
     if len(profiles) < 2:
         return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.errors import CallgroveError
+from callgrove.errors import CallgroveError, worded
 from callgrove.model.arrays import Floats, Ints
 from callgrove.model.completing import completed
 from callgrove.model.experiment import Experiment
@@ -45,7 +45,7 @@ def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | N
         try:
             opened = completed(opened.study(scope=choice.scope, combination=combination_for(opened, choice.scaling)))
         except CallgroveError as error:  # every other view still says what is there
-            return Unavailable(TITLE, f"the runs do not make a study: {error}")
+            return Unavailable(TITLE, worded("the runs do not make a study: ", error))
     if reason := _why_not(opened):
         return Unavailable(TITLE, reason)
     stored = bool(opened.models)

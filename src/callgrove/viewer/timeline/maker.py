@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from callgrove.analysis.costs import select
 from callgrove.model.arrays import Bools, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.model.selection import choose_profiles
 from callgrove.model.study import Study
 from callgrove.model.traces import SpanKind
 from callgrove.render.units import duration_ns
@@ -34,7 +34,7 @@ def timeline_maker(opened: Experiment | Study, choice: Choice, limits: Limits | 
     """Panels of an experiment that says when anything happened."""
     if isinstance(opened, Study):
         return None
-    chosen = select(opened, choice.ranks, choice.threads)
+    chosen = choose_profiles(opened, choice.ranks, choice.threads)
     found = survey(opened, opened.profiles.measured if chosen is None else chosen)
     return TimelineMaker(opened, found, limits or Limits()) if found is not None else None
 

@@ -1,0 +1,506 @@
+"""What can be asked of an experiment or a study: one method for each verb of the command line, in its words.
+
+This module is the one door from the model to the layers above it: a method imports the plain function behind it when it
+is called. Nothing else in the model knows these layers, and nothing here computes. No method prints or changes its
+experiment; what a reader should know about a table is in its `notes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from callgrove.errors import UsageError
+
+if TYPE_CHECKING:
+    from callgrove.model.arrays import Ints
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.runs import Numbers
+    from callgrove.model.study import Study
+    from callgrove.model.table import Table
+    from callgrove.model.traces import Window
+    from callgrove.modeling.fitting import Models
+    from callgrove.modeling.options import ModelOptions
+
+__all__ = ["ExperimentMethods", "StudyMethods"]
+
+PAGE_BYTES = 5_000_000
+
+
+class _Methods:
+    """What experiments and studies have in common."""
+
+    def info(self) -> Table:
+        """Return what there is, as `callgrove info` prints it: one row for each fact."""
+        from callgrove.analysis.overview import overview
+        from callgrove.model.study import Study
+        from callgrove.model.table import Table
+        from callgrove.render.facts import facts_of
+        from callgrove.render.study_facts import study_facts
+
+        opened = cast("Experiment | Study", self)
+        facts = study_facts(opened) if isinstance(opened, Study) else facts_of(overview(opened))
+        return Table.from_rows(("fact", "value"), facts)
+
+    def sql(self, query: str, engine: str = "") -> Table:
+        """Return the answer to one SELECT over the tables that `sql_tables` lists.
+
+        Only the columns that the query uses are read. `engine` is "duckdb" or "sqlite"; without a word, DuckDB where it
+        is installed. `callgrove.sql` asks several experiments at once and gives long answers in chunks.
+
+            experiment.sql("SELECT name, count(*) AS n FROM contexts GROUP BY name ORDER BY n DESC LIMIT 3")
+        """
+        from dataclasses import replace
+
+        from callgrove.query.asking import sql
+
+        with sql(cast("Experiment | Study", self), query, engine) as answer:
+            return replace(answer.table(), notes=answer.left_out)
+
+    def sql_tables(self) -> Table:
+        """Return every table that can be asked with `sql`, with its columns."""
+        from callgrove.query.asking import table_list
+
+        return table_list([cast("Experiment | Study", self)])
+
+    def write(self, target: str | Path, to_format: str = "", **options: Any) -> Sequence[str]:
+        """Write to a file or folder, and return what the format could not hold, a sentence each.
+
+        The ending of the target chooses the format unless `to_format` names it; options are those of
+        `callgrove.write`, such as `overwrite=True` and `dialect`.
+
+            lost = experiment.write("run.cubex", overwrite=True)
+        """
+        from callgrove.formats.saving import write
+
+        return write(cast("Experiment | Study", self), target, to_format, **options)
+
+    def report(
+        self,
+        target: str | Path,
+        *,
+        title: str = "",
+        metric: str | None = None,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        max_size: int = PAGE_BYTES,
+        overwrite: bool = False,
+    ) -> Sequence[str]:
+        """Write one self-contained page of HTML, and return which views it lacks, a sentence each.
+
+        `metric` is shown first, `ranks` and `threads` choose whose values are shown. The smallest parts are folded
+        until the page has no more than `max_size` bytes. A target that is there already is an error unless `overwrite`.
+
+            experiment.report("report.html", title="LULESH on 64 ranks")
+        """
+        from callgrove.formats.targets import PendingFile
+        from callgrove.viewer.panels import Choice
+        from callgrove.viewer.report import Input, report
+
+        opened, told = cast("Experiment | Study", self), list[str]()
+        pending = PendingFile(_page_place(target, opened.path), overwrite)
+        with pending.or_nothing():
+            inputs = [Input(opened, [opened.path or opened.title])]
+            choice, complain = Choice(metric, ranks, threads), lambda text: told.append(f"unexplained: {text}")
+            text = report(inputs, choice, title, max_size, tell=told.append, complain=complain)
+            pending.place.write_text(text, encoding="utf-8", newline="")
+            pending.complete()
+        return told
+
+
+def _page_place(target: str | Path, source: str) -> Path:
+    """Return where to write a page; never into the input."""
+    path = Path(target)
+    if source and path.resolve().is_relative_to(Path(source).resolve()):
+        raise UsageError(f"{target}: lies in the input, which is never modified; name another target")
+    return path
+
+
+class ExperimentMethods(_Methods):
+    """The methods of `Experiment` that mirror the verbs of the command line."""
+
+    def top(
+        self,
+        metric: str | None = None,
+        by: str = "function",
+        limit: int | None = None,
+        *,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+        all_metrics: bool = False,
+    ) -> Table:
+        """Return the flat profile: where the cost is, whoever called. The costliest comes first.
+
+        metric         which one (default: the first time with any cost); a part of its name is enough
+        by             what a row stands for: function, line, loop, context, file or module
+        limit          at most so many rows; the table says how many are left
+        ranks, threads, runs    whose cost: a number, a text like "0-3,7", or anything with `in`; runs also by
+                       parameters or name ("p=4,n=100")
+        all_metrics    show every column that the profiler wants shown
+
+        The column exclusive adds up to the total, and percent is of it.
+
+            experiment.top(limit=10)
+            experiment.top("cycles", by="line", ranks={0, 1})
+        """
+        from callgrove.analysis.flat import top
+        from callgrove.analysis.views import View
+
+        view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
+        return view.explain(top(view.costs, by, limit, view.columns))
+
+    def tree(
+        self,
+        metric: str | None = None,
+        bottom_up: bool = False,
+        source: bool = False,
+        limit: int | None = None,
+        *,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+        all_metrics: bool = False,
+    ) -> Table:
+        """Return the call tree in preorder, the costliest call first; `print` shows it indented.
+
+        bottom_up      from the costly functions up to their callers instead of from the roots down
+        source         keep source lines and call sites, with their text where it was copied
+        limit          the costliest contexts and all above them, at most so many
+
+        metric, ranks, threads, runs and all_metrics are as in `top`; percent is of inclusive cost, bottom-up of
+        exclusive cost.
+
+            print(experiment.tree(limit=20))
+        """
+        from callgrove.analysis.callers import bottom_up as callers
+        from callgrove.analysis.trees import top_down
+        from callgrove.analysis.views import View
+
+        if bottom_up and (source or all_metrics):
+            what = "source" if source else "all_metrics"
+            raise UsageError(
+                f"{what}=True shows more of contexts; a bottom-up tree has rows of callers, which have none"
+            )
+        view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
+        found = callers(view.costs, limit) if bottom_up else top_down(view.costs, source, limit, view.columns)
+        return view.explain(found)
+
+    def hot_path(
+        self,
+        metric: str | None = None,
+        share: float = 0.5,
+        *,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+        all_metrics: bool = False,
+    ) -> Table:
+        """Return the contexts from the costliest root down, as long as one call has `share` of its caller's cost.
+
+        metric, ranks, threads, runs and all_metrics are as in `top`.
+
+            experiment.hot_path(share=0.3)["name"]
+        """
+        from callgrove.analysis.hot_path import hot_path
+        from callgrove.analysis.views import View
+
+        if not 0 <= share <= 1:
+            raise UsageError(f"{share!r} is not a share between 0 and 1")
+        view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
+        return view.explain(hot_path(view.costs, share, view.columns))
+
+    def diff(
+        self,
+        *others: Experiment,
+        metric: str | None = None,
+        scope: str = "exclusive",
+        source: bool = False,
+        flat: bool = False,
+        limit: int | None = None,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+    ) -> Table:
+        """Return what differs between this experiment and others, call path by call path, the largest first.
+
+        metric         one for all, or "LEFT=RIGHT" where the others call it differently
+        scope          exclusive, inclusive, point, function or lexical
+        source         keep source lines and call sites
+        flat           compare functions, whoever called them
+
+        difference is this one less the other, ratio this one divided by the other. `a - b` is an experiment of
+        differences instead of a table.
+
+            before.diff(after, limit=10)
+        """
+        from callgrove.analysis.comparison import Question, compare
+        from callgrove.analysis.views import compared
+        from callgrove.model.metrics import Scope
+
+        if scope not in {one.word for one in Scope if one.word}:
+            raise UsageError(f"there is no scope {scope!r}; there are {', '.join(s.word for s in Scope if s.word)}")
+        sides = [cast("Experiment", self), *others]
+        found = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
+        return compared(found, sides, limit)
+
+    def summary(
+        self,
+        section: str | Sequence[str] = (),
+        by: str | Sequence[str] = (),
+        *,
+        limit: int | None = None,
+        window: Window | str | None = None,
+        window_mode: str = "inside",
+        start_marker: str = "",
+        end_marker: str = "",
+        ranks: Numbers | None = None,
+        runs: Numbers | None = None,
+        ignore_digits: bool = False,
+    ) -> Table:
+        """Return what a traced run did, and how busy its devices were: statistics of kernels, copies, calls, ...
+
+        section        only these: kernels, copies, api, sync, allocations, markers, regions, overhead, counters, busy,
+                       overlap, gaps, longest-gaps, latency; memory is computed only where it is named
+        by             divide rows by rank, agent, stream, domain or marker
+        limit          at most so many rows of each section
+        window         (start, end) in ns, or a text such as "250ms:1.5s" or "10%:20%"
+        window_mode    spans that lie inside, that touch it, or what of them lies inside (clip)
+        start_marker, end_marker    begin and end with markers of that name
+        ignore_digits  names that differ in digits alone are one
+
+            experiment.summary("kernels", by="rank", limit=5)
+        """
+        from callgrove.analysis.views import summarised
+
+        experiment = cast("Experiment", self)
+        return summarised(
+            experiment.select(runs=runs) if runs is not None else experiment,
+            [section] if isinstance(section, str) else section,
+            [by] if isinstance(by, str) else by,
+            limit,
+            self._window(window, start_marker, end_marker),
+            window_mode,
+            ranks,
+            ignore_digits,
+        )
+
+    def export(
+        self,
+        table: str,
+        metric: str | None = None,
+        scope: str = "stored",
+        *,
+        limit: int | None = None,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+    ) -> Table:
+        """Return one of the tables that an experiment consists of: profiles, metrics, contexts, values, samples, spans,
+        counters, parameters, or the series of its runs over their parameters.
+
+        metric and scope choose values: as they are stored, or exclusive, inclusive, point, function, lexical. All rows
+        are in memory; `limit` stops reading. `values` and `traces` of an experiment, and `sql`, stream.
+
+            experiment.export("values", "time", "inclusive", ranks=0).to_pandas()
+        """
+        from callgrove.analysis.tables import Selection
+        from callgrove.analysis.views import exported
+        from callgrove.model.selection import choose_profiles
+
+        experiment = cast("Experiment", self)
+        quantity = None if metric is None else experiment.metrics.resolve(metric)
+        chosen = Selection(choose_profiles(experiment, ranks, threads, runs), quantity, scope)
+        return exported(experiment, table, chosen, limit)
+
+    def select(
+        self,
+        *,
+        ranks: Numbers | None = None,
+        threads: Numbers | None = None,
+        runs: Numbers | None = None,
+        profiles: Ints | Iterable[int] | None = None,
+        metrics: Sequence[str] | None = None,
+        window: Window | str | None = None,
+        start_marker: str = "",
+        end_marker: str = "",
+        traces: bool = True,
+        kinds: Collection[str] | None = None,
+        categories: Collection[str] | None = None,
+        drop_unused: bool = False,
+    ) -> Experiment:
+        """Return a part of this experiment, which is an experiment again; what is not named stays.
+
+        ranks, threads, runs    as in `top`; all that is given must hold
+        profiles       ids, such as those that `profiles.where(...)` returns
+        metrics        only these
+        window         of traces: (start, end) in ns of their clock, or a text such as "250ms:1.5s" or "10%:20%"
+        start_marker, end_marker    of traces, from the first marker of a name to the last one of another
+        traces         False leaves them out
+        kinds, categories    of spans: kernel, copy, api, ...; HIP_RUNTIME_API, ...
+        drop_unused    leave out contexts that the part has nothing to say about, which reads its values
+
+        The part is lazy: nothing that is not selected is read. A stored summary is of all profiles, so a part with some
+        of them has none.
+
+            experiment.select(ranks="0-3", metrics=["time"]).top()
+        """
+        import numpy as np
+
+        from callgrove.model.selection import choose_profiles, select, span_choice
+
+        experiment = cast("Experiment", self)
+        chosen = choose_profiles(experiment, ranks, threads, runs)
+        if profiles is not None:
+            given = np.asarray(profiles if isinstance(profiles, np.ndarray) else list(profiles), np.int64)
+            chosen = given if chosen is None else np.intersect1d(chosen, given)
+        return select(
+            experiment,
+            profiles=chosen,
+            metrics=metrics,
+            window=self._window(window, start_marker, end_marker),
+            traces=traces,
+            drop_unused=drop_unused,
+            spans=span_choice(kinds, categories),
+        )
+
+    def _window(self, window: Window | str | None, start_marker: str, end_marker: str) -> Window | None:
+        from callgrove.model.selection import choose_window
+        from callgrove.render.units import duration_ns
+
+        return choose_window(cast("Experiment", self), window, start_marker, end_marker, duration_ns)
+
+    def cut(self, *, roots: Sequence[str] = (), prunes: Sequence[str] = ()) -> Experiment:
+        """Return the experiment with other roots and without some calls, whose callers take their cost.
+
+        Texts are a name, a call path like "main->solve", or a "/pattern/".
+
+            experiment.cut(roots=["solve"], prunes=["/^MPI_/"])
+        """
+        from callgrove.algebra.cutting import cut
+
+        return cut(cast("Experiment", self), roots=roots, prunes=prunes)
+
+    def __sub__(self, other: object) -> Experiment:
+        """Return the differences, this experiment less the other, as an experiment: see `callgrove.diff`."""
+        from callgrove.algebra.operations import diff
+        from callgrove.model.experiment import Experiment
+
+        return diff(cast("Experiment", self), other) if isinstance(other, Experiment) else NotImplemented
+
+    def __add__(self, other: object) -> Experiment:
+        """Return the sums of two experiments as an experiment: see `callgrove.merge`."""
+        from callgrove.algebra.operations import merge
+        from callgrove.model.experiment import Experiment
+
+        if not isinstance(other, Experiment):
+            return NotImplemented
+        return merge(cast("Experiment", self), other, conflict="sum")
+
+    def to_pandas(self, metrics: Sequence[str] | None = None, wide: bool = False) -> Any:
+        """Return the costs of every context in every profile as a pandas.DataFrame (extra `pandas`).
+
+        Long, by default: one row for each context and profile with any cost. Columns run, rank, thread, gpu, stream,
+        context, name, kind, file, line, module, path and depth, then for every metric `M` its exclusive cost `M` and
+        its inclusive cost `M (inc)`; absent is NA. `wide`: one row for each context, columns (metric, rank, thread) of
+        exclusive costs, where a sum without a part is 0.
+
+            frame = experiment.to_pandas()
+            frame.groupby("name", observed=True)["time"].sum()
+        """
+        from callgrove.analysis.frames import to_pandas
+
+        return to_pandas(cast("Experiment", self), metrics, wide)
+
+    def to_arrow(self, metrics: Sequence[str] | None = None) -> Any:
+        """Return the long frame of `to_pandas` as a pyarrow.Table (extra `arrow`); absent is null."""
+        from callgrove.analysis.frames import to_arrow
+
+        return to_arrow(cast("Experiment", self), metrics)
+
+    def series(self, scaling: str = "", scope: str = "exclusive") -> Study:
+        """Return the runs over their parameters as the study that `callgrove model` makes of them.
+
+        scaling says how the profiles of a run are combined: weak (each counts), weak_threaded (without zeros), strong
+        (their sum) or device; without a word, device where there are GPU streams, else weak. What was not measured at
+        every point becomes part of its caller; warnings of the study name it.
+
+            callgrove.open("runs/").series().model()
+        """
+        from callgrove.model.completing import series_of
+
+        return series_of(cast("Experiment", self), scaling, scope)
+
+
+class StudyMethods(_Methods):
+    """The methods of `Study` that mirror the verbs of the command line."""
+
+    def model(
+        self,
+        metric: str | None = None,
+        callpath: str | None = None,
+        *,
+        along: str | None = None,
+        times: str | None = None,
+        stored: str | None = None,
+        refit: bool = False,
+        options: ModelOptions | None = None,
+    ) -> Models:
+        """Return scaling models: of every series, or of those that are chosen.
+
+        metric         only this one; a part of its name is enough
+        callpath       only call paths that contain this text
+        along          as if this were the only parameter
+        times          model values times this parameter: the total of all processes
+        stored         which of the stored sets of models (default: the last)
+        refit          make new models even if the study has some
+        options        how terms are searched and judged: `callgrove.ModelOptions`
+
+            study.model("time").table()
+        """
+        from callgrove.modeling.asking import models_of, prepare
+        from callgrove.modeling.options import ModelOptions
+
+        ready = prepare(cast("Study", self), along, times)
+        return models_of(ready, options or ModelOptions(), metric, callpath, stored, refit)
+
+    def predict(
+        self,
+        at: Mapping[str, float],
+        metric: str | None = None,
+        callpath: str | None = None,
+        *,
+        subtrees: bool = False,
+        processes: str | None = None,
+        limit: int | None = None,
+        **model: Any,
+    ) -> Table:
+        """Return what models say about a point that was not measured, the largest cost first.
+
+        at             a value for every parameter: {"p": 4096, "n": 1e6}
+        subtrees       each call path with all below it
+        processes      the parameter that counts processes (default: by its name)
+
+        metric, callpath and further keywords are those of `model`.
+
+            study.predict({"p": 4096}, limit=5)
+        """
+        from dataclasses import replace
+
+        from callgrove.modeling.prediction import far_from, predict, target_of
+
+        models = self.model(metric, callpath, **model)
+        target = target_of(models.study, at)
+        notes = [f"{text}: functions that fit equally well part ways there" for text in far_from(models.study, target)]
+        return replace(predict(models, target, subtrees, processes).head(limit), notes=tuple(notes))
+
+    def export(self, table: str = "series") -> Table:
+        """Return one of the tables that a study consists of: its series, or the parameters of its points."""
+        from callgrove.analysis.tables import export
+        from callgrove.model.table import Table
+
+        return Table.joined(export(cast("Study", self), table))
+
+    def to_pandas(self) -> Any:
+        """Return the table of series as a pandas.DataFrame (extra `pandas`)."""
+        return cast("Study", self).table().to_pandas()
