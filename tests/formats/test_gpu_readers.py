@@ -203,7 +203,7 @@ def test_other_files_have_one_name_of_a_kernel(tmp_path: Path) -> None:
         open_path(path, options=ReadOptions(kernel_names="short"))
     with pytest.raises(UsageError, match="there are short and demangled names of kernels, not 'Short'"):
         open_path(made("rocpd", tmp_path)[0], options=ReadOptions(kernel_names="Short"))
-    with pytest.raises(UsageError, match=r"kernel_names=\.\.\. can be used with GPU databases"):
+    with pytest.raises(UsageError, match=r"kernel_names=\.\.\. can be used with runs, rocpd, rocpd-draft, rpd, nsight"):
         open_path(CORPUS / "extrap" / "json.json", options=ReadOptions(kernel_names="short"))
 
 

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from callgrove.errors import Parameter, worded
 from callgrove.formats.gpu.dataset import UTC_CLOCK, DataSet, Process, Recorded
 from callgrove.formats.gpu.ranks import claimed_ranks, named_ranks
 from callgrove.model.experiment import InputWarning, Severity
@@ -83,7 +84,8 @@ class Runs:
         told = [f"{k} {run.name} ({text})" for k, (run, text) in enumerate(zip(self.runs, self.texts, strict=True))]
         listed = "; ".join(told[:MOST_NAMED]) + ("; ..." if len(told) > MOST_NAMED else "")
         text = f"{named}: {len(self.runs)} runs, told apart by {' and '.join(self.why)}: {listed}"
-        return [InputWarning(Severity.NOTE, f"{text}; --run chooses one by its name or number")]
+        remedy = Parameter("runs"), " chooses one by its name or number"
+        return [InputWarning(Severity.NOTE, worded(f"{text}; ", *remedy))]
 
     def take(self, numbers: Sequence[int], processes: Iterable[int]) -> Runs:
         """Some of the runs, numbered anew, of some of the processes."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from callgrove.errors import UsageError
+from callgrove.errors import Parameter, UsageError, worded
 from callgrove.formats.gpu.rocpd import RocpdData
 from callgrove.formats.gpu.rocpd_data_views import create_data_views
 from callgrove.formats.gpu.rocpd_schema import COLUMNS, LATER, columns_of, create_table, create_view, quoted
@@ -46,8 +46,9 @@ AMOUNTS: Mapping[str, Sequence[tuple[SpanKind | str, str, str]]] = {
 }
 Totals = Callable[[Sequence[str]], Sequence[float]]  # computes some expressions over all rows of a table
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-NAMES_AS_STORED = (
-    "--kernel-names: changes nothing here, as tables are copied with every name; give it when this is read"
+NAMES_AS_STORED = worded(
+    Parameter("kernel_names"),
+    ": changes nothing here, as tables are copied with every name; give it when this is read",
 )
 
 

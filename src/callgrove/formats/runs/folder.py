@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, InputError, Parameter
+from callgrove.errors import CallgroveError, InputError, Parameter, worded
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
 from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
 from callgrove.model.experiment import Experiment, InputWarning, Severity
@@ -158,15 +158,15 @@ def _named(
             raise InputError(f"{folder}: {error}") from None
         runs, said = _without_parameters(found, error)
         disagreement = {PARAMETERS_DIFFER: str(error)}
-    return runs, notes + [f"{folder}: {text}" for text in said], disagreement
+    return runs, notes + [worded(f"{folder}: ", text) for text in said], disagreement
 
 
 def _without_parameters(found: Sequence[NamedRun], error: InputError) -> tuple[list[NamedRun], list[str]]:
     """Runs whose names are no points of one study, which nobody may have meant them to be."""
     names = [one.name for one in found]
     listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    text = f"{error} to model them; they are {len(names)} runs without parameters: {listed}; --run chooses one"
-    return [replace(one, parameters={}) for one in found], [text]
+    text = f" to model them; they are {len(names)} runs without parameters: {listed}; "
+    return [replace(one, parameters={}) for one in found], [worded(error, text, Parameter("runs"), " chooses one")]
 
 
 def _differences(found: Sequence[NamedRun]) -> list[str]:
