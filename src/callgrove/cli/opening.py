@@ -53,7 +53,6 @@ def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | St
 def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experiment | Study:
     """What of an input --run chooses. One run of a folder is opened by itself, so that it is what naming it gives, with
     its traces and its own columns; whoever opens many databases as one has chosen among them already."""
-    from callgrove.algebra.selecting import part
     from callgrove.model.runs import choose_runs
 
     wanted = getattr(args, "run", None)
@@ -72,7 +71,11 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
     if len(numbers) == 1 and entry is not None and entry.holds_inputs and (source := sources.pop()):
         alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
         return _opened(argparse.Namespace(**{**vars(args), **alone}))
-    return opened if len(numbers) == len(opened.runs) else part(opened, runs=numbers)
+    if len(numbers) == len(opened.runs):
+        return opened
+    from callgrove.algebra.selecting import part
+
+    return part(opened, runs=numbers)
 
 
 def say_added_up(experiment: Experiment) -> None:

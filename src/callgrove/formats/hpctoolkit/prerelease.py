@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.binary.sources import Source
-from callgrove.formats.hpctoolkit import consistency, fields, prerelease_files
+from callgrove.formats.hpctoolkit import prerelease_files
 from callgrove.formats.hpctoolkit import prerelease_records as rec
 from callgrove.formats.hpctoolkit.database import Database, unit_of
 from callgrove.formats.hpctoolkit.experiment_xml import (
@@ -106,18 +106,22 @@ class PrereleaseFormat:
         DATABASE.refuse_others(target)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Everything that `consistency` verifies."""
-        return consistency.problems(self.read(source, options), source, options.progress)
+        """Yield what is wrong with a database."""
+        from callgrove.formats.hpctoolkit.consistency import problems
+
+        return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every field of every part."""
+        from callgrove.formats.hpctoolkit.fields import prerelease_fields, xml_fields
+
         names = [n for n in PARTS if source.has(n)] if source.is_folder else [MAGICS.get(source.head(16), XML)]
         for name in names:
             path = source.path / name if source.is_folder else source.path
             if name == XML:
-                yield from fields.xml_fields(path)
+                yield from xml_fields(path)
             else:
-                yield from fields.prerelease_fields(source.bytes(name if source.is_folder else ""), name)
+                yield from prerelease_fields(source.bytes(name if source.is_folder else ""), name)
 
 
 FORMAT = PrereleaseFormat()

@@ -13,7 +13,7 @@ from pathlib import Path
 from callgrove.binary.filebytes import FileBytes
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
-from callgrove.formats.hpctoolkit import consistency, fields, release_files
+from callgrove.formats.hpctoolkit import release_files
 from callgrove.formats.hpctoolkit import release_records as rec
 from callgrove.formats.hpctoolkit.columns import add_columns
 from callgrove.formats.hpctoolkit.database import Database, unit_of
@@ -90,15 +90,19 @@ class ReleaseFormat:
         DATABASE.refuse_others(target)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Everything that `consistency` verifies."""
-        return consistency.problems(self.read(source, options), source, options.progress)
+        """Yield what is wrong with a database."""
+        from callgrove.formats.hpctoolkit.consistency import problems
+
+        return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every field of every part."""
+        from callgrove.formats.hpctoolkit.fields import release_fields
+
         names = [n for n in PARTS if source.has(n)] if source.is_folder else [MAGICS.get(source.head(14), "meta.db")]
         for name in names:
             file = source.bytes(name if source.is_folder else "")
-            yield from fields.release_fields(file, name)
+            yield from release_fields(file, name)
 
 
 FORMAT = ReleaseFormat()
