@@ -78,7 +78,7 @@ def fill(folder: Path, family: str, starts: list[int]) -> list[Path]:
 
 
 def note_of(path: Path) -> list[str]:
-    return [warning.text for warning in opened(path).warnings if "--run chooses one" in warning.text]
+    return [warning.text for warning in opened(path).warnings if "runs=... chooses one" in warning.text]
 
 
 def run_names(path: Path) -> list[str]:
@@ -246,7 +246,7 @@ def test_jobs_are_told_by_the_environment(tmp_path: Path) -> None:
     (text,) = note_of(tmp_path / "all")
     assert text == (
         f"{tmp_path / 'all'}: 2 runs, told apart by their jobs: 0 7.0 (job 7.0, 2 files); 1 8.0 (job 8.0, 2 files); "
-        "--run chooses one by its name or number"
+        "runs=... chooses one by its name or number"
     )
     assert run_names(tmp_path / "apart") == ["job_7", "job_8"]
     alone = opened(tmp_path / "apart" / "job_8")
