@@ -65,7 +65,7 @@ def same_values(experiment: Experiment, shape: CubeShape) -> bool:
     rows = np.unique(np.linspace(0, shape.n_cnodes - 1, 7).astype(np.int64))
     for metric, one in enumerate(backend.metrics):
         assert one is not None
-        found, _ = one.rows.decoded(rows, lambda error: None)
+        found, _ = one.rows.decode(rows, lambda error: None)
         wanted = np.stack([values_of(metric, k, shape.n_locations) for k in rows.tolist()])
         if not np.array_equal(found.astype(np.float64), wanted):
             return False

@@ -128,8 +128,8 @@ def test_what_is_divided_by_rank_is_what_each_rank_has(experiment: Experiment, s
 
 def test_what_cannot_be_divided_is_known(experiment: Experiment) -> None:
     found = summarise(experiment, [By.RANK, By.STREAM])
-    assert found.undivided(("kernels", "overlap", "gaps", "latency")) == {By.STREAM: ["overlap", "gaps"]}
-    assert summarise(experiment, [By.RANK]).undivided(("busy", "overlap")) == {}
+    assert found.find_undivided(("kernels", "overlap", "gaps", "latency")) == {By.STREAM: ["overlap", "gaps"]}
+    assert summarise(experiment, [By.RANK]).find_undivided(("busy", "overlap")) == {}
     overlap = next(made for made in tables(found) if made.names[0] == "overlap")
     assert "rank" in overlap.names
     assert "stream" not in overlap.names

@@ -36,21 +36,21 @@ def test_what_lies_inside_is_given(file: FileBytes) -> None:
     assert file.array("<u4", 2, 4, "header").tolist() == [0x07060504, 0x0B0A0908]
     assert file.array("u1", 1, 63, "end").tolist() == [63]
     assert file.record(PAIR, 0, "record")["b"] == 0x05040302
-    assert file.strided(PAIR, 8, 2, 0, "records")["a"].tolist() == [0x0100, 0x0908]
+    assert file.read_strided(PAIR, 8, 2, 0, "records")["a"].tolist() == [0x0100, 0x0908]
     assert file.copy(60, 4, "tail") == file.tail(4) == CONTENT[60:]
     assert file.bytes_viewed == 8 + 1 + 6 + 12 + 4
     assert len(file.buffer) == 64
 
 
 def test_nothing_is_copied_or_writable(file: FileBytes) -> None:
-    for view in (file.array("u1", 8, 0, "x"), file.strided(PAIR, 8, 2, 0, "x")):
+    for view in (file.array("u1", 8, 0, "x"), file.read_strided(PAIR, 8, 2, 0, "x")):
         assert not view.flags.writeable
         assert not view.flags.owndata
 
 
 READS: dict[str, Callable[[FileBytes, int, int], object]] = {
     "array": lambda f, count, offset: f.array("<u8", count, offset, "values"),
-    "strided": lambda f, count, offset: f.strided(PAIR, 8, count, offset, "values"),
+    "strided": lambda f, count, offset: f.read_strided(PAIR, 8, count, offset, "values"),
     "copy": lambda f, count, offset: f.copy(offset, count, "values"),
     "check": lambda f, count, offset: f.check(offset, count, "values"),
 }
@@ -78,7 +78,7 @@ def test_what_lies_outside_is_corrupt(file: FileBytes, read: str, count: int, of
 
 
 def test_nothing_at_the_very_end_is_fine(file: FileBytes) -> None:
-    assert len(file.array("<u8", 0, 64, "none")) == len(file.strided(PAIR, 8, 0, 64, "none")) == 0
+    assert len(file.array("<u8", 0, 64, "none")) == len(file.read_strided(PAIR, 8, 0, 64, "none")) == 0
     assert file.copy(64, 0, "none") == b""
     with pytest.raises(CorruptFile):
         file.array("<u8", 0, 65, "none")
@@ -86,9 +86,9 @@ def test_nothing_at_the_very_end_is_fine(file: FileBytes) -> None:
 
 def test_records_shorter_than_known_are_corrupt(file: FileBytes) -> None:
     with pytest.raises(CorruptFile, match="records of at least 6 bytes, found 5"):
-        file.strided(PAIR, 5, 1, 0, "records")
+        file.read_strided(PAIR, 5, 1, 0, "records")
     with pytest.raises(CorruptFile):
-        file.strided(PAIR, -8, 1, 32, "records")
+        file.read_strided(PAIR, -8, 1, 32, "records")
 
 
 @given(st.integers(-10, 80), st.integers(-3, 20))

@@ -43,7 +43,7 @@ def callees(path: Path) -> list[str]:
 
 
 def names_of(tree: ContextTree) -> list[str]:
-    return [tree.mangled(context) or tree.name(context) for context in range(len(tree))]
+    return [tree.mangled_name(context) or tree.name(context) for context in range(len(tree))]
 
 
 def test_they_are_read_and_written_as_two(tmp_path: Path, capsys: Capture) -> None:

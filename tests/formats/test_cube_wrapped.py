@@ -140,7 +140,7 @@ def test_only_those_of_chosen_profiles_count(tmp_path: Path) -> None:
 def test_values_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = opened(tmp_path / "wrapped.cubex", SMALL)
     read: list[int] = []
-    decoded = StoredRows.decoded
+    decoded = StoredRows.decode
 
     def counted(self: StoredRows, rows: Ints, *more: Any) -> Any:
         read.extend(rows.tolist())

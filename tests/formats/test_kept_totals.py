@@ -104,5 +104,5 @@ def test_overloads_and_formulas(target: str, values: list[int], is_derived: bool
         assert assert_totals(experiment, again, losses) == 2
         assert again.metrics.derived == (("half",) if is_derived else ())
         tree = again.contexts
-        assert [tree.mangled(c) for c in range(len(tree))] == ["", *(f"_Z1f{k % 3}" for k in range(len(values)))]
+        assert [tree.mangled_name(c) for c in range(len(tree))] == ["", *(f"_Z1f{k % 3}" for k in range(len(values)))]
         assert len(tree.regions) == 1 + min(3, len(values))

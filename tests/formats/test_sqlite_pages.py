@@ -353,10 +353,10 @@ def test_records_that_share_their_overflow_pages_are_bounded(tmp_path: Path) -> 
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
     pages = Pages(np.fromfile(path, np.uint8))
     (row,) = pages.batches(pages.leaves(root))
-    data, moved = pages.spilled(row, row.size)
+    data, moved = pages.read_overflow(row, row.size)
     assert data.data[int(moved.start[0]) :].tobytes().count(b"z") == 20_000
     with pytest.raises(Unusual, match="share"):
-        pages.spilled(row.take(np.zeros(10_000, np.int64)), np.repeat(row.size, 10_000))
+        pages.read_overflow(row.take(np.zeros(10_000, np.int64)), np.repeat(row.size, 10_000))
 
 
 def test_texts_that_repeat(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Folded:
         """Contexts of the tree by how deep they are nested in the source text."""
         return levels(depths(self.tree.within[: self.tree.n_listed]))
 
-    def moved(self, function: Array, inclusive: Array) -> Array:
+    def move_values(self, function: Array, inclusive: Array) -> Array:
         """Function-scope values after the fold."""
         tree, n = self.tree, self.tree.n_listed
         change = np.zeros_like(function)
@@ -166,7 +166,7 @@ class FoldedValues(TiledValues):
             # Not the stored inclusive row: it may be rounded (the XML of HPCToolkit 2.x), and function must add up.
             inclusive = Recipe(row, metric, Scope.INCLUSIVE).apply(function, tree)
             wide = np.result_type(_signed(function), _signed(inclusive))
-            return self._fold.moved(function.astype(wide), inclusive.astype(wide))
+            return self._fold.move_values(function.astype(wide), inclusive.astype(wide))
         alone = recipe(self._experiment.metrics, metric.name, Scope.EXCLUSIVE)
         values = alone.apply(matrix(self._experiment, alone.stored, own), tree)
         values = np.where(self._fold.gone[:, None], np.zeros(1, values.dtype), values)

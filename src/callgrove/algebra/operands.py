@@ -49,17 +49,17 @@ class Operand:
         own = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
         if not len(own):
             return
-        yield from self._stored({row: way.stored for row, way in ways.items() if way.is_stored}, own, given)
+        yield from self._stored_blocks({row: way.stored for row, way in ways.items() if way.is_stored}, own, given)
         for row, way in ways.items():
             if not way.is_stored:
-                yield from self._computed(row, way, own, given)
+                yield from self._computed_blocks(row, way, own, given)
 
     @cached_property
     def _n_measured(self) -> int:
         """Rows that profiles have: to ask for all of them is to ask for everything."""
         return sum(not metric.statistic for metric in self.experiment.metrics)
 
-    def _stored(self, rows: Mapping[int, int], own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
+    def _stored_blocks(self, rows: Mapping[int, int], own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
         if not rows:
             return
         metrics = np.full(len(self.experiment.metrics), -1, np.int32)
@@ -82,7 +82,7 @@ class Operand:
             out[rows] = self.experiment.values.scalar(metric, block.value[rows])
         return out
 
-    def _computed(self, row: int, way: Recipe, own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
+    def _computed_blocks(self, row: int, way: Recipe, own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
         """Another scope than the stored one, some profiles at a time."""
         tree, neutral = self.experiment.contexts, way.metric.aggregation.neutral
         step = max(1, TILE_VALUES // max(1, len(tree)))

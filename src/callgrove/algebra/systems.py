@@ -71,7 +71,7 @@ class _Tree:
                 self._append(row, own.attributes.get(node))
         for node, place in leaf_of.items():
             self.leaves[place] = numbers[node]
-        self.topologies += [t for topology in own.topologies if len((t := topology.renumbered(numbers)).system)]
+        self.topologies += [t for topology in own.topologies if len((t := topology.renumber(numbers)).system)]
 
     def _append(self, row: tuple[int, str, str, int], attributes: Mapping[str, str] | None) -> None:
         if attributes:

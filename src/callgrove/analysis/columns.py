@@ -75,8 +75,8 @@ class ShownColumns:
 
     def _column(self, shown: Shown, values: Mapping[int, Floats], totals: Mapping[int, Floats], n: int) -> CostColumn:
         column = shown.column
-        cells = self._evaluated(shown, values, n)
-        total = float(self._evaluated(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
+        cells = self._evaluate(shown, values, n)
+        total = float(self._evaluate(shown, totals, 1)[0]) if column.show_percent and self._adds_up(column) else None
         if total is not None and not _are_shares(cells, total):
             total = None
         return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
@@ -86,7 +86,7 @@ class ShownColumns:
         metrics = self.experiment.metrics
         return column.name not in metrics.quantities or metrics.first(column.name).aggregation == Aggregation.SUM
 
-    def _evaluated(self, shown: Shown, values: Mapping[int, Floats], n: int) -> Floats:
+    def _evaluate(self, shown: Shown, values: Mapping[int, Floats], n: int) -> Floats:
         found = np.broadcast_to(evaluate(shown.formula, values), n).copy()
         found[~np.isfinite(found)] = np.nan
         if shown.column.statistic in SPREADS:  # equal values may seem to spread by less than nothing: rounding
@@ -175,11 +175,11 @@ class _Reader:
     def formula(self, column: Column) -> Expression | None:
         """None where it cannot be read, or refers to what is not there."""
         try:
-            return self._expanded(column, ())
+            return self._expand(column, ())
         except (FormulaError, KeyError):
             return None
 
-    def _expanded(self, column: Column, above: tuple[Column, ...]) -> Expression:
+    def _expand(self, column: Column, above: tuple[Column, ...]) -> Expression:
         """The formula of a column with those of the columns that it refers to in their places."""
         if column in above:
             raise KeyError(column.name)
@@ -191,7 +191,7 @@ class _Reader:
                 return node
             if node.id in self._rows:
                 return self.variable(self._rows[node.id])
-            return self._expanded(self._columns[node.id], (*above, column))
+            return self._expand(self._columns[node.id], (*above, column))
 
         found = fold(parse(column.formula), combine)
         if len(above) > 0 and len(postorder(found)) > LARGEST:

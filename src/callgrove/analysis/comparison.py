@@ -208,7 +208,7 @@ class _Paths:
         found = names(tree)
         if not self.overloads:
             return found
-        said = ((name, tree.mangled(context)) for context, name in enumerate(found))
+        said = ((name, tree.mangled_name(context)) for context, name in enumerate(found))
         return [f"{name} [{mangled}]" if name in self.overloads and mangled else name for name, mangled in said]
 
     def add(self, above: int, name: str) -> int:

@@ -160,7 +160,7 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
     if sweep is None:  # times that lie too far apart
         parts = (device_uses(activity.take(device == k), np.zeros(n, np.int64), 1) for k, n in enumerate(n_operations))
         return DeviceUses.joined(parts)
-    covered = sweep.covered()
+    covered = sweep.measure_coverage()
     ends_gap = sweep.ends_gap
     ending = activity.take(rows[ends_gap])
     gap_end = ending.start_ns
@@ -223,17 +223,17 @@ class _Sweep:
         rows: Ints = after[self.device[after] == self.device[after - 1]]
         return rows
 
-    def covered(self) -> dict[tuple[int, ...], Ints]:
+    def measure_coverage(self) -> dict[tuple[int, ...], Ints]:
         """By set of classes, for each device: for how long any of them went on."""
         present = {k for k in range(len(CLASSES)) if (self.klass == k).any()}
         found: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
         for chosen in reversed(SETS):
             some = tuple(k for k in chosen if k in present)
             if some not in found:
-                found[some] = self._covered(some, len(some) == len(present))
+                found[some] = self._measure_some(some, len(some) == len(present))
         return {chosen: found[tuple(k for k in chosen if k in present)] for chosen in SETS}
 
-    def _covered(self, chosen: tuple[int, ...], every: bool) -> Ints:
+    def _measure_some(self, chosen: tuple[int, ...], every: bool) -> Ints:
         """Some operations at a time: what is computed of them fits into caches."""
         wanted = np.zeros(len(CLASSES), np.bool_)
         wanted[list(chosen)] = True

@@ -20,7 +20,7 @@ def described(tree: ContextTree, contexts: Sequence[int], parameters: bool = Tru
     if regions.overloads:
         told_apart = [int(tree.region[c]) in regions.overloads for c in chosen]
         names = [
-            f"{name} [{tree.mangled(c)}]" if apart else name
+            f"{name} [{tree.mangled_name(c)}]" if apart else name
             for name, c, apart in zip(names, chosen, told_apart, strict=True)
         ]
     kinds = [ContextKind(int(tree.kind[c])).word for c in chosen]

@@ -89,7 +89,7 @@ class Statistics:
             elif quantity.statistic in COMPUTED and self._knows_threads:
                 by_threads.setdefault(replace(quantity, statistic=""), []).append(quantity)
             else:
-                out[quantity] = self._stored(quantity, rows)
+                out[quantity] = self._read_stored(quantity, rows)
         if by_threads:
             for base, found in self._over_threads(list(by_threads), rows).items():
                 out.update({quantity: found[quantity.statistic] for quantity in by_threads[base]})
@@ -115,14 +115,14 @@ class Statistics:
         if way is None:
             return np.full(rows.n + 1, np.nan)
         values = way.apply(self.experiment.values.totals(way.stored, self.profiles), self.experiment.contexts)
-        found = self._reduced(values, quantity.scope, rows, way.metric.aggregation)
+        found = self._reduce(values, quantity.scope, rows, way.metric.aggregation)
         return (
             np.where(found == way.metric.aggregation.neutral, np.nan, found)
             if way.metric.aggregation.neutral
             else found
         )
 
-    def _stored(self, quantity: Quantity, rows: Rows) -> Floats:
+    def _read_stored(self, quantity: Quantity, rows: Rows) -> Floats:
         """A statistic that only a stored summary has; it says nothing about a choice of profiles."""
         metrics, profiles = self.experiment.metrics, self.experiment.profiles
         summaries = np.union1d(profiles.summaries, profiles.aggregates)
@@ -133,10 +133,10 @@ class Statistics:
         aggregation = metrics[row].aggregation
         if aggregation == Aggregation.NONE:
             aggregation = Aggregation.SUM
-        found = self._reduced(self.experiment.values.dense(int(summaries[0]), row), quantity.scope, rows, aggregation)
+        found = self._reduce(self.experiment.values.dense(int(summaries[0]), row), quantity.scope, rows, aggregation)
         return np.where(np.isinf(found), 0.0, found)
 
-    def _reduced(self, values: Array, scope: Scope, rows: Rows, aggregation: Aggregation) -> Floats:
+    def _reduce(self, values: Array, scope: Scope, rows: Rows, aggregation: Aggregation) -> Floats:
         """Values of contexts as values of rows, and of all roots."""
         nested = rows.own if rows.nested is None else rows.nested
         contexts, targets = rows.inclusive if scope == Scope.INCLUSIVE else nested if scope in NESTED else rows.own
@@ -160,7 +160,7 @@ class Statistics:
                     mine = part.take(part.metric == way.stored)
                     np.add.at(values, mine.context, mine.value)
                 whole = way.apply(values, e.contexts)
-                found[base].add(self._reduced(whole, base.scope, rows, Aggregation.SUM))
+                found[base].add(self._reduce(whole, base.scope, rows, Aggregation.SUM))
         none = dict.fromkeys(COMPUTED, np.full(rows.n + 1, np.nan))
         return {base: found[base].statistics() if base in found else none for base in bases}
 

@@ -167,7 +167,7 @@ class Summary:
         """Add to what is known of a key."""
         self.sizes[key] = self.sizes[key] + sizes if key in self.sizes else sizes
 
-    def undivided(self, sections: Iterable[str]) -> dict[By, list[str]]:
+    def find_undivided(self, sections: Iterable[str]) -> dict[By, list[str]]:
         """Those of some sections that something asked for does not divide."""
         chosen = list(sections)
         found = {by: [name for name in chosen if name in DIVIDES and by not in DIVIDES[name]] for by in self.by}

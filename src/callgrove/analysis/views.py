@@ -144,7 +144,7 @@ def summarised(
     )
     if "memory" in sections:  # it takes all events once more
         found.memory = memory_peaks(experiment, profiles, window)
-    undivided = found.undivided(sections_of(found, chosen)).items()
+    undivided = found.find_undivided(sections_of(found, chosen)).items()
     notes = [
         f"{' and '.join(names)} cannot be divided by {one.value}: these rows are of all" for one, names in undivided
     ]

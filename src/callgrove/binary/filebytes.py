@@ -75,7 +75,9 @@ class FileBytes:
         found: Record = self.array(dtype, 1, offset, section)[0]
         return found
 
-    def strided(self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str) -> npt.NDArray[Any]:
+    def read_strided(
+        self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str
+    ) -> npt.NDArray[Any]:
         """Records of `dtype` that lie `stride` bytes apart: a newer writer may have made them longer."""
         stride, count, offset = int(stride), int(count), int(offset)
         if stride < dtype.itemsize:

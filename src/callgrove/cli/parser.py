@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Options and positional arguments in any order."""
-        self.usage = self.usage or " ".join([self.prog, "[options]", *self._needed()])
+        self.usage = self.usage or " ".join([self.prog, "[options]", *self._required_arguments()])
         namespace, unknown = self.parse_known_intermixed_args(_with_plain_words(arguments))
         if unknown:
             self.error(f"unknown argument {unknown[0]!r}{self._suggestion(unknown[0])}")
@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
             setattr(namespace, name, _as_given(value))
         return namespace
 
-    def _needed(self) -> list[str]:
+    def _required_arguments(self) -> list[str]:
         """What the usage names; options follow one by one, in groups."""
         options = [a for a in self._actions if a.option_strings and a.required]
         needed = [f"{action.option_strings[0]} {action.metavar or action.dest.upper()}" for action in options]

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         emit(table(found, sections, limit), args)
     said_damage(experiment, found.damage)
-    for asked, names in found.undivided(sections_of(found, sections)).items():
+    for asked, names in found.find_undivided(sections_of(found, sections)).items():
         note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows are of all together")
     for text in _quality(found, experiment):
         note(text)

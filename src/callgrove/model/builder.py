@@ -145,18 +145,18 @@ class ExperimentBuilder(ContextBuilder):
 
     def validate(self) -> list[str]:
         """Every broken invariant, in words; empty when the experiment is sound."""
-        return self._checked()[0]
+        return self._check()[0]
 
     def build(self) -> Experiment:
         """The experiment, or InvalidExperiment with every broken invariant."""
-        problems, experiment, blocks = self._checked()
+        problems, experiment, blocks = self._check()
         if problems or experiment is None:
             raise InvalidExperiment(problems)
         sizes = len(experiment.contexts), len(experiment.metrics)
         backend = self._values or in_memory(blocks, experiment.profiles, *sizes)
         return replace(experiment, values=replace(experiment.values, backend=backend))
 
-    def _checked(self) -> tuple[list[str], Experiment | None, list[SparseBlock]]:
+    def _check(self) -> tuple[list[str], Experiment | None, list[SparseBlock]]:
         """What is broken, the experiment without its values, and the values held here. Broken contexts are checked
         by themselves; a list of roots then stands for them, so that everything else is checked as well."""
         problems = self._problems_of_contexts()
@@ -166,7 +166,7 @@ class ExperimentBuilder(ContextBuilder):
             experiment = self._assemble(tree)
         except OverflowError as error:
             return [*problems, f"a number does not fit its column: {error}"], None, []
-        blocks = self._mapped_blocks(final)
+        blocks = self._map_blocks(final)
         return problems + problems_of_experiment(experiment, blocks), experiment, blocks
 
     def _assemble(self, contexts: ContextTree) -> Experiment:
@@ -207,7 +207,7 @@ class ExperimentBuilder(ContextBuilder):
         system, leaves = self._system or system_of(profiles)
         return replace(profiles, system=leaves), system
 
-    def _mapped_blocks(self, final: Ids) -> list[SparseBlock]:
+    def _map_blocks(self, final: Ids) -> list[SparseBlock]:
         """The values held here with final contexts; ids that are not one of a context stay as they are."""
         found = []
         for block in self._blocks:

@@ -50,7 +50,7 @@ class Link:
         kept = (mapped.profile >= 0) & (mapped.context >= 0) & (mapped.metric >= 0)
         return mapped if kept.all() else mapped.take(kept)
 
-    def wanted_metrics(self, metrics: Ints | None) -> Ints | None:
+    def choose_metrics(self, metrics: Ints | None) -> Ints | None:
         """The backend's own rows for some metrics of the whole. All that the whole has may be less than the backend
         has: the rest is not even read."""
         if metrics is None and (self.metrics >= 0).all():
@@ -99,7 +99,7 @@ class ChainedValues:
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         found = [
-            link.outward(link.backend.profile(own, link.wanted_metrics(metrics)))
+            link.outward(link.backend.profile(own, link.choose_metrics(metrics)))
             for link in self._links
             for own in link.inward(link.profiles, np.array([profile])).tolist()
         ]
@@ -127,7 +127,7 @@ class ChainedValues:
     def _blocks(self, profiles: Ints | None, metrics: Ints | None, read: ReadLink) -> Iterator[Block]:
         for link in self._links:
             own = np.flatnonzero(link.profiles >= 0) if profiles is None else link.inward(link.profiles, profiles)
-            wanted = link.wanted_metrics(metrics)
+            wanted = link.choose_metrics(metrics)
             if len(own) and (wanted is None or len(wanted)):
                 for block in read(link, own, wanted):
                     mapped: Block

@@ -152,7 +152,7 @@ class Regions:
             return f"loop at {place or '<unknown place>'}"
         return place or f"<unknown {ContextKind(kind).word}>"
 
-    def mangled(self, region: int) -> str:
+    def mangled_name(self, region: int) -> str:
         """The mangled name of a region; empty where none is known."""
         return self.details.get(region, {}).get(MANGLED, "")
 
@@ -162,7 +162,7 @@ class Regions:
         groups: dict[tuple[int, ...], list[int]] = {}
         columns = (self.kind, self.name, self.file, self.line, self.module)
         for region in sorted(self.details):
-            if self.mangled(region):
+            if self.mangled_name(region):
                 groups.setdefault(tuple(int(column[region]) for column in columns), []).append(region)
         return frozenset(region for group in groups.values() if len(group) > 1 for region in group)
 
@@ -300,10 +300,10 @@ class ContextTree:
         given = self.parameters.get(context)
         return f"{label}({','.join(f'{k}={v}' for k, v in given)})" if given else label
 
-    def mangled(self, context: int) -> str:
+    def mangled_name(self, context: int) -> str:
         """The mangled name of what a context executes; empty where none is known."""
         region = int(self.region[context])
-        return self.regions.mangled(region) if region >= 0 else ""
+        return self.regions.mangled_name(region) if region >= 0 else ""
 
     def path(self, context: int) -> str:
         """Names from the root, joined by `->`; the middle of very long paths is cut."""

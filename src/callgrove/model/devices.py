@@ -39,9 +39,9 @@ class Device:
     @property
     def label(self) -> str:
         """As rocprofv3 says it, where it told the number that it counts agents by."""
-        return self.called(AgentIndex.RELATIVE)
+        return self.label_by(AgentIndex.RELATIVE)
 
-    def called(self, by: AgentIndex) -> str:
+    def label_by(self, by: AgentIndex) -> str:
         """`Agent N` by a number that rocprofv3 told; what people call it where it told none."""
         agent = self.attributes.get(NUMBERS[by]) if by in NUMBERS else None
         return self.title if agent is None else f"Agent {agent}"
@@ -57,4 +57,4 @@ class ListsDevices(Protocol):
 
 def called_by_title(devices: Sequence[Device], by: AgentIndex) -> dict[str, str]:
     """The labels of devices by what people call them; of several the first one counts."""
-    return {device.title: device.called(by) for device in reversed(devices)}
+    return {device.title: device.label_by(by) for device in reversed(devices)}

@@ -156,7 +156,7 @@ class _Room:
         stack = self._lanes[lane]
         return ALL if not stack else stack[-1] if self._nests else NOTHING
 
-    def _changed(self, lane: int) -> None:
+    def _note_change(self, lane: int) -> None:
         place = self._size + lane
         self._most[place] = self._fits(lane)
         while place > 1:
@@ -172,7 +172,7 @@ class _Room:
                 stack.pop()
             if stack:
                 heapq.heappush(self._ends, (stack[-1], lane))
-            self._changed(lane)
+            self._note_change(lane)
 
     def first_for(self, end: int) -> int:
         place = 1
@@ -187,4 +187,4 @@ class _Room:
                 self._grow()
         self._lanes[lane].append(end)
         heapq.heappush(self._ends, (end, lane))
-        self._changed(lane)
+        self._note_change(lane)

@@ -143,19 +143,19 @@ class SelectedSpans:
         whole = self._backend.side(name, part)
         if whole is None:
             return None
-        return self._renumbered(whole)
+        return self._renumber(whole)
 
     def has_side(self, name: str, part: int) -> bool:
         """Of the whole: to look at all its rows would take as long as to write them."""
         return Traces(spans_backend=self._backend).has_side(name, part)
 
-    def _renumbered(self, whole: SideTable) -> SideTable:
+    def _renumber(self, whole: SideTable) -> SideTable:
         part = whole.take(np.flatnonzero(np.isin(whole.span, self._kept)))
         return SideTable(np.searchsorted(self._kept, part.span), part.columns)
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         for table in Traces(spans_backend=self._backend).side_chunks(name, part):
-            yield self._renumbered(table)
+            yield self._renumber(table)
 
     def devices(self, part: int) -> Sequence[Device]:
         return Traces(spans_backend=self._backend).devices(part)

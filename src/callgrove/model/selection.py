@@ -121,7 +121,7 @@ def select(
         rows, experiment = rows[:0], replace(experiment, warnings=(*experiment.warnings, unknown_values(experiment)))
     shown = experiment.traces if traces else Traces()
     cut = _Cut(experiment, kept, rows, window, replace(shown, time_range=_range(shown, window)), spans)
-    contexts = cut.used_contexts() if drop_unused else np.arange(len(experiment.contexts))
+    contexts = cut.find_used_contexts() if drop_unused else np.arange(len(experiment.contexts))
     return cut.build(contexts)
 
 
@@ -192,7 +192,7 @@ class _Cut:
         self.new_profile = new_numbers(profiles, len(whole.profiles))
         self.new_row = new_numbers(rows, len(whole.metrics))
 
-    def used_contexts(self) -> Ints:
+    def find_used_contexts(self) -> Ints:
         """Contexts with a selected value or sample, all above them, and those that contain their cost."""
         tree = self.whole.contexts
         used = np.zeros(len(tree), np.bool_)

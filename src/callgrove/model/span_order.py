@@ -59,22 +59,22 @@ class SpanOrder:
     def chunks(self) -> Iterator[SpanChunk]:
         """Everything that was added, once; each chunk is of one group."""
         if not self._runs:
-            whole = self._sorted(_concatenated(self._waiting)) if self._waiting else {}
+            whole = self._sort(_concatenated(self._waiting)) if self._waiting else {}
             self._waiting = []
-            yield from self._divided(whole)
+            yield from self._divide(whole)
             return
         if self._waiting:
             self._spool()
         pieces: list[SpanChunk] = []
         n = 0
-        for piece in self._merged():
+        for piece in self._merge():
             pieces.append(piece)
             n += len(piece["span"])
             if n >= GIVEN:
-                yield from self._divided(_concatenated(pieces))
+                yield from self._divide(_concatenated(pieces))
                 pieces, n = [], 0
         if pieces:
-            yield from self._divided(_concatenated(pieces))
+            yield from self._divide(_concatenated(pieces))
         self.close()
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class SpanOrder:
 
     def _spool(self) -> None:
         """Sort what waits and put it away."""
-        rows = self._sorted(_concatenated(self._waiting))
+        rows = self._sort(_concatenated(self._waiting))
         self._waiting, self._n_waiting = [], 0
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when everything was given
@@ -103,7 +103,7 @@ class SpanOrder:
         types = {name: column.dtype for name, column in rows.items()}
         self._runs.append(_Run(self, types, place, n, self.key(rows, 0)))
 
-    def _merged(self) -> Iterator[SpanChunk]:
+    def _merge(self) -> Iterator[SpanChunk]:
         waiting = sorted(self._runs, key=lambda run: run.first)
         active: list[_Run] = []
         while waiting or active:
@@ -113,9 +113,9 @@ class SpanOrder:
             while waiting and waiting[0].first <= bound:
                 active.append(waiting.pop(0).opened())
                 bound = min(bound, active[-1].last)
-            pieces = [piece for run in active if len((piece := run.taken(bound))["span"])]
-            yield pieces[0] if len(pieces) == 1 else self._sorted(_concatenated(pieces))
-            active = [run for run in active if run.refilled()]
+            pieces = [piece for run in active if len((piece := run.take(bound))["span"])]
+            yield pieces[0] if len(pieces) == 1 else self._sort(_concatenated(pieces))
+            active = [run for run in active if run.refill()]
 
     def read(self, place: int, n: int) -> bytes:
         """Bytes of the temporary file."""
@@ -144,12 +144,12 @@ class SpanOrder:
             before = comes_first(column, limit) | ((column == limit) & before)
         return int(np.count_nonzero(before))
 
-    def _sorted(self, rows: SpanChunk) -> SpanChunk:
+    def _sort(self, rows: SpanChunk) -> SpanChunk:
         """By group, start, decreasing end and number."""
         order = _order(self._group[rows["profile"]], rows["start_ns"], rows["end_ns"], rows["span"])
         return rows if order is None else {name: column[order] for name, column in rows.items()}
 
-    def _divided(self, rows: SpanChunk) -> Iterator[SpanChunk]:
+    def _divide(self, rows: SpanChunk) -> Iterator[SpanChunk]:
         """Pieces of one group each."""
         if not rows:
             return
@@ -186,14 +186,14 @@ class _Run:
         self._left -= n
         self.last = self._order.key(self._rows, n - 1)
 
-    def taken(self, bound: Key) -> SpanChunk:
+    def take(self, bound: Key) -> SpanChunk:
         """Rows up to the bound; they are no longer here."""
         n = len(self._rows["span"]) if self.last <= bound else self._order.up_to(self._rows, bound)
         out = {name: column[:n] for name, column in self._rows.items()}
         self._rows = {name: column[n:] for name, column in self._rows.items()}
         return out
 
-    def refilled(self) -> bool:
+    def refill(self) -> bool:
         """Are there rows left? Then some are in memory."""
         if not len(self._rows["span"]) and self._left:
             self._read()

@@ -160,7 +160,7 @@ class _Tree:
         calls, host = self._calls(spans), np.flatnonzero(~spans.is_device)
         nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
         context = self._place(spans, calls, host, nest)
-        return self._summed(spans, context, self._measured(spans, calls, host, nest) + self._sizes(spans))
+        return self._sum(spans, context, self._measure(spans, calls, host, nest) + self._sizes(spans))
 
     def _calls(self, part: _Spans) -> Ints:
         """The call that launched each operation; -1 elsewhere."""
@@ -236,7 +236,7 @@ class _Tree:
 
     # -- the values --------------------------------------------------------------------------------------------------
 
-    def _measured(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
+    def _measure(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
         """(metric, rows, a number for each of these rows)."""
         ops = np.flatnonzero(part.is_device)
         own = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
@@ -272,7 +272,7 @@ class _Tree:
         sizes = np.asarray(table.columns["bytes"], np.int64)[here]
         return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
 
-    def _summed(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
+    def _sum(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
         """One value per (profile, context, metric)."""
         rows = np.concatenate([own for _, own, _ in measured])
         value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])

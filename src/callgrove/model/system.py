@@ -28,7 +28,7 @@ class Topology:
     system: Ids  # which node of the system tree
     coordinates: Ints  # (len(system) x dimensions)
 
-    def renumbered(self, new: Ids) -> Topology:
+    def renumber(self, new: Ids) -> Topology:
         """The same over nodes with other numbers; those without one (-1) are left out."""
         kept = new[self.system] >= 0
         return replace(self, system=new[self.system[kept]], coordinates=self.coordinates[kept])
@@ -75,7 +75,7 @@ class System:
             tuple(self.name[k] for k in numbers),
             self.rank[nodes],
             {int(new[k]): a for k, a in self.attributes.items() if new[k] >= 0},
-            tuple(topology.renumbered(new) for topology in self.topologies),
+            tuple(topology.renumber(new) for topology in self.topologies),
             self.source_id[nodes] if len(self.source_id) else self.source_id,
         )
 

@@ -44,7 +44,7 @@ class Column:
             return _plain_array(self.values, self.absent)
         return _plain_sequence(self.values, self.absent)
 
-    def sliced(self, start: int, stop: int) -> Column:
+    def slice(self, start: int, stop: int) -> Column:
         return replace(self, values=self.values[start:stop])
 
 
@@ -149,13 +149,13 @@ class Table:
         if limit is None or len(self) <= limit:
             return self
         left = UNCOUNTED if self.left == UNCOUNTED else self.left + len(self) - limit
-        return replace(self, columns=tuple(column.sliced(0, limit) for column in self.columns), left=left)
+        return replace(self, columns=tuple(column.slice(0, limit) for column in self.columns), left=left)
 
     def slices(self, n_rows: int) -> Iterator[Table]:
         """Give the same rows as tables of at most `n_rows`; at least one table, and only the last has `left`."""
         for start in range(0, max(len(self), 1), n_rows):
             last = start + n_rows >= len(self)
-            columns = tuple(column.sliced(start, start + n_rows) for column in self.columns)
+            columns = tuple(column.slice(start, start + n_rows) for column in self.columns)
             yield replace(self, columns=columns, left=self.left if last else 0)
 
     def __repr__(self) -> str:

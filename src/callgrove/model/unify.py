@@ -180,7 +180,7 @@ class Unifier:
     def _match_mangled(self, tree: ContextTree, keys: list[Key]) -> dict[int, str]:
         """The mangled name by which each region is known: its own, or that of the region that it matches."""
         used = _present(tree.region[: tree.n_listed]).tolist()
-        own = {region: tree.regions.mangled(region) for region in used} if tree.regions.details else {}
+        own = {region: tree.regions.mangled_name(region) for region in used} if tree.regions.details else {}
         if not any(own.values()) and not self._mangled:  # as nearly always
             self._unmangled.update(keys[region] for region in used)
             return {}

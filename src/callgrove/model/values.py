@@ -323,7 +323,7 @@ class Values:
             return self._composite_totals(metric, profiles)
         out: Array | None = None
         for block in self.measured_blocks(profiles, np.array([metric])):
-            context, value = self._folded(metric, block)
+            context, value = self._fold(metric, block)
             kind = self._wide(metric, value.dtype)
             if out is None:
                 out = self._neutral(metric, kind)
@@ -332,7 +332,7 @@ class Values:
             row.aggregation.combine_at(out, context, value)
         return self._neutral(metric, np.dtype(np.float64)) if out is None else out
 
-    def _folded(self, metric: int, block: Block) -> tuple[Ids, Array]:
+    def _fold(self, metric: int, block: Block) -> tuple[Ids, Array]:
         """Contexts and values of a block; a matrix is combined over its profiles."""
         if isinstance(block, SparseBlock):
             return block.context, block.value

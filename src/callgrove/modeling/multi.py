@@ -200,7 +200,7 @@ class _Choice:
         found = solve([column for column, _ in parts], self._y, singly=self._singly)
         y = self._y.values
         with np.errstate(all="ignore"):
-            predicted = self._predicted(structure, found)
+            predicted = self._predict(structure, found)
             difference = predicted - y
             if self._by_rss:
                 error = (difference * difference).sum(axis=0)
@@ -217,7 +217,7 @@ class _Choice:
         self.coefficients[: len(found), better] = found[:, better]
         self.predicted[:, better] = predicted[:, better]
 
-    def _predicted(self, structure: Structure, found: Floats) -> Floats:
+    def _predict(self, structure: Structure, found: Floats) -> Floats:
         predicted = np.repeat(found[:1], len(self._y.values), axis=0)
         for k, product in enumerate(structure, 1):
             if self._singly:

@@ -91,7 +91,7 @@ class Pool:
             self.terms.append(term)
         return self._of_term[term]
 
-    def mapped(self, numbers: Ints, function: Callable[..., int]) -> Ints:
+    def map_rows(self, numbers: Ints, function: Callable[..., int]) -> Ints:
         """The function of each row of numbers, called once for equal rows."""
         unique, back = np.unique(numbers.reshape(len(numbers), -1), axis=0, return_inverse=True)
         return np.array([function(*row) for row in unique.tolist()], np.int64)[back.reshape(-1)]
@@ -101,7 +101,7 @@ class Pool:
             one, other = self.exponents[a], self.exponents[b]
             return self.exponent(Fraction(one.numerator + other.numerator, one.denominator + other.denominator))
 
-        return self.mapped(np.stack([left, right], axis=1), mediant)
+        return self.map_rows(np.stack([left, right], axis=1), mediant)
 
 
 def fit_refining(x: Floats, y: Floats, options: ModelOptions) -> SingleFits:
@@ -135,7 +135,7 @@ class _Search:
         found = SingleFits((), np.full(n, -1), self.mean, np.zeros(n), self.constant)
         if not len(self.rows):
             return found
-        best = self._refined()
+        best = self._refine()
         chosen = best.term >= 0
         rows, term, smape = self.rows[chosen], best.term[chosen], best.smape[chosen]
         if not len(rows):
@@ -150,7 +150,7 @@ class _Search:
         found.put(rows, SingleFits((), term, c0[kept], c1[kept], costs.take(np.flatnonzero(kept))))
         return found
 
-    def _refined(self) -> Best:
+    def _refine(self) -> Best:
         n = len(self.rows)
         states, previous = [], []
         for part in self.slices:
@@ -204,7 +204,7 @@ class _Search:
             term = part.term(exponents[exponent])
             return self.pool.term(term) if any(term) else -1
 
-        terms = self.pool.mapped(tried.reshape(-1, 1), number).reshape(tried.shape)
+        terms = self.pool.map_rows(tried.reshape(-1, 1), number).reshape(tried.shape)
         is_term = terms >= 0
         usable = np.where(is_term, terms, terms.max())
         made, row = self._design(usable.reshape(-1))

@@ -53,7 +53,7 @@ def contexts_of(tree: RawTree, chains: ScopeChains, entry: Ids) -> Contexts:
     grown = _Growth(tree, chains, entry)
     for level in levels(depths(tree.parent)):
         grown.add(level)
-    return grown.ordered()
+    return grown.put_in_order()
 
 
 class _Growth:
@@ -98,7 +98,7 @@ class _Growth:
         self.n += len(found)
         return made
 
-    def ordered(self) -> Contexts:
+    def put_in_order(self) -> Contexts:
         """Contexts in the order of depth, then of parents, relations and scopes."""
         parent, scope, relation = (np.concatenate(c) for c in (self.parents, self.scopes, self.relations))
         depth = depths(parent)

@@ -66,7 +66,7 @@ def prepared(
     survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour, progress: Progress = silent
 ) -> Prepared:
     """The experiment of a survey that found files."""
-    return _Preparation(survey, inputs, attribution, flavour).prepared(progress)
+    return _Preparation(survey, inputs, attribution, flavour).prepare(progress)
 
 
 class _Preparation:
@@ -79,7 +79,7 @@ class _Preparation:
         title = attribution.title or self.files[0].program or inputs.folders[0].name
         self.builder = ExperimentBuilder("hpcrun", version, title, str(inputs.paths[0]))
 
-    def prepared(self, progress: Progress) -> Prepared:
+    def prepare(self, progress: Progress) -> Prepared:
         self._say_what_is_missing()
         structures = self._structures()
         described = {path: found for path in self.tree.modules if (found := structures[path]) is not None}
@@ -149,7 +149,7 @@ class _Preparation:
 
     def _say_what_concerns_nothing(self) -> None:
         paths = (*self.tree.modules, *self.builder.files)
-        for rule in self.inputs.unused_rules(paths):
+        for rule in self.inputs.find_unused_rules(paths):
             nothing = ": no binary and no source file has a path that begins like this"
             self._note([worded(Parameter("rules", rule.text), nothing)])
 

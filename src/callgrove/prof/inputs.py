@@ -143,7 +143,7 @@ class Inputs:
                 continue
         return None
 
-    def unused_rules(self, paths: Iterable[str]) -> list[PathRule]:
+    def find_unused_rules(self, paths: Iterable[str]) -> list[PathRule]:
         """Rules that concern none of these paths."""
         known = list(paths)
         return [rule for rule in self.rules if all(rule.apply(path) is None for path in known)]

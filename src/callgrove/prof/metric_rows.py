@@ -162,7 +162,7 @@ class _Rows:
         """The formula of a view over ids of the summary. What is derived is derived from sums."""
         if not quantity.is_derived:
             return COLUMNS[word][0].format(**self.ids[number].words(scope))
-        text = self.quantities.expanded(quantity.formula) if word == "Sum" and quantity.formula else None
+        text = self.quantities.expand(quantity.formula) if word == "Sum" and quantity.formula else None
         parts = {int(one) for one in VARIABLE.findall(text or "")}
         if text is None or any(scope not in self.ids[part].scopes for part in parts):
             return None

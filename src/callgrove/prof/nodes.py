@@ -106,7 +106,7 @@ class _Nodes:
             found = f"module {self.nodes.lm[row]}, address {int(self.nodes.ip[row]):#x}"
             raise self._wrong(row, "the root of the tree", found, "invalid root node")
         roots = np.flatnonzero(tops & ~self.is_outlined)
-        return int(roots[0]) if len(roots) else self._added(ABSENT, ROOT)
+        return int(roots[0]) if len(roots) else self._add(ABSENT, ROOT)
 
     def _mark_bare(self) -> None:
         flags = self.nodes.flags
@@ -131,11 +131,11 @@ class _Nodes:
             return
         if self.measurement.is_old:
             is_main = self.measurement.value("thread-id") in ("", "0")
-            self._put(rest, self._added(root, MAIN if is_main else THREAD))
+            self._put(rest, self._add(root, MAIN if is_main else THREAD))
         elif flavour.demotes:
-            self._put(rest, self._added(root, PARTIAL))
+            self._put(rest, self._add(root, PARTIAL))
 
-    def _added(self, above: int, code: int) -> int:
+    def _add(self, above: int, code: int) -> int:
         """One more node; gives its position."""
         self.added.append((above, code))
         return len(self.place) + len(self.added) - 1

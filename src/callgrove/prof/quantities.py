@@ -82,7 +82,7 @@ class Quantities:
             self.notes.append(f"{where}: the formula of {name} is left out: {problem}")
         self.all[number] = Quantity(name, metric, True, "" if problem else formula)
 
-    def expanded(self, formula: str) -> str | None:
+    def expand(self, formula: str) -> str | None:
         """A formula over measured quantities alone: formulas in it are written out; None where that has no end."""
         for _ in range(DEEPEST):
             parts = {int(one) for one in VARIABLE.findall(formula)}
@@ -91,10 +91,10 @@ class Quantities:
                 return formula
             if not all(part.formula for part in nested) or len(formula) > LONGEST:
                 return None
-            formula = VARIABLE.sub(self._written_out, formula)
+            formula = VARIABLE.sub(self._write_out, formula)
         return None  # they refer to each other
 
-    def _written_out(self, found: re.Match[str]) -> str:
+    def _write_out(self, found: re.Match[str]) -> str:
         quantity = self.all[int(found[1])]
         return f"({quantity.formula})" if quantity.is_derived else found[0]
 

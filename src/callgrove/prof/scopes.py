@@ -67,17 +67,17 @@ class ScopeTable:
     def function(self, identity: Hashable, name: str, file: int, line: int, module: int, offset: int | None) -> int:
         """A function, or an inlined one: `identity` tells copies of it apart."""
         return self.add(
-            identity, ContextKind.FUNCTION, self._placed(ContextKind.FUNCTION, name, file, line, module, offset)
+            identity, ContextKind.FUNCTION, self._place(ContextKind.FUNCTION, name, file, line, module, offset)
         )
 
     def line(self, file: int, line: int) -> int:
-        return self.add(("line", file, line), ContextKind.LINE, self._placed(ContextKind.LINE, "", file, line))
+        return self.add(("line", file, line), ContextKind.LINE, self._place(ContextKind.LINE, "", file, line))
 
     def loop(self, file: int, line: int, module: int, offset: int | None) -> int:
-        region = self._placed(ContextKind.LOOP, "", file, line, module, offset)
+        region = self._place(ContextKind.LOOP, "", file, line, module, offset)
         return self.add(("loop", file, line, module, offset), ContextKind.LOOP, region)
 
-    def _placed(
+    def _place(
         self, kind: ContextKind, name: str, file: int, line: int, module: int = ABSENT, offset: int | None = None
     ) -> int:
         known = line if file >= 0 and line <= LAST_LINE else ABSENT

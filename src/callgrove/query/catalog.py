@@ -70,7 +70,7 @@ class Catalog:
         for number, opened in enumerate(self.inputs):
             if relation.has(opened):
                 for table in relation.read(opened, wanted - {"input"} if name in NUMBERED else wanted):
-                    yield self._shown(table, relation, wanted, number)
+                    yield self._show(table, relation, wanted, number)
 
     def n_rows(self, name: str) -> int | None:
         """How many rows there are, where that is known without reading them."""
@@ -78,7 +78,7 @@ class Catalog:
         counts = [relation.n_rows(one) for one in self.inputs if relation.has(one)]
         return None if None in counts else sum(count for count in counts if count is not None)
 
-    def _shown(self, table: Table, relation: Relation, wanted: Wanted, number: int) -> Table:
+    def _show(self, table: Table, relation: Relation, wanted: Wanted, number: int) -> Table:
         columns = []
         for one in relation.fields:
             if one.name not in wanted:

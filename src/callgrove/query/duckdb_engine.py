@@ -167,18 +167,18 @@ class DuckdbEngine:
         for name, value in SAFE.items():
             self._connection.execute(f"SET {name} = {value}")
         with self._told():
-            self._waited(lambda: self._connection.execute(query))
-        return [column[0] for column in self._connection.description], self._fetched()
+            self._wait_for(lambda: self._connection.execute(query))
+        return [column[0] for column in self._connection.description], self._fetch()
 
-    def _fetched(self) -> Rows:
+    def _fetch(self) -> Rows:
         while True:
             with self._told():
-                rows = self._waited(lambda: self._connection.fetchmany(FETCHED))
+                rows = self._wait_for(lambda: self._connection.fetchmany(FETCHED))
             if not rows:
                 return
             yield rows
 
-    def _waited(self, work: Callable[[], Any]) -> Any:
+    def _wait_for(self, work: Callable[[], Any]) -> Any:
         """The work is done in a thread of its own: while DuckDB is busy, this one would not hear of Ctrl-C."""
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(work)

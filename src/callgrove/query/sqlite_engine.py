@@ -81,9 +81,9 @@ class SqliteEngine:
         self._connection.set_progress_handler(_go_on, STEPS)
         with self._reading_only():
             cursor = self._connection.execute(query)
-        return [column[0] for column in cursor.description], self._fetched(cursor)
+        return [column[0] for column in cursor.description], self._fetch(cursor)
 
-    def _fetched(self, cursor: sqlite3.Cursor) -> Rows:
+    def _fetch(self, cursor: sqlite3.Cursor) -> Rows:
         while True:
             with self._reading_only():
                 rows = cursor.fetchmany(FETCHED)
@@ -97,7 +97,7 @@ class SqliteEngine:
     @contextmanager
     def _reading_only(self) -> Iterator[None]:
         self._denied = False
-        self._connection.set_authorizer(self._authorised)
+        self._connection.set_authorizer(self._authorise)
         try:
             with _told_as_room():
                 yield
@@ -116,7 +116,7 @@ class SqliteEngine:
             return refuse("there is more than one statement")
         return refuse("that is no query") if self._denied else Failed(text)
 
-    def _authorised(self, action: int, one: str | None, two: str | None, schema: str | None, by: str | None) -> int:
+    def _authorise(self, action: int, one: str | None, two: str | None, schema: str | None, by: str | None) -> int:
         if action in ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and two in FORBIDDEN_FUNCTIONS):
             return sqlite3.SQLITE_OK
         self._denied = True

@@ -36,7 +36,7 @@ class Folder:
         known = columns or [c for c in self._schema[name] if c.since <= self.manifest.minor]
         return StoredTable(self.path, name, known, self.manifest.tables[name])
 
-    def numbered(self, name: str, key: str) -> Group:
+    def read_numbered(self, name: str, key: str) -> Group:
         """A whole table whose first column counts its rows."""
         table = self.table(name)
         rows = table.whole()

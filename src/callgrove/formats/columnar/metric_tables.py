@@ -119,7 +119,7 @@ def _is_numeric(dtype: np.dtype[Any]) -> bool:
 
 
 def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:
-    table, rows = folder.table("metrics"), folder.numbered("metrics", "metric")
+    table, rows = folder.table("metrics"), folder.read_numbered("metrics", "metric")
     parent = folder.ids(table, rows, "parent", len(rows))
     if len(cycles(parent)):
         raise table.damage("column parent", "metrics that nest", "a circle")

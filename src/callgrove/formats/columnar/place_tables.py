@@ -126,7 +126,7 @@ def _coordinate_columns(system: System) -> Mapping[str, Cells]:
 
 
 def read_runs(folder: Folder, attributes: Attributes) -> tuple[Run, ...]:
-    rows = folder.numbered("runs", "run")
+    rows = folder.read_numbered("runs", "run")
     none: dict[int, dict[str, float]] = {}
     given = folder.or_warn(lambda: _read_parameters(folder, len(rows)), none)
     columns = rows.names("name"), rows.numbers("repetition").tolist(), rows.names("source")
@@ -148,7 +148,7 @@ def _read_parameters(folder: Folder, n_runs: int) -> dict[int, dict[str, float]]
 
 def read_profiles(folder: Folder, attributes: Attributes, n_runs: int, n_places: int) -> tuple[Profiles, Ids]:
     """The profiles, and the part of the spans that each belongs to."""
-    table, rows = folder.table("profiles"), folder.numbered("profiles", "profile")
+    table, rows = folder.table("profiles"), folder.read_numbered("profiles", "profile")
     n = len(rows)
     names = folder.manifest.get(folder.path, "identifier_kinds", list)
     attributed = tuple(attributes.of("profile", profile) for profile in range(n))
@@ -181,7 +181,7 @@ def _read_identifiers(folder: Folder, n_profiles: int, names: tuple[str, ...]) -
 
 
 def read_system(folder: Folder, attributes: Attributes) -> System:
-    table, rows = folder.table("places"), folder.numbered("places", "place")
+    table, rows = folder.table("places"), folder.read_numbered("places", "place")
     n = len(rows)
     parent = folder.ids(table, rows, "parent", n)
     if (parent >= np.arange(n)).any():

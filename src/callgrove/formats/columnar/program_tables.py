@@ -101,7 +101,7 @@ def _parameter_columns(tree: ContextTree) -> Mapping[str, Cells]:
 def read_contexts(folder: Folder, attributes: Attributes) -> ContextTree:
     """The tree with its regions; these tables must be whole."""
     table = folder.table("contexts")
-    rows = folder.numbered("contexts", "context")
+    rows = folder.read_numbered("contexts", "context")
     regions = _read_regions(folder, attributes)
     columns: dict[str, Any] = {
         name: rows.numbers(name) for name in ("parent", "region", "within", "call_line", "source_id")
@@ -141,10 +141,10 @@ def _check_preorder(table: StoredTable, parent: Ids, kind: Ids, ends: Ids) -> No
 
 
 def _read_regions(folder: Folder, attributes: Attributes) -> Regions:
-    table, rows = folder.table("regions"), folder.numbered("regions", "region")
-    strings = folder.numbered("strings", "string").names("text")
-    files = folder.numbered("files", "file")
-    modules = folder.numbered("modules", "module").names("name")
+    table, rows = folder.table("regions"), folder.read_numbered("regions", "region")
+    strings = folder.read_numbered("strings", "string").names("text")
+    files = folder.read_numbered("files", "file")
+    modules = folder.read_numbered("modules", "module").names("name")
     paths = files.names("path")
     copied = {k: text for k, text in enumerate(files.texts("copy")) if text is not None}
     ids: dict[str, Array] = {}

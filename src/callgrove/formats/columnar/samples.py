@@ -81,7 +81,7 @@ class FolderSamples:
                 continue
             parts.append(Samples(found.time_ns[own], found.context[own]))
         time_ns, context = (np.concatenate([getattr(p, name) for p in parts]) for name in ("time_ns", "context"))
-        return self._checked(line, Samples(time_ns, context)).within(window)
+        return self._check(line, Samples(time_ns, context)).within(window)
 
     def _group(self, group: int) -> Samples:
         if self._last is None or self._last[0] != group:
@@ -89,7 +89,7 @@ class FolderSamples:
             self._last = group, Samples(rows.numbers("time_ns"), rows.numbers("context"))
         return self._last[1]
 
-    def _checked(self, line: int, samples: Samples) -> Samples:
+    def _check(self, line: int, samples: Samples) -> Samples:
         unknown = (samples.context < ABSENT) | (samples.context >= self._n_contexts)
         if unknown.any():
             found = f"{int(unknown.sum())} samples of others, which are left out"
@@ -111,7 +111,7 @@ def read_samples(folder: Folder, n_profiles: int, n_contexts: int, n_metrics: in
     if not folder.has("samples"):
         return None
     table = folder.table("sample_lines")
-    rows = folder.numbered("sample_lines", "line")
+    rows = folder.read_numbered("sample_lines", "line")
     profile = folder.ids(table, rows, "profile", n_profiles, lowest=0)
     metric, count = folder.ids(table, rows, "metric", n_metrics), rows.numbers("samples")
     samples = folder.table("samples")

@@ -96,7 +96,7 @@ class FolderSpans:
         groups = self._groups(None, None)
         return int(self._table.group(groups[0], ("span",)).numbers("span")[0]) if len(groups) else 0
 
-    def _stored(self, profiles: Ints) -> Ints:
+    def _stored_profiles(self, profiles: Ints) -> Ints:
         """From profiles here to those of the file."""
         return np.flatnonzero(np.isin(self._profile_of, profiles) & (self._profile_of >= 0))
 
@@ -107,7 +107,7 @@ class FolderSpans:
         return [int(number) for number in self._index.groups(own, window)]
 
     def _profiles(self, profiles: Ints | None) -> Ints:
-        return np.flatnonzero(self._profile_of >= 0) if profiles is None else self._stored(profiles)
+        return np.flatnonzero(self._profile_of >= 0) if profiles is None else self._stored_profiles(profiles)
 
     def count(self) -> int:
         if self._alone is None:
@@ -215,7 +215,7 @@ def read_spans(
     """None where the folder has no spans at all."""
     if not folder.has("spans"):
         return None
-    table = folder.table("spans").checked()
+    table = folder.table("spans").check()
     n_parts = folder.manifest.get(folder.path, "span_parts", int)
     if not 0 <= n_parts <= MOST_PARTS or (len(part) and int(part.max()) >= n_parts):
         path = folder.path / MANIFEST

@@ -40,7 +40,7 @@ class SpansWriter:
             raise UsageError("spans can only be written of an experiment that has some")
         self._strings, self._parts, self._part = backend.strings, np.append(parts, ABSENT), ABSENT
         columns = EXPERIMENT["spans"]
-        self._file = GroupWriter(folder, "spans", columns, self._encoded, index.table("spans"))
+        self._file = GroupWriter(folder, "spans", columns, self._encode, index.table("spans"))
 
     def add(self, chunk: SpanChunk) -> None:
         part = int(self._parts[chunk["profile"]].max(initial=ABSENT))
@@ -50,7 +50,7 @@ class SpansWriter:
         names = (column.name for column in EXPERIMENT["spans"])
         self._file.add({name: chunk[name] for name in names})
 
-    def _encoded(self, rows: Mapping[str, Array]) -> Any:
+    def _encode(self, rows: Mapping[str, Array]) -> Any:
         label = np.where(rows[LABEL] == rows["name"], ABSENT, rows[LABEL])
         cells: dict[str, Cells] = {**rows, "kind": Words(rows["kind"], KINDS)}
         for name, ids in (("category", rows["category"]), ("name", rows["name"]), (LABEL, label)):

@@ -158,7 +158,7 @@ class StoredTable:
             if rows is not None and rows != total:
                 raise self.damage("footer", f"{rows:,} {what}", f"{total:,} in row groups")
 
-    def checked(self) -> StoredTable:
+    def check(self) -> StoredTable:
         """The same table; a file that is broken or foreign is refused now, not when the first rows are asked for."""
         assert len(self.first_rows)
         return self

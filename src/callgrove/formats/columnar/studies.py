@@ -207,9 +207,9 @@ def read_study(path: Path, manifest: Manifest) -> Study:
     folder = Folder(path, manifest, STUDY)
     parameters = tuple(map(str, manifest.get(path, "parameters", list)))
     points = _read_points(folder, parameters)
-    callpaths = folder.numbered("callpaths", "callpath_id").names("callpath")
-    metrics = folder.numbered("metric_names", "metric_id").names("metric")
-    table, rows = folder.table("series"), folder.numbered("series", "series")
+    callpaths = folder.read_numbered("callpaths", "callpath_id").names("callpath")
+    metrics = folder.read_numbered("metric_names", "metric_id").names("metric")
+    table, rows = folder.table("series"), folder.read_numbered("series", "series")
     if len(rows) * len(points) > MOST_CELLS:
         raise table.damage("rows", f"at most {MOST_CELLS:,} series at points", f"{len(rows) * len(points):,}")
     cells: dict[str, Any] = _read_cells(folder, len(rows), len(points))

@@ -61,7 +61,7 @@ class ValueLayout:
             for name, _, kind, is_list in self._leaves()
         )
 
-    def encoded(self, rows: Mapping[str, Array]) -> Any:
+    def encode(self, rows: Mapping[str, Array]) -> Any:
         """An Arrow table of some rows, in which composite values are structures."""
         if self.dtype.names is None:
             return table_of(self.columns, rows)
@@ -77,7 +77,7 @@ class ValueLayout:
         schema = schema_of(self.columns)
         return arrow().Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
-    def decoded(self, group: Group) -> Array:
+    def decode(self, group: Group) -> Array:
         """The values of a row group."""
         if self.dtype.names is None:
             return group.numbers("value")

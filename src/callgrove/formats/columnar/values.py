@@ -118,7 +118,7 @@ class FolderValues:
         one = self._tables[number]
         found = one.table.group(group, [*one.layout.needed, *([FILLER] if measured else [])])
         ids = [found.numbers(name) for name in ("profile", "context", "metric")]
-        block = SparseBlock(ids[0], ids[1], ids[2], one.layout.decoded(found))
+        block = SparseBlock(ids[0], ids[1], ids[2], one.layout.decode(found))
         fields = zip(ids, ("profile", "context", "metric"), self._limits, strict=True)
         unknown = np.zeros(len(block), np.bool_)
         for column, what, n in fields:
@@ -198,7 +198,7 @@ def read_values(
 def _value_table(
     folder: Folder, layout: ValueLayout, index: Callable[[StoredTable], TableIndex | None]
 ) -> ValueTable | None:
-    table = folder.table(layout.table, layout.columns).checked()
+    table = folder.table(layout.table, layout.columns).check()
     return ValueTable(table, layout, index(table))
 
 

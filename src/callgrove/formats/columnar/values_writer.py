@@ -70,7 +70,7 @@ class ValuesWriter:
         if key not in self._files:
             layout = ValueLayout(dtype, metric, self._fillers)
             written = self._index.table(layout.table)
-            file = GroupWriter(self._folder, layout.table, layout.columns, layout.encoded, written)
+            file = GroupWriter(self._folder, layout.table, layout.columns, layout.encode, written)
             self._files[key] = layout, file
         return list(self._files).index(key), *self._files[key]
 

@@ -62,7 +62,7 @@ class Places:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Places:
-        return _Arranger(experiment).arranged()
+        return _Arranger(experiment).arrange()
 
 
 class _Arranger:
@@ -78,7 +78,7 @@ class _Arranger:
         self.roots: list[Place] = []
         self.added: dict[str, Place] = {}
 
-    def arranged(self) -> Places:
+    def arrange(self) -> Places:
         for source, level in enumerate(self._levels()):
             if level == Level.LOCATION:
                 above = self._group_of(int(self.system.parent[source]))
@@ -86,7 +86,7 @@ class _Arranger:
             else:
                 self._add(source, level)
         for profile in self.homeless:
-            self._add_location(profile, self._added_group(), -1)
+            self._add_location(profile, self._add_group(), -1)
         self._number()
         return Places(tuple(self.roots), self.of_source, len(self.added))
 
@@ -117,11 +117,11 @@ class _Arranger:
         if above >= 0:
             self.of_source[above].below.append(place)
         elif level == Level.GROUP:
-            self._added_node().below.append(place)
+            self._add_node().below.append(place)
         else:
             self.roots.append(place)
 
-    def _added_node(self) -> Place:
+    def _add_node(self) -> Place:
         if "node" not in self.added:
             machine = Place(Level.NODE, "machine", "machine", -1)
             self.added["machine"], self.added["node"] = machine, Place(Level.NODE, "node", "node", -1)
@@ -129,14 +129,14 @@ class _Arranger:
             self.roots.append(machine)
         return self.added["node"]
 
-    def _added_group(self) -> Place:
+    def _add_group(self) -> Place:
         if "group" not in self.added:
             self.added["group"] = Place(Level.GROUP, "process", "process", 0)
-            self._added_node().below.append(self.added["group"])
+            self._add_node().below.append(self.added["group"])
         return self.added["group"]
 
     def _group_of(self, source: int) -> Place:
-        return self.of_source[source] if source >= 0 else self._added_group()
+        return self.of_source[source] if source >= 0 else self._add_group()
 
     def _add_location(self, profile: int, group: Place, source: int) -> None:
         kind = self.system.kind[source] if source >= 0 else ""

@@ -64,7 +64,7 @@ class CubeFile:
                 return index, data
         return None, None
 
-    def own_names(self) -> set[str]:
+    def member_names(self) -> set[str]:
         """Names of the members that belong to metrics, and of the anchor."""
         stems = {stem for metric in self.anchor.metrics for stem in (str(metric.id), f"ghost_{metric.id}")}
         return {ANCHOR, *(f"{stem}.{kind}" for stem in stems for kind in ("index", "data"))}
@@ -112,7 +112,7 @@ def read_experiment(path: Path, format_name: str) -> Experiment:
         text = "iterations are clustered: the call tree is shown as stored, with sums over the iterations of a cluster"
         builder.warn(Severity.NOTE, f"{path}: {text}")
     builder.set_values(_values(cube, builder, location_ids))
-    own = cube.own_names()
+    own = cube.member_names()
     builder.attachments.update(
         {name: MemberBytes(archive, member) for name, member in archive.members.items() if name not in own}
     )

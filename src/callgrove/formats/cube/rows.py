@@ -82,18 +82,18 @@ class StoredRows:
     def is_compressed(self) -> bool:
         return self.z_start is not None
 
-    def decoded(self, rows: Ints, met: Callable[[CorruptFile], None]) -> tuple[Array, Bools]:
+    def decode(self, rows: Ints, met: Callable[[CorruptFile], None]) -> tuple[Array, Bools]:
         """Values (rows x locations) of some rows, and which of them could be read. Plain data is not copied where the
         rows follow one another; the values of rows that could not be read mean nothing."""
         readable = self.there[rows]
         if not self.width or not len(rows):
             return np.zeros((len(rows), self.width), self.type.dtype), readable
         if self.is_compressed:
-            raw = self._inflated(rows, readable, met)
+            raw = self._inflate(rows, readable, met)
         else:
             raw = self._plain(rows, readable)
         try:
-            return self.type.decoded(raw, self.big), readable
+            return self.type.decode(raw, self.big), readable
         except ValueError as error:
             met(
                 CorruptFile(self.file.path, self.section, expected=f"values of type {self.type.name}", found=str(error))
@@ -110,7 +110,7 @@ class StoredRows:
         out[readable] = table[rows[readable]]
         return out
 
-    def _inflated(self, rows: Ints, readable: Bools, met: Callable[[CorruptFile], None]) -> Array:
+    def _inflate(self, rows: Ints, readable: Bools, met: Callable[[CorruptFile], None]) -> Array:
         assert self.z_start is not None
         assert self.z_size is not None
         out = np.empty((len(rows), self.row_size), np.uint8)

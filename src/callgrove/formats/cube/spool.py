@@ -50,7 +50,7 @@ class Rows:
         kept = worth_storing(values, type_)
         if not kept.any():
             return
-        raw = type_.encoded(values[kept])
+        raw = type_.encode(values[kept])
         at = self._file.tell()
         if self._compress:
             streams = [zlib.compress(row.tobytes(), LEVEL) for row in raw]

@@ -48,14 +48,14 @@ class ValueType:
     def is_scale_function(self) -> bool:
         return self.composite is SCALE_FUNC
 
-    def decoded(self, raw: Array, big: bool) -> Array:
+    def decode(self, raw: Array, big: bool) -> Array:
         """From bytes (rows x bytes of a row) to values (rows x locations); little-endian ones are not copied."""
         if self.is_scale_function:
             return unpack_scale_functions(raw.reshape(len(raw), -1, self.item), big)
         values: Array = raw.view(self.dtype.newbyteorder(">" if big else "<"))
         return values.astype(self.dtype) if big else values
 
-    def encoded(self, values: Array) -> Array:
+    def encode(self, values: Array) -> Array:
         """The way back, in little-endian: rows x bytes of a row."""
         if self.is_scale_function:
             return pack_scale_functions(values).reshape(len(values), -1)

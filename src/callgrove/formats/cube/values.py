@@ -73,7 +73,7 @@ class CubeValues:
         return SparseBlock.joined([block for block in found if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        for metric, one in self._chosen(metrics):
+        for metric, one in self._choose_metrics(metrics):
             for rows in self._bands(one):
                 block = self._block(metric, one, rows, profiles)
                 if len(block):
@@ -81,13 +81,13 @@ class CubeValues:
 
     def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Like `blocks`, with the neutral element where the file holds a number that nobody measured."""
-        for metric, one in self._chosen(metrics):
+        for metric, one in self._choose_metrics(metrics):
             for rows in self._bands(one):
                 block = self._block(metric, one, rows, profiles)
                 if len(block):
                     yield self._without_fillers(one, block, profiles)
 
-    def _chosen(self, metrics: Ints | None) -> Iterator[tuple[int, MetricValues]]:
+    def _choose_metrics(self, metrics: Ints | None) -> Iterator[tuple[int, MetricValues]]:
         wanted = range(len(self.metrics)) if metrics is None else np.unique(metrics).tolist()
         for metric in wanted:
             if (one := self.metrics[metric]) is not None and len(one.rows):
@@ -104,7 +104,7 @@ class CubeValues:
 
     def _cells(self, one: MetricValues, rows: Ints, profiles: Ints | None) -> tuple[Array, Ids, Ids]:
         """Values of some rows, their contexts and the profiles of their columns."""
-        matrix, readable = one.rows.decoded(rows, self._met)
+        matrix, readable = one.rows.decode(rows, self._met)
         context = one.context[rows]
         if not readable.all():
             matrix, context = matrix[readable], context[readable]

@@ -150,7 +150,7 @@ class _Contents:
         r.i64("an id")
         r.text("a comment")
 
-    def _named_generator(self, kind: str, name: str, measure: str) -> None:
+    def _read_named_generator(self, kind: str, name: str, measure: str) -> None:
         plain, number = name or kind, 1
         while name in {known for known, _ in self.generators} or not name:
             name = plain if number == 1 else f"{plain} #{number}"
@@ -162,7 +162,7 @@ class _Contents:
         name = r.text("a name")
         r.text("a kind of cross-validation")
         r.f64("an epsilon")
-        self._named_generator(kind, name, r.text("a measure"))
+        self._read_named_generator(kind, name, r.text("a measure"))
         self.sparse |= r.options()
 
     def _simple_generator(self, r: Reader3) -> None:
@@ -174,7 +174,7 @@ class _Contents:
 
     def _multi_generator(self, r: Reader3) -> None:
         name = r.text("a name")
-        self._named_generator("MultiParameterModeler", name, r.text("a measure"))
+        self._read_named_generator("MultiParameterModeler", name, r.text("a measure"))
         self.sparse |= r.options()
 
     def _point(self, r: Reader3) -> None:

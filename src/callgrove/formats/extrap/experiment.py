@@ -107,7 +107,7 @@ class _Reader:
             if (tags := entry.get("tags")) is not None and tags.members():
                 into[name.partition(TAGGED)[0]] = dict(tags.members())
 
-    def _named(self, name: str, tags: dict[str, dict[str, object]], node: Node) -> str:
+    def _name_with_tags(self, name: str, tags: dict[str, dict[str, object]], node: Node) -> str:
         """A name; what follows a byte 3 in it are its tags."""
         plain, mark, text = name.partition(TAGGED)
         if mark and text:
@@ -115,8 +115,8 @@ class _Reader:
         return plain
 
     def _series(self, callpath: str, metric: str, series: Node) -> None:
-        path = self._named(callpath, self.builder.callpath_tags, series)
-        quantity = self._named(metric, self.builder.metric_tags, series)
+        path = self._name_with_tags(callpath, self.builder.callpath_tags, series)
+        quantity = self._name_with_tags(metric, self.builder.metric_tags, series)
         self.builder.series(path, quantity)
         for one in series.elements():
             coordinates = [number_of(c) for c in one["coordinate"].elements()]

@@ -101,7 +101,7 @@ class _Reader:
     def _section(self, number: int, words: list[str]) -> None:
         keyword, *rest = words
         if keyword not in KEYWORDS:
-            raise self._unknown(number, keyword)
+            raise self._unknown_keyword(number, keyword)
         if not rest:
             what = {"METRIC": "a name", "REGION": "a name", "POINTS": "points"}.get(keyword, "names")
             raise self._bad(number, keyword, f"{what} after {keyword}", "nothing")
@@ -192,7 +192,7 @@ class _Reader:
         remedy = "PARAMETER must come first"
         return self._bad(number, keyword, "a PARAMETER line above", "none", remedy)
 
-    def _unknown(self, number: int, keyword: str) -> CorruptFile:
+    def _unknown_keyword(self, number: int, keyword: str) -> CorruptFile:
         upper = keyword.upper()
         remedy = f"write {upper} in upper case" if upper in KEYWORDS else ""
         found = keyword if len(keyword) < 80 else f"{keyword[:77]}..."

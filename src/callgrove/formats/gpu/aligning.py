@@ -145,9 +145,9 @@ class Shifted:
         moved = [name for name in TIMES if name in columns]
         asked = [*columns, "lane"] if moved and "lane" not in columns else list(columns)
         for events in self._own.events(asked):
-            yield self._moved(events, moved) if moved else events
+            yield self._move_times(events, moved) if moved else events
 
-    def _moved(self, events: Events, columns: Sequence[str]) -> Mapping[str, Array]:
+    def _move_times(self, events: Events, columns: Sequence[str]) -> Mapping[str, Array]:
         return {**events, **{name: self._times(events[name], events["lane"]) for name in columns}}
 
     def _times(self, times: Ints, lanes: Ids) -> Ints:

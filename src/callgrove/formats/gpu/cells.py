@@ -63,7 +63,7 @@ class CellReader:
         """From rows of the columns that are known, in their order."""
         given = iter(zip(*rows, strict=True))
         return {
-            name: self._typed(f"{table}.{name}", next(given), type_) if name in known else absent(len(rows), type_)
+            name: self._as_type(f"{table}.{name}", next(given), type_) if name in known else absent(len(rows), type_)
             for name, type_ in columns.items()
         }
 
@@ -77,7 +77,7 @@ class CellReader:
     def _of_pages(self, table: str, name: str, type_: Type, rows: PageRows) -> Array:
         place = f"{table}.{name}"
         if type_ is Type.TEXT or (type_ is Type.TIME and rows.kinds(name)[0]):
-            return self._typed(place, rows.objects(name), type_)
+            return self._as_type(place, rows.objects(name), type_)
         if type_ is Type.REAL:
             reals, other = rows.reals(name)
             if len(other):
@@ -91,7 +91,7 @@ class CellReader:
             integers[other] = self._integers(place, rows.objects(name, other))
         return integers
 
-    def _typed(self, place: str, cells: Sequence[object], type_: Type) -> Array:
+    def _as_type(self, place: str, cells: Sequence[object], type_: Type) -> Array:
         if type_ is Type.TEXT:
             out = np.empty(len(cells), object)
             out[:] = cells if set(map(type, cells)) <= TEXTUAL else [_text(cell) for cell in cells]

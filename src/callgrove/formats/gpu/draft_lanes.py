@@ -90,7 +90,7 @@ class DraftLanes(TableData):
         names = self._named_ids("gpu_info", "device_name_id", gpus["device_name_id"]).tolist()
         if "devices" in self.metadata:
             told = listed(self.metadata["devices"])
-            self.devices = [self._listed_device(item) for item in told]
+            self.devices = [self._device_of_metadata(item) for item in told]
             self._gpu = Lookup(
                 np.array([whole_number(item.get("gpu_info")) for item in told], np.int64), np.arange(len(told))
             )
@@ -107,7 +107,7 @@ class DraftLanes(TableData):
         models = self._named_ids("cpu_info", "model_id", cpus["model_id"]).tolist()
         self.devices += [Device(0, "CPU", k, self._text(name)) for k, name in enumerate(models)]
 
-    def _listed_device(self, item: Mapping[str, object]) -> Device:
+    def _device_of_metadata(self, item: Mapping[str, object]) -> Device:
         told = item.get("attributes")
         attributes = {str(k): str(v) for k, v in told.items()} if isinstance(told, dict) else {}
         kind, name = (str(item.get(word) or "") for word in ("kind", "name"))
@@ -128,7 +128,7 @@ class DraftLanes(TableData):
             for process, tid, name in zip(owner.tolist(), tids, names, strict=True)
         ]
         self._thread = Lookup(threads["id"], np.array(own, np.int64))
-        self._listed = np.array([*self._listed_lanes(lanes), ABSENT], np.int64)
+        self._listed = np.array([*self._lanes_of_metadata(lanes), ABSENT], np.int64)
         self._queues: dict[tuple[int, int, int], int] = {}
         for process, gpu, queue in sorted(self._queues_used()):
             self._queues[process, gpu, queue] = lanes.add(
@@ -140,7 +140,7 @@ class DraftLanes(TableData):
             self._unknown[process] = lanes.unknown(process)
         self.lanes = lanes.all
 
-    def _listed_lanes(self, lanes: LaneList) -> Iterator[int]:
+    def _lanes_of_metadata(self, lanes: LaneList) -> Iterator[int]:
         """The lanes that our metadata lists."""
         for item in listed(self.metadata.get("lanes")):
             kind = LANE_KINDS.get(str(item.get("kind")), ProfileKind.OTHER)

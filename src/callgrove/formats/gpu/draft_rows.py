@@ -98,7 +98,9 @@ class SpanRows:
         if not kernel.all():
             self._leave_out_counters({name: column[~kernel] for name, column in chunk.items()})
         if (call & (chunk["correlation"] >= 0)).any():
-            self._calls.append(self._linked({name: c[call & (chunk["correlation"] >= 0)] for name, c in chunk.items()}))
+            self._calls.append(
+                self._link_keys({name: c[call & (chunk["correlation"] >= 0)] for name, c in chunk.items()})
+            )
 
     def finish(self) -> None:
         """All spans of a part were seen: say when its kernels were launched, and by which thread."""
@@ -113,7 +115,7 @@ class SpanRows:
             )
         self._calls, self._launches = [], []
 
-    def _linked(self, chunk: SpanChunk, ids: Ints | None = None) -> list[Ints]:
+    def _link_keys(self, chunk: SpanChunk, ids: Ints | None = None) -> list[Ints]:
         """What a launch is found by: correlation, process, start, and the thread of a call or the id of a launch."""
         profile = chunk["profile"]
         last = self._places.thread[profile] if ids is None else ids
@@ -138,7 +140,7 @@ class SpanRows:
         shape = (self._side(chunk, "kernel", name) for name in SHAPE)
         self._insert(KERNEL, chunk, self._ids(chunk), *times, infos, ids, gpus, *shape, threads=self._launchers(chunk))
         self._counters_of(chunk, np.array(ids, np.int64))
-        self._launches.append(self._linked(chunk, np.array(ids, np.int64)))
+        self._launches.append(self._link_keys(chunk, np.array(ids, np.int64)))
 
     def _launchers(self, chunk: SpanChunk) -> list[int | None]:
         """The threads that launched kernels, where the profiler says so."""
@@ -277,13 +279,13 @@ class SpanRows:
         for k, (kind, category, name, correlation, profile, label, parent) in enumerate(rows):
             parts = [f'"kind":"{SpanKind(kind).word}"', f'"corr":{correlation if correlation >= 0 else "null"}']
             if category >= 0:
-                parts.append(f'"category":{self._quoted(self._names[category])}')
+                parts.append(f'"category":{self._quote(self._names[category])}')
             if label != name and label >= 0:
-                parts.append(f'"label":{self._quoted(self._names[label])}')
+                parts.append(f'"label":{self._quote(self._names[label])}')
             if parent >= 0:
                 parts.append(f'"parent_corr":{parent}')
             parts.append(self._where(profile))
-            parts += [f'"{key}":{self._quoted(values[k])}' for key, values in told.items() if values[k] is not None]
+            parts += [f'"{key}":{self._quote(values[k])}' for key, values in told.items() if values[k] is not None]
             yield "{" + ",".join(filter(None, parts)) + "}"
 
     def _where(self, profile: int) -> str:
@@ -292,7 +294,7 @@ class SpanRows:
         parts = [("lane", lane, ABSENT), ("queue", queue, ABSENT), ("gpu", gpu, 0)]
         return ",".join(f'"{key}":{number}' for key, number, none in parts if number != none)
 
-    def _quoted(self, value: object) -> str:
+    def _quote(self, value: object) -> str:
         if not isinstance(value, str):
             return json.dumps(value)
         if value not in self._json:

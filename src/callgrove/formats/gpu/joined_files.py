@@ -139,10 +139,10 @@ class JoinedFiles:
         pages = JoinedPages(self._buffer[: bounds[-1]], bounds)
         if any(size % pages.size for size in sizes):
             raise Unusual("half a page")
-        self._known = self._known_of(versions)
+        self._known = self._knowledge_of(versions)
         return pages
 
-    def _known_of(self, versions: Sequence[Version]) -> _Known:
+    def _knowledge_of(self, versions: Sequence[Version]) -> _Known:
         """What is known of these files as they are now."""
         found = _known.get(self.files[0])
         now = [(file.path, version) for file, version in zip(self.files, versions, strict=True)]

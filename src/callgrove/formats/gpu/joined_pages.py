@@ -75,7 +75,7 @@ class JoinedPages(Pages):
 
     def _forest(self, roots: Ints, owner: Ints, file: Ints) -> tuple[Ints, Ints]:
         """The leaf pages below root pages, owner by owner, and whose they are."""
-        pages = self._own(roots, file)
+        pages = self._global_pages(roots, file)
         found: list[tuple[Ints, Ints]] = []
         is_done = np.zeros(int(owner.max(initial=0)) + 1, np.bool_)
         n_visited = 0
@@ -96,10 +96,10 @@ class JoinedPages(Pages):
                 return every[order], of[order]
             below, _ = self.children(pages[inner], begin[inner], n_cells[inner], np.zeros(len(inner), np.int64))
             owner, file = (np.repeat(column[inner], n_cells[inner] + 1) for column in (owner, file))
-            pages = self._own(below, file)
+            pages = self._global_pages(below, file)
         raise Unusual("a tree without an end")
 
-    def _own(self, pages: Ints, file: Ints) -> Ints:
+    def _global_pages(self, pages: Ints, file: Ints) -> Ints:
         """Numbers of pages in their files -> those over all files."""
         if ((pages < 2) | (pages > self._before[file + 1] - self._before[file])).any():
             raise Unusual("a page that no table can have")

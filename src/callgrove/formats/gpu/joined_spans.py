@@ -43,10 +43,12 @@ class JoinedSpans(DataSetSpans):
         return super().count()
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
-        chunks = self._joined(columns, window, profiles)
+        chunks = self._read_at_once(columns, window, profiles)
         yield from super().chunks(columns, window, profiles) if chunks is None else chunks
 
-    def _joined(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> list[SpanChunk] | None:
+    def _read_at_once(
+        self, columns: Sequence[str], window: Window | None, profiles: Ints | None
+    ) -> list[SpanChunk] | None:
         """All of them at once; None where each data set has to be read by itself."""
         if self._together is None or "depth" in columns:
             return None

@@ -185,11 +185,11 @@ class NsightData(NsightPlaces):
             texts = ["graph" if graph == ABSENT else f"graph {graph}" for graph in different.tolist()]
             return self._names.numbers(texts)[number]
         if "copyKind" in cells:
-            return self._enumerated(cells["copyKind"], COPY_KINDS, "copy ", "ENUM_CUDA_MEMCPY_OPER")
+            return self._decode_enum(cells["copyKind"], COPY_KINDS, "copy ", "ENUM_CUDA_MEMCPY_OPER")
         if "syncType" in cells:
             return self._sync_names(cells["syncType"])
         if "memoryOperationType" in cells:
-            return self._enumerated(cells["memoryOperationType"], {0: "ALLOC", 1: "FREE"}, "")
+            return self._decode_enum(cells["memoryOperationType"], {0: "ALLOC", 1: "FREE"}, "")
         return np.full(len(cells["rowid"]), self._names("memset"), np.int32)
 
     def _kernel_names(self, cells: Cells) -> Ids:
@@ -238,7 +238,7 @@ class NsightData(NsightPlaces):
             {k: text for k, text in zip(rows["id"].tolist(), rows["value"], strict=True) if text is not None}
         )
 
-    def _enumerated(self, values: Ints, words: Mapping[int, str], prefix: str, table: str = "") -> Ids:
+    def _decode_enum(self, values: Ints, words: Mapping[int, str], prefix: str, table: str = "") -> Ids:
         """Numbers as words: our own for those that are known, so that all generations agree, else the export's."""
         rows = self._file.table(table, {"id": INTEGER, "label": TEXT})
         told = dict(zip(rows["id"].tolist(), rows["label"].tolist(), strict=True))

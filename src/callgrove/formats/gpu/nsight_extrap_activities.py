@@ -43,11 +43,11 @@ class Activities:
         self.copies = _rows(file, "MEMCPY", "bytes", "copyKind", "srcKind", "dstKind")
         self.sets = _rows(file, "MEMSET", "bytes", "value", "memKind")
         self.gpu_threads = _gpu_threads(file)
-        self.kernel_names = self._named(self.kernels["shortName"], strings)
-        self.copy_names = self._named(self.copies["copyKind"], lambda kinds: map(copy_kind, kinds.tolist()))
-        self.set_names = self._named(self.sets["value"], lambda values: map(_set_name, values.tolist()))
+        self.kernel_names = self._name_ids(self.kernels["shortName"], strings)
+        self.copy_names = self._name_ids(self.copies["copyKind"], lambda kinds: map(copy_kind, kinds.tolist()))
+        self.set_names = self._name_ids(self.sets["value"], lambda values: map(_set_name, values.tolist()))
 
-    def _named(self, ids: Ints, texts: Callable[[Ints], Iterable[str | None]]) -> Ints:
+    def _name_ids(self, ids: Ints, texts: Callable[[Ints], Iterable[str | None]]) -> Ints:
         different, number = np.unique(ids, return_inverse=True)
         known = self._number
         names = [ABSENT if text is None else known.setdefault(text, len(known)) for text in texts(different)]

@@ -63,9 +63,9 @@ class ExtraPSeries:
         yield from self._wait_times()
         yield from self._kernel_times()
         yield from self._allocation_times()
-        for group in self._grouped(copies_below(self._activities)):
+        for group in self._group(copies_below(self._activities)):
             yield from copy_times(group)
-        for group in self._grouped(sets_below(self._activities)):
+        for group in self._group(sets_below(self._activities)):
             yield from set_times(group)
 
     @property
@@ -101,7 +101,7 @@ class ExtraPSeries:
     def _wait_times(self) -> Iterator[Measured]:
         sync = self._syncs
         kind = np.where((sync["syncType"] < 0) | (sync["syncType"] >= len(SYNC_TYPES)), 0, sync["syncType"])
-        for group in self._grouped(self._waiting(sync, kind, sync["end"] - sync["start"])):
+        for group in self._group(self._waiting(sync, kind, sync["end"] - sync["start"])):
             path = f"{group.path}->{SYNC_TYPES[group.kind]}"
             if group.other is not None:
                 yield time_of(f"{path}->OVERLAP->{group.other}", group.overlap, OVERLAPPED)
@@ -115,7 +115,7 @@ class ExtraPSeries:
     def _allocation_times(self) -> Iterator[Measured]:
         own = self._allocations
         below = self._waiting(own, own["blocking"], own["end"] - own["start"])
-        for group in self._grouped(below):
+        for group in self._group(below):
             if group.other is not None:
                 yield time_of(f"{group.path}->OVERLAP->{group.other}", group.overlap, OVERLAPPED)
                 continue
@@ -152,7 +152,7 @@ class ExtraPSeries:
             overlap=total[np.searchsorted(correlation, key)] * times,
         )
         names = act.names
-        for group in self._grouped(below) if times else ():
+        for group in self._group(below) if times else ():
             name = names[group.kind] if group.kind >= 0 else ""
             if not name or name.startswith(ALLOCATING):
                 continue
@@ -163,7 +163,7 @@ class ExtraPSeries:
 
     # -- adding up ---------------------------------------------------------------------------------------------------
 
-    def _grouped(self, below: Below) -> Iterator[Group]:
+    def _group(self, below: Below) -> Iterator[Group]:
         """Rows put below the paths of their correlations, and added up."""
         paths = self.paths
         known = np.flatnonzero(~paths.is_range)

@@ -35,10 +35,12 @@ class NsightPlaces(TableData):
 
     def _read_places(self) -> None:
         sampled = ["COMPOSITE_EVENTS"] if "SAMPLING_CALLCHAINS" in self._file.tables else []
-        threads = self._used("globalTid", [t.name for t in self._tables if "globalTid" in t.needs["lane"]] + sampled)
+        threads = self._values_in_use(
+            "globalTid", [t.name for t in self._tables if "globalTid" in t.needs["lane"]] + sampled
+        )
         streams = self._streams_used()
         owners = {tid >> TID_BITS << TID_BITS for tid in threads} | {pid for pid, _, _ in streams}
-        owners |= self._used("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
+        owners |= self._values_in_use("globalPid", [t.name for t in self._tables if "globalPid" in t.needs["lane"]])
         pids = sorted(owner for owner in owners if owner != MISSING) or [0]
         names, host = self._process_names(pids), self._host()
         ranks, session, recorded = self._ranks(), str(self.path), self._recorded()
@@ -101,7 +103,7 @@ class NsightPlaces(TableData):
             self.devices = [*self.devices, Device(process, "GPU", key[1], gpu.name, gpu.attributes)]
         return self._device_number[key]
 
-    def _used(self, column: str, tables: list[str]) -> set[int]:
+    def _values_in_use(self, column: str, tables: list[str]) -> set[int]:
         """The different values of a column over some tables."""
         found: set[int] = set()
         for table in tables:

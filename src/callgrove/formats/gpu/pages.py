@@ -319,7 +319,7 @@ class Pages:
         some = least + (size - least) % (self.usable - 4)
         return some if some <= most else least
 
-    def spilled(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
+    def read_overflow(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
         """The records of rows put together from their overflow pages, as far as `wanted` bytes."""
         self._spilled += int(wanted.sum())
         if self._spilled > 4 * len(self.bytes) or (wanted > rows.size).any():

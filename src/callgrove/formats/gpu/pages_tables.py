@@ -57,7 +57,7 @@ class PageRows:
     def __len__(self) -> int:
         return len(self.rowid)
 
-    def _stored(self, name: str) -> PageColumn:
+    def _stored_column(self, name: str) -> PageColumn:
         return self._layout.columns[name]
 
     @property
@@ -68,7 +68,7 @@ class PageRows:
 
     def integers(self, name: str, missing: int) -> tuple[Ints, Ints]:
         """Values with `missing` for NULL, and rows that hold no integer."""
-        column = self._stored(name)
+        column = self._stored_column(name)
         if column.place == ABSENT:
             return self.rowid, np.empty(0, np.int64)
         if self._single:
@@ -81,7 +81,7 @@ class PageRows:
 
     def reals(self, name: str) -> tuple[Floats, Ints]:
         """Values with NaN for NULL, and rows that hold no number."""
-        column = self._stored(name)
+        column = self._stored_column(name)
         if column.place == ABSENT:
             return self.rowid.astype(np.float64), np.empty(0, np.int64)
         values, others = np.empty(len(self)), []
@@ -92,7 +92,7 @@ class PageRows:
 
     def objects(self, name: str, rows: Ints | None = None) -> list[object]:
         """What SQLite would give, for all rows or some."""
-        column = self._stored(name)
+        column = self._stored_column(name)
         if column.place == ABSENT:
             every: list[object] = (self.rowid if rows is None else self.rowid[rows]).tolist()
             return every
@@ -107,7 +107,7 @@ class PageRows:
 
     def kinds(self, name: str) -> tuple[bool, bool]:
         """Is there any text in a column, and is there anything else but NULL?"""
-        column = self._stored(name)
+        column = self._stored_column(name)
         if column.place == ABSENT:
             return False, len(self) > 0
         serials = np.concatenate([records.serials(column.place) for records, _ in self._parts])
@@ -117,7 +117,7 @@ class PageRows:
     def equals(self, name: str, text: bytes) -> Bools:
         """Rows in which a column holds exactly this text."""
         out = np.zeros(len(self), np.bool_)
-        column = self._stored(name)
+        column = self._stored_column(name)
         if column.place != ABSENT:
             for records, where in self._parts:
                 out[where] = records.equals(column.place, text)
@@ -132,7 +132,7 @@ def _put_together(pages: Pages, records: Records, last: int) -> list[tuple[Recor
     spilled = end > rows.local
     if not spilled.any():
         return [(records, slice(None))]
-    data, moved = pages.spilled(rows.take(spilled), end[spilled])
+    data, moved = pages.read_overflow(rows.take(spilled), end[spilled])
     parts: list[tuple[Records, Array | slice]] = [(Records(data, moved, last), np.flatnonzero(spilled))]
     if not spilled.all():
         parts.append((records.take(~spilled), np.flatnonzero(~spilled)))

@@ -72,7 +72,7 @@ class RocpdPlaces(TableData):
         self._checked: set[str] = set()  # small tables whose ids were looked at
         with file.reading():
             listed = {} if before is None else before.listed
-            tags = self._listed("metadata", listed)
+            tags = self._read_table("metadata", listed)
             self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
             self.version = str(self.metadata.get("schema_version") or "3")
             self._refuse_unknown()
@@ -80,7 +80,7 @@ class RocpdPlaces(TableData):
             self.processes = self._read_processes(listed)
             self.devices, self._agents = self._read_devices(listed)
             self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
-            used = self._used_places() if before is None else before.used
+            used = self._find_used_places() if before is None else before.used
             self.lanes = self._read_lanes(listed, used)
             self.has_samples = len(used.tracks) > 0
 
@@ -106,20 +106,20 @@ class RocpdPlaces(TableData):
         return f"rocpd_{base}{self.suffix}"
 
     def small(self, base: str, **columns: Type) -> Cells:
-        return self._checked_once(base, self._file.table(self.table_name(base), columns))
+        return self._check_once(base, self._file.table(self.table_name(base), columns))
 
-    def _listed(self, base: str, before: Mapping[str, Cells]) -> Cells:
+    def _read_table(self, base: str, before: Mapping[str, Cells]) -> Cells:
         """A table that opening reads, unless that was done before."""
-        return self._checked_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
+        return self._check_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
 
-    def _checked_once(self, base: str, cells: Cells) -> Cells:
+    def _check_once(self, base: str, cells: Cells) -> Cells:
         if "id" in cells and base not in self._checked:
             self._checked.add(base)
             self.once(self.table_name(base), cells["id"])
         return cells
 
     def _read_processes(self, before: Mapping[str, Cells]) -> tuple[Process, ...]:
-        nodes, row = self._listed("info_node", before), self._listed("info_process", before)
+        nodes, row = self._read_table("info_node", before), self._read_table("info_process", before)
         uid = str(self.metadata.get("guid") or self.suffix)
         if not len(row["pid"]):
             return (Process(uid, 0),)
@@ -140,7 +140,7 @@ class RocpdPlaces(TableData):
 
     def _read_devices(self, before: Mapping[str, Cells]) -> tuple[tuple[Device, ...], Lookup]:
         """Agents as devices, and the device of an agent's id."""
-        agents = self._listed("info_agent", before)
+        agents = self._read_table("info_agent", before)
         seen: dict[str, int] = {}
         devices: list[Device] = []
         for k in range(len(agents["id"])):
@@ -160,7 +160,7 @@ class RocpdPlaces(TableData):
         A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
         unknown, comes from.
         """
-        threads = self._listed("info_thread", before)
+        threads = self._read_table("info_thread", before)
         lanes = LaneList()
         own = [
             lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
@@ -169,7 +169,7 @@ class RocpdPlaces(TableData):
         self.thread_ids: Ints = threads["id"]
         self.thread_lanes: Ints = np.array(own, np.int64)
         self._threads = Lookup(self.thread_ids, self.thread_lanes)
-        streams = self._listed("info_stream", before)
+        streams = self._read_table("info_stream", before)
         names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
         self.streams: dict[tuple[int, int], int] = {}  # (device, stream) -> lane
         for device, stream in sorted(self._streams_used(used)):
@@ -179,7 +179,7 @@ class RocpdPlaces(TableData):
         self._nowhere = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
         return tuple(lanes.all)
 
-    def _used_places(self) -> UsedPlaces:
+    def _find_used_places(self) -> UsedPlaces:
         found = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
         on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in found]
         threads = [id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")]

@@ -198,7 +198,7 @@ class RocpdTogether:
         table = self._table("string")
         return _unique(ByOwner(_by_owner(table, table.integers("id", MISSING))))
 
-    def _named(self, n: Ints, ids: Ints) -> Ints:
+    def _name_strings(self, n: Ints, ids: Ints) -> Ints:
         """The names of strings; only those that are used are read."""
         places = self._string_rows.places(n, ids)
         used = np.zeros(self._string_rows.n_cells, np.bool_)
@@ -234,7 +234,7 @@ class RocpdTogether:
 
         def category() -> Ints:
             if "category" not in event:
-                event["category"] = self._named(table.n, of_event("category_id"))
+                event["category"] = self._name_strings(table.n, of_event("category_id"))
             return event["category"]
 
         def kind() -> Ids:
@@ -299,7 +299,7 @@ class RocpdTogether:
             if not all(isinstance(text, str) for text in types):
                 raise Unusual("types that are no text")
             return self._names.numbers(types)  # type: ignore[arg-type]
-        return self._named(table.n, table.integers("name_id", MISSING)).astype(np.int32)
+        return self._name_strings(table.n, table.integers("name_id", MISSING)).astype(np.int32)
 
     def _label(self, base: str, table: JoinedTable, kind: Callable[[], Ids], of_event: Callable[[str], Ints]) -> Ids:
         """The name; of markers, the message that the event carries."""

@@ -65,7 +65,7 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         """Everything is copied here: the tables are in the files that the experiment was opened from."""
         refuse_input_as(self.target, tables)
         self._open = tables
-        datasets = self._chosen(tables)
+        datasets = self._choose_data_sets(tables)
         if any(dataset.kernel_names for dataset in datasets.values()):
             self._report.hint(NAMES_AS_STORED)
         self._columns = columns = _columns_of_all(datasets, self._report)
@@ -90,7 +90,7 @@ class RocpdWriter(TargetWriter[SqliteTarget, Experiment]):
         for name in sorted(set().union(*(dataset.file.schema.views for dataset in datasets)) - written):
             self._report.add(f"view {name}: no view of rocprofv3 that is known here; its tables are written")
 
-    def _chosen(self, tables: Experiment) -> dict[str, RocpdData]:
+    def _choose_data_sets(self, tables: Experiment) -> dict[str, RocpdData]:
         """Data sets by the suffix that their tables get; one that comes twice is taken once."""
         backend = tables.traces.spans_backend
         datasets = backend.datasets if isinstance(backend, DataSetSpans) else []

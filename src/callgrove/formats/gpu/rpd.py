@@ -153,7 +153,7 @@ class RpdData(TableData):
             self._queues[process, gpu, queue] = lanes.add(
                 process, ProfileKind.QUEUE, max(queue, 0), f"queue {queue}" if queue >= 0 else "", device
             )
-        self._monitored = {gpu: self._monitored_lane(lanes, gpu) for gpu in self._monitored_gpus()}
+        self._monitored = {gpu: self._lane_of_monitor(lanes, gpu) for gpu in self._gpus_with_monitor()}
         self.lanes = lanes.all
 
     def _read_processes(self, pids: Sequence[int]) -> list[Process]:
@@ -175,7 +175,7 @@ class RpdData(TableData):
         session = 0 if self._pid_stride else max(session, 0)  # what was merged of several files is one run
         return Process(uid, number, session=f"{self.path}:{session}", recorded=recorded)
 
-    def _monitored_lane(self, lanes: LaneList, gpu: int) -> int:
+    def _lane_of_monitor(self, lanes: LaneList, gpu: int) -> int:
         process, number = int(self._process_by_gpu(np.array([gpu]))[0]), _within(gpu, self._gpu_stride)
         return lanes.add(process, ProfileKind.GPU, number, f"GPU {number}", self._device(process, gpu))
 
@@ -426,7 +426,7 @@ class RpdData(TableData):
 
     # -- quantities over time ------------------------------------------------------------------------------------------
 
-    def _monitored_gpus(self) -> list[int]:
+    def _gpus_with_monitor(self) -> list[int]:
         return sorted(max(gpu, 0) for (gpu,) in self._pairs("rocpd_monitor", "deviceId"))
 
     def counters(self) -> CounterRows | None:

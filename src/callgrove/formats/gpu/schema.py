@@ -96,7 +96,7 @@ class Schema:
         with _knowing:
             known = _schemas.get(key)
         if known is not None:
-            return known._renamed(MARKS, guid)
+            return known._rename(MARKS, guid)
         rows, is_whole = schema_rows(pages, leaves)
         made = cls(rows, connect)
         n_marks = sum(raw.count(mark.encode("ascii")) for mark in MARKS)
@@ -104,10 +104,10 @@ class Schema:
             with _knowing:
                 if len(_schemas) >= MOST_SCHEMAS:
                     _schemas.clear()
-                _schemas[key] = made._renamed(guid, MARKS)
+                _schemas[key] = made._rename(guid, MARKS)
         return made
 
-    def _renamed(self, old: Sequence[str], new: Sequence[str]) -> Schema:
+    def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
         """The same tables with other texts in their names."""
         made = Schema.__new__(Schema)
         names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._found, *self.views)}

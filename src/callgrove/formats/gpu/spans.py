@@ -63,10 +63,10 @@ class DataSetSpans:
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         if unknown := [name for name in columns if name not in (*SPAN_COLUMNS, LABEL, PARENT)]:
             raise UsageError(f"spans have no column {unknown[0]!r}; there are {', '.join(SPAN_COLUMNS)}")
-        for number, some in self._asked(profiles):
+        for number, some in self._data_sets_with(profiles):
             yield from self._chunks_of(number, columns, window, some)
 
-    def _asked(self, profiles: Ints | None) -> Iterator[tuple[int, Ints | None]]:
+    def _data_sets_with(self, profiles: Ints | None) -> Iterator[tuple[int, Ints | None]]:
         """The data sets that have any of these profiles, and these, where they are not all of its own."""
         if profiles is None:
             yield from ((number, None) for number in range(len(self._datasets)))
@@ -99,9 +99,9 @@ class DataSetSpans:
         for events in dataset.events(sorted(asked)):
             kept = kept_events(events, window, lane_profiles, profiles)
             if len(kept["span"]):
-                yield self._translated(number, columns, kept, own)
+                yield self._translate(number, columns, kept, own)
 
-    def _translated(self, number: int, columns: Sequence[str], events: Events, own: Translation) -> SpanChunk:
+    def _translate(self, number: int, columns: Sequence[str], events: Events, own: Translation) -> SpanChunk:
         local = events["span"]
         out: dict[str, Array] = {"span": local + self.firsts[number]}
         for name in columns:

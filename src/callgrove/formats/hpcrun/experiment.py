@@ -241,7 +241,7 @@ def _id_names(measurements: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def _warn_of_modules(builder: ExperimentBuilder, file: OpenedFile) -> None:
-    for epoch, ids in file.measurement.unknown_modules():
+    for epoch, ids in file.measurement.find_unknown_modules():
         where = f"{file.path}: cct" + (f" of epoch {epoch}" if len(file.measurement.epochs) > 1 else "")
         unknown = np.setdiff1d(ids, OUTLINED)
         if len(unknown):

@@ -60,7 +60,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         self._scale = self._time_scale(tables)
         metrics = _traced(tables)[1]
         self._data_centric = bool(len(metrics)) and bool((metrics >= 0).all())
-        self._flags = self._wanted_flags(tables)
+        self._flags = self._choose_flags(tables)
         self._ids = self._node_ids(tables)
         self._metric_ids = np.array([m.source_id for m in tables.metrics], np.int64)
         self._name_losses(tables)
@@ -79,7 +79,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         in_ns = self._dialect == "01.01" and tables.attributes.get(TIME_UNIT) != "us"
         return NANOSECONDS if in_ns else MICROSECONDS
 
-    def _wanted_flags(self, tables: Experiment) -> int:
+    def _choose_flags(self, tables: Experiment) -> int:
         """The flags that the input had, less what the model does not keep; those of other inputs are made up."""
         had = _number(tables.attributes.get(FLAGS, ""))
         if had is None:

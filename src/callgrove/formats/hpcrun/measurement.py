@@ -197,7 +197,7 @@ class Measurement:
                 found.append((DEFAULT_ID_NAMES.index(kind), number, 0 if is_node else number, 1 if is_node else 3))
         return found
 
-    def unknown_modules(self) -> Iterator[tuple[int, Ints]]:
+    def find_unknown_modules(self) -> Iterator[tuple[int, Ints]]:
         """(epoch, module ids that nodes name and the loadmap does not)."""
         for number, epoch in enumerate(self.epochs):
             known = np.array([0, *(module.id for module in epoch.modules)])

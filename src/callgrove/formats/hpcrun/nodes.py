@@ -81,7 +81,7 @@ class Nodes:
         found[self.above[self.above >= 0]] = True
         return found
 
-    def packed_04(self) -> bytes:
+    def pack_04(self) -> bytes:
         """As 04.00 stores them, with flags or, in files of 2021 and 2022, without."""
         out = np.empty(len(self), rec.NODE_04_EARLY if self.flags is None else rec.NODE_04)
         for name in ("id", "parent", "lm", "ip"):
@@ -90,7 +90,7 @@ class Nodes:
             out["flags"] = self.flags
         return out.tobytes()
 
-    def packed_02(self, values: Offsets) -> bytes:
+    def pack_02(self, values: Offsets) -> bytes:
         """As 02.00 stores them; `values` are (nodes x metrics) of eight bytes each."""
         out = np.empty(len(self), rec.node_02(self.lip is not None, values.shape[1]))
         id_ = self.id.astype(np.int64)

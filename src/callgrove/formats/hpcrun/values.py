@@ -123,13 +123,13 @@ class MeasurementValues:
             _refuse_unknown(stored.metric, part, file.path)
             add_up |= part.is_merged
             if values.repeats(positions):
-                add_up |= self._repeated(values.stored(positions), part, file.path)
+                add_up |= self._has_repetition(values.stored(positions), part, file.path)
             for is_real, block in _by_type(stored, part, profile, metrics):
                 found.setdefault(is_real, []).append(block)
         blocks = [SparseBlock.joined(same) if len(same) > 1 else same[0] for same in found.values()]
         return [_added_up(block) for block in blocks] if add_up else blocks
 
-    def _repeated(self, stored: Stored, part: ValuePart, path: Path) -> bool:
+    def _has_repetition(self, stored: Stored, part: ValuePart, path: Path) -> bool:
         """Does a node have two values of one metric? They are added, and said."""
         keys = stored.node.astype(np.int64) * len(part.metrics.row) + stored.metric
         again = len(keys) - len(distinct(keys))

@@ -87,7 +87,7 @@ def more_sensible(a: Measurement, b: Measurement) -> Measurement:
 
 def _has_loadmap(measurement: Measurement) -> bool:
     ordered = all([m.id for m in e.modules] == list(range(1, len(e.modules) + 1)) for e in measurement.epochs)
-    return ordered and not any(len(ids) for _, ids in measurement.unknown_modules())
+    return ordered and not any(len(ids) for _, ids in measurement.find_unknown_modules())
 
 
 def _has_plain_metrics(measurement: Measurement) -> bool:
@@ -111,5 +111,5 @@ def pack_02(measurement: Measurement) -> bytes:
         assert isinstance(epoch.values, DenseValues)
         out += [epoch.header.packed(), metrics_bytes(epoch.metrics, measurement.dialect == "B")]
         out += [modules_bytes(epoch.modules), len(epoch.nodes).to_bytes(8, "big")]
-        out.append(epoch.nodes.packed_02(epoch.values.matrix))
+        out.append(epoch.nodes.pack_02(epoch.values.matrix))
     return b"".join(out)

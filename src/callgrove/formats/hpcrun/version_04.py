@@ -133,7 +133,7 @@ def pack_04(measurement: Measurement) -> bytes:
     parts = (
         measurement.header.packed(),
         modules_bytes(epoch.modules),
-        len(epoch.nodes).to_bytes(8, "big") + epoch.nodes.packed_04(),
+        len(epoch.nodes).to_bytes(8, "big") + epoch.nodes.pack_04(),
         metrics_bytes(epoch.metrics, has_tail=True),
         len(measurement.id_kinds).to_bytes(2, "big") + kinds,
         _sparse_bytes(measurement, epoch.values),

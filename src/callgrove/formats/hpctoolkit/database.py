@@ -105,7 +105,7 @@ class Database:
     def damaged(self, error: CallgroveError) -> None:
         self.builder.warn(Severity.DAMAGE, str(error))
 
-    def unfinished(self, file: FileBytes) -> None:
+    def record_unfinished(self, file: FileBytes) -> None:
         self.builder.warn(Severity.DAMAGE, f"{file.path}: the closing word is missing: its writer did not finish")
 
     def name_metrics(self) -> None:
@@ -135,7 +135,7 @@ class Database:
         """What `read` makes of a part; None where it is not there or damaged, and a record of which."""
         if name not in self.parts:
             return None
-        file = self._opened(name)
+        file = self._open_part(name)
         if file is None:
             return None
         try:
@@ -149,10 +149,10 @@ class Database:
             self.damaged(error)
             return None
         if footer_missing(file, name):
-            self.unfinished(file)
+            self.record_unfinished(file)
         return result
 
-    def _opened(self, name: str) -> FileBytes | None:
+    def _open_part(self, name: str) -> FileBytes | None:
         """A part; None where it is not ours to read, and others are."""
         try:
             return FileBytes(self.parts[name])
@@ -254,21 +254,21 @@ class Database:
     def _add_elided(self) -> None:
         """Contexts that carry values, or that the database numbers, but that the tree does not list."""
         known = self.builder.source_ids()
-        candidates = self._unlisted_candidates()
+        candidates = self._find_unlisted()
         unlisted = candidates[(candidates != 0) & ~np.isin(candidates, known)]
         none = np.full(len(unlisted), ABSENT)
         self.builder.add_contexts(parent=none, kind=none * 0 + ContextKind.ELIDED, source_id=unlisted)
 
-    def _unlisted_candidates(self) -> Ints:
+    def _find_unlisted(self) -> Ints:
         """Ids of contexts with values: cct.db lists them; without it, the indices of profile.db do.
 
         Where ids are dense, every number is a context: one without values may still be named by a trace.
         """
         if self.by_context is not None:
             listed = np.flatnonzero(self.dense_ids | (self.by_context.n_values > 0))
-            return listed if self._files_agree() else distinct(listed, self._indexed_ids())
-        traced = self._traced_ids() if not self.builder.n_contexts else np.empty(0, np.int64)
-        return distinct(self._indexed_ids(), traced)
+            return listed if self._files_agree() else distinct(listed, self._ids_in_indices())
+        traced = self._ids_in_traces() if not self.builder.n_contexts else np.empty(0, np.int64)
+        return distinct(self._ids_in_indices(), traced)
 
     def _files_agree(self) -> bool:
         """Do profile.db and cct.db announce as many values of threads? If not, a damaged one must not hide contexts."""
@@ -276,7 +276,7 @@ class Database:
             return True
         return bool(self.by_profile.n_values[~self.is_summary].sum() == self.by_context.n_values.sum())
 
-    def _indexed_ids(self) -> Ints:
+    def _ids_in_indices(self) -> Ints:
         """Ids in the indices of profile.db. A summary names them all; without one, every profile is asked."""
         if self.by_profile is None:
             return np.empty(0, np.int64)
@@ -292,7 +292,7 @@ class Database:
                     break
         return distinct(*found)
 
-    def _traced_ids(self) -> Ints:
+    def _ids_in_traces(self) -> Ints:
         """Ids that a trace names, where no tree does."""
         if self.lines is None or self.sample_record is None:
             return np.empty(0, np.int64)

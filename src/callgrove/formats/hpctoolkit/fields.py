@@ -71,7 +71,7 @@ class Dumper:
         extra = blocks.layout.end_marker is not None
         for number in range(len(blocks)):
             if blocks.shared[number]:
-                raise blocks.broken_block(number)
+                raise blocks.describe_broken(number)
             section, n_index = blocks.section(number), int(blocks.n_index[number])
             n_values, at = int(blocks.n_values[number]), int(blocks.values_at[number])
             yield from self.table(f"{section} values", blocks.layout.value, n_values, at)

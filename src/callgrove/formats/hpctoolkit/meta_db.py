@@ -108,7 +108,7 @@ class MetaDb:
         """(pointer, stride, records) of one of the plain tables."""
         section = self._section(rec.TABLE_SECTION, name)
         at, stride, n = int(section["pArray"]), int(section["stride"]), int(section["n"])
-        return at, stride, self.file.strided(dtype, stride, n, at, name) if n else np.empty(0, dtype)
+        return at, stride, self.file.read_strided(dtype, stride, n, at, name) if n else np.empty(0, dtype)
 
     def _number(self, table: tuple[int, int, Array], pointer: int, name: str) -> int:
         """The row that a pointer means; 0 is absent."""
@@ -169,7 +169,7 @@ class MetaDb:
         section = self._section(rec.METRICS_SECTION, "Metrics")
         n, stride = int(section["nMetrics"]), int(section["szMetric"])
         rows = (
-            self.file.strided(rec.METRIC, stride, n, int(section["pMetrics"]), "Metrics")
+            self.file.read_strided(rec.METRIC, stride, n, int(section["pMetrics"]), "Metrics")
             if n
             else np.empty(0, rec.METRIC)
         )
@@ -182,9 +182,9 @@ class MetaDb:
 
     def _metric(self, row: np.void, instance_stride: int, summary_stride: int) -> RawMetric:
         at, n = int(row["pScopeInsts"]), int(row["nScopeInsts"])
-        instances = self.file.strided(rec.SCOPE_INSTANCE, instance_stride, n, at, "Metrics")
+        instances = self.file.read_strided(rec.SCOPE_INSTANCE, instance_stride, n, at, "Metrics")
         at, n = int(row["pSummaries"]), int(row["nSummaries"])
-        summaries = self.file.strided(rec.SUMMARY, summary_stride, n, at, "Metrics") if n else ()
+        summaries = self.file.read_strided(rec.SUMMARY, summary_stride, n, at, "Metrics") if n else ()
         return RawMetric(
             self._text(int(row["pName"]), "Metrics"),
             tuple((self._scope(int(i["pScope"])), int(i["propMetricId"])) for i in instances),

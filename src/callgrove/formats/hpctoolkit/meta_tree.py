@@ -87,7 +87,7 @@ def entry_points(file: FileBytes, section_at: int) -> tuple[Array, Ints]:
     n, stride, at = int(section["nEntryPoints"]), int(section["szEntryPoint"]), int(section["pEntryPoints"])
     if not n:
         return np.empty(0, rec.ENTRY_POINT), np.empty(0, np.int64)
-    return file.strided(rec.ENTRY_POINT, stride, n, at, "Context"), at + stride * np.arange(n)
+    return file.read_strided(rec.ENTRY_POINT, stride, n, at, "Context"), at + stride * np.arange(n)
 
 
 def walk(file: FileBytes, entries: Array, entries_at: Ints) -> TreePlaces:

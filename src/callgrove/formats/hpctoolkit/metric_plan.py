@@ -124,7 +124,7 @@ class MetricPlan:
         ids = [{scope.scope: scope.id for scope in metric.scopes} for metric in self.metrics]
         return {own[Scope.FUNCTION]: own[Scope.LEXICAL] for own in ids if {Scope.FUNCTION, Scope.LEXICAL} <= own.keys()}
 
-    def renumbered(self, metrics: Metrics) -> Mapping[int, int]:
+    def renumber(self, metrics: Metrics) -> Mapping[int, int]:
         """From the ids that the source's summary uses, which columns refer to, to those of the file."""
         out: dict[int, int] = {}
         for _, scope in self.scopes:

@@ -61,7 +61,7 @@ class ReleaseFormat:
         if "meta.db" in database.parts:
             meta = MetaDb(FileBytes(database.parts["meta.db"]))
             if release_files.footer_missing(meta.file, "meta.db"):
-                database.unfinished(meta.file)
+                database.record_unfinished(meta.file)
             builder.version, builder.title = meta.version, meta.title or builder.title
             if meta.description:
                 builder.attributes["description"] = meta.description

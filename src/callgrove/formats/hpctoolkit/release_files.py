@@ -61,7 +61,7 @@ def read_profiles(file: FileBytes) -> tuple[SparseBlocks, Array, Bools]:
     _, sections = header(file, "prof")
     section = file.record(rec.PROFILE_INFOS, sections["ProfileInfos"][0], "ProfileInfos")
     n, stride = int(section["nProfiles"]), int(section["szProfile"])
-    infos = file.strided(rec.PROFILE_INFO, stride, n, int(section["pProfiles"]), "ProfileInfos")
+    infos = file.read_strided(rec.PROFILE_INFO, stride, n, int(section["pProfiles"]), "ProfileInfos")
     blocks = _blocks(file, PROFILE_LAYOUT, "profile", infos, "nCtxs", "pCtxIndices")
     is_summary: Bools = (infos["flags"] & SUMMARY_FLAG) != 0
     return blocks, infos["pIdTuple"].astype(np.uint64), is_summary
@@ -89,7 +89,7 @@ def read_cct(file: FileBytes) -> SparseBlocks:
     _, sections = header(file, "ctxt")
     section = file.record(rec.CTX_INFOS, sections["CtxInfos"][0], "CtxInfos")
     n, stride = int(section["nCtxs"]), int(section["szCtx"])
-    infos = file.strided(rec.CTX_INFO, stride, n, int(section["pCtxs"]), "CtxInfos")
+    infos = file.read_strided(rec.CTX_INFO, stride, n, int(section["pCtxs"]), "CtxInfos")
     return _blocks(file, CONTEXT_LAYOUT, "context", infos, "nMetrics", "pMetricIndices")
 
 
@@ -98,7 +98,7 @@ def read_traces(file: FileBytes) -> tuple[TraceLines, tuple[int, int]]:
     _, sections = header(file, "trce")
     section = file.record(rec.CTX_TRACES, sections["CtxTraces"][0], "CtxTraces")
     n, stride = int(section["nTraces"]), int(section["szTrace"])
-    lines = file.strided(rec.TRACE, stride, n, int(section["pTraces"]), "CtxTraces")
+    lines = file.read_strided(rec.TRACE, stride, n, int(section["pTraces"]), "CtxTraces")
     table = TraceLines(
         lines["profIndex"].astype(np.int64),
         np.zeros(n, np.int64),

@@ -196,7 +196,7 @@ class RowMaker:
         plan, tree = self._plan, self._tree
         special = np.flatnonzero(self._is_special[rows.context])
         of_special = rows.take(special)
-        parts = [part for part in self._carried(of_special) if len(part)]
+        parts = [part for part in self._carry(of_special) if len(part)]
         for owner, names in ((tree.around, plan.function), (tree.above, plan.execution)):
             if (names >= 0).any() and len(own := _chosen(rows, names[rows.metric] >= 0)):
                 parts.append(_renamed(_gathered(own, owner, tree.depth), names))
@@ -204,13 +204,13 @@ class RowMaker:
         if tree.contained_in is not None:
             function = self._function[rows.metric]
             kept &= ~function
-            parts.append(_renamed(self._nested_anew(rows.take(function), tree.contained_in), plan.stored))
+            parts.append(_renamed(self._nest_anew(rows.take(function), tree.contained_in), plan.stored))
         kept[special[self._is_replaced(of_special)]] = False
         stored = self._in_file(_renamed(_chosen(rows, kept), plan.stored))
         out = _merged(stored, self._in_file(SparseBlock.joined(parts))) if parts else combined(stored)
         return _chosen(out, out.value != 0)
 
-    def _nested_anew(self, rows: SparseBlock, contained_in: Ids) -> SparseBlock:
+    def _nest_anew(self, rows: SparseBlock, contained_in: Ids) -> SparseBlock:
         """Function-scope values as the file nests them: what each context has for itself, added up anew."""
         if not len(rows):
             return rows
@@ -228,7 +228,7 @@ class RowMaker:
         copied: Bools = tree.flattened[rows.context] & self._copied[rows.metric]
         return copied | tree.emptied[rows.context]
 
-    def _carried(self, rows: SparseBlock) -> Iterator[SparseBlock]:
+    def _carry(self, rows: SparseBlock) -> Iterator[SparseBlock]:
         """What is also added to other contexts and to the file's root, and what stands for something else."""
         tree, ids = self._tree, self._plan.stored
         inclusive, function = rows.take(self._inclusive[rows.metric]), rows.take(self._function[rows.metric])

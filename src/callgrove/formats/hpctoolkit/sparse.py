@@ -164,9 +164,9 @@ class SparseBlocks:
 
     def damage(self) -> list[CorruptFile]:
         """Blocks that lie outside of the file or in one another, known without reading any."""
-        return [self.broken_block(number) for number in np.flatnonzero(self.broken).tolist()]
+        return [self.describe_broken(number) for number in np.flatnonzero(self.broken).tolist()]
 
-    def broken_block(self, number: int) -> CorruptFile:
+    def describe_broken(self, number: int) -> CorruptFile:
         """What is wrong with a broken block."""
         elsewhere = f"those of another {self.what}" if self.shared[number] else ""
         return CorruptFile(

@@ -75,10 +75,10 @@ class Tags:
         tag = np.append(TAG_OF_SHAPE[tree.shape[rows]], np.repeat([Tag.C, Tag.S, Tag.C], sizes))
         tag[own[np.flatnonzero(nested & ~placed)]] = Tag.Pr
         order = _order(tree, row, parent, first_body, first_around)
-        return cls._sorted(tag, row, parent, np.arange(len(row)) >= first_body, order)
+        return cls._sort(tag, row, parent, np.arange(len(row)) >= first_body, order)
 
     @classmethod
-    def _sorted(cls, tag: Ints, row: Ints, parent: Ints, completes: Bools, order: Ints) -> Tags:
+    def _sort(cls, tag: Ints, row: Ints, parent: Ints, completes: Bools, order: Ints) -> Tags:
         depth = depths(parent.astype(np.int32))[order]
         has_children = np.append(depth[1:] > depth[:-1], False) if len(depth) else np.zeros(0, np.bool_)
         return cls(tag[order].astype(np.int32), row[order].astype(np.int32), depth, completes[order], has_children)

@@ -191,7 +191,7 @@ class DatabaseValues:
             (self._summary_metrics if self._is_summary[profile] else self._metrics)[block.minor],
             block.value.astype(np.float64),
         )
-        return self._known(found, f"profile {profile}", self.by_profile)
+        return self._keep_known(found, f"profile {profile}", self.by_profile)
 
     def _of_context(self, context: int, block: RawBlock) -> SparseBlock:
         profile = block.minor.astype(np.int64)
@@ -202,10 +202,10 @@ class DatabaseValues:
             block.major(self._metrics[block.ids]),
             block.value.astype(np.float64),
         )
-        found = self._known(found, f"context {int(self._context_ids[context])}", self.by_context)
+        found = self._keep_known(found, f"context {int(self._context_ids[context])}", self.by_context)
         return found.take(~self._is_summary[found.profile]) if self._is_summary.any() else found
 
-    def _known(self, block: SparseBlock, section: str, blocks: SparseBlocks | None) -> SparseBlock:
+    def _keep_known(self, block: SparseBlock, section: str, blocks: SparseBlocks | None) -> SparseBlock:
         """The values whose profile, context and metric some table names; the others are a problem, not a value."""
         for what, ids in (("profile", block.profile), ("context", block.context), ("metric", block.metric)):
             if len(ids) and int(ids.min()) < 0:

@@ -43,7 +43,7 @@ class ViewColumn:
 def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> tuple[list[ViewColumn], list[str]]:
     """The columns in their order, and the names of those that could not be kept. With `tells_statistics` there are the
     usual columns for each metric with several."""
-    ids = plan.renumbered(metrics)
+    ids = plan.renumber(metrics)
     scopes = {scope.scope for _, scope in plan.scopes}
     kept: list[ViewColumn] = []
     lost: list[str] = []

@@ -168,7 +168,7 @@ class _Parser:
         else:
             self._take(tokens.SPACE)
             node = self._block_node()
-        return self._named(anchor, node)
+        return self._name_node(anchor, node)
 
     def _block_mapping(self, column: int, key: str) -> dict[str, Node]:
         mapping: dict[str, Node] = {}
@@ -179,7 +179,7 @@ class _Parser:
             found = self._key(tokens.PLAIN, tokens.COLON)
             if found is None:
                 raise self._error("expected `key:`")
-            key = self._unused(found, mapping)
+            key = self._check_unused(found, mapping)
 
     def _block_value(self, column: int) -> Node:
         anchor = self._take(tokens.ANCHOR)
@@ -191,7 +191,7 @@ class _Parser:
             # A sequence may stand right below its key, without further indentation.
             if below > column or (below == column and tokens.DASH.match(self.text, self.position)):
                 node = self._block_node()
-        return self._named(anchor, node)
+        return self._name_node(anchor, node)
 
     def _line_node(self) -> Node:
         """Text, an alias or a flow collection, and nothing after it on its line."""
@@ -208,7 +208,7 @@ class _Parser:
             top = opened[-1]
             if self._peek() == top.closing:
                 self.position += 1
-                node = self._named(top.anchor, opened.pop().node)
+                node = self._name_node(top.anchor, opened.pop().node)
                 if not opened:
                     return node
                 self._flow_add(opened[-1], node)
@@ -223,7 +223,7 @@ class _Parser:
                     raise self._error(f"more than {MAX_FLOW_DEPTH} levels of brackets")
             else:
                 is_empty = isinstance(top.node, dict) and self._peek() in (",", "}")
-                self._flow_add(top, self._named(anchor, None if is_empty else self._scalar(tokens.FLOW_PLAIN)))
+                self._flow_add(top, self._name_node(anchor, None if is_empty else self._scalar(tokens.FLOW_PLAIN)))
 
     def _flow_open(self, anchor: re.Match[str] | None) -> _Open:
         self._count()
@@ -236,7 +236,7 @@ class _Parser:
         key = self._key(tokens.FLOW_PLAIN, tokens.FLOW_COLON)
         if key is None:
             raise self._error("expected `key:` or '}'")
-        top.key = self._unused(key, mapping)
+        top.key = self._check_unused(key, mapping)
         self._take(tokens.FLOW_SPACE)
 
     def _flow_add(self, top: _Open, node: Node) -> None:
@@ -255,16 +255,16 @@ class _Parser:
         start = self.position
         match = self._take(tokens.QUOTED) or self._take(plain)
         if match and self._take(colon):
-            return self._unquoted(match) if match.re is tokens.QUOTED else match[0].rstrip(" \t")
+            return self._unquote(match) if match.re is tokens.QUOTED else match[0].rstrip(" \t")
         self.position = start
         return None
 
-    def _unused(self, key: str, mapping: dict[str, Node]) -> str:
+    def _check_unused(self, key: str, mapping: dict[str, Node]) -> str:
         if key in mapping:
             raise self._error(f"the key {key[:80]!r} repeats")
         return key
 
-    def _named(self, anchor: re.Match[str] | None, node: Node) -> Node:
+    def _name_node(self, anchor: re.Match[str] | None, node: Node) -> Node:
         if anchor:
             self.anchors[anchor[1]] = node
         return node
@@ -276,13 +276,13 @@ class _Parser:
                 raise self._error(f"the alias *{match[1][:80]} names no earlier anchor")
             return self.anchors[match[1]]
         if match := self._take(tokens.QUOTED):
-            return self._unquoted(match)
+            return self._unquote(match)
         if match := self._take(plain):
             text = match[0].rstrip(" \t")
             return None if text in _NULLS else text
         raise self._error(f"expected a value, found {self._peek()!r}" + _REFUSED.get(self._peek(), ""))
 
-    def _unquoted(self, quoted: re.Match[str]) -> str:
+    def _unquote(self, quoted: re.Match[str]) -> str:
         try:
             return tokens.unquoted(quoted)
         except ValueError as error:

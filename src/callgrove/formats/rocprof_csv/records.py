@@ -52,7 +52,7 @@ class Devices:
 
     def numbers(self, part: int, own: Array) -> Array:
         if part not in self._first:
-            labels = [device.called(self._agents) for device in self._traces.devices(part)]
+            labels = [device.label_by(self._agents) for device in self._traces.devices(part)]
             self._first[part] = len(self.labels), len(labels)
             self.labels += labels
         first, n = self._first[part]
@@ -93,7 +93,7 @@ class SpanRecords:
         if kernels.any():
             records = self._records(layout.kernels, chunk, kernels)
             yield layout.kernels, records
-            yield from self._counted(records, kernels)
+            yield from self._counter_records(records, kernels)
         if copies.any():
             yield layout.copies, self._records(layout.copies, chunk, copies)
         if allocations.any():
@@ -162,7 +162,7 @@ class SpanRecords:
 
     # -- counters ------------------------------------------------------------------------------------------------------
 
-    def _counted(self, kernels: Records, chosen: Bools) -> Iterator[tuple[FileTable, Records]]:
+    def _counter_records(self, kernels: Records, chosen: Bools) -> Iterator[tuple[FileTable, Records]]:
         """A record for each kernel that has counters, and one for each counter of each kernel."""
         pieces = [_of_whole(*_of_some(*piece, chosen)) for piece in self._pieces.get("counter", ())]
         if not any(len(rows) for _, rows, _ in pieces):

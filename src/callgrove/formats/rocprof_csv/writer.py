@@ -74,14 +74,14 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         self._ledgers = Books.of(tables.metrics)
         self._ledgers.excuse(VALUES, SAMPLES)
         self._books = self._ledgers
-        self._layout = self._chosen_layout(traces)
+        self._layout = self._choose_layout(traces)
         self._places, self._devices = Places(tables, self._agents), Devices(traces, self._agents)
         self._counters = counter_names(traces)
         self._region_names = RegionNames(traces) if self._kernel_rename else None
         names = self._strings if self._region_names is None else self._region_names.strings
         self._words = Words(self._places, names, self._strings, self._devices.labels, self._counters)
 
-    def _chosen_layout(self, traces: Traces) -> Layout:
+    def _choose_layout(self, traces: Traces) -> Layout:
         """As asked for, or as the converter of the profiler's own version: databases with graph ids are of 2026."""
         first = (
             next(traces.side_chunks(side, part), None) for side in ("kernel", "copy") for part in self._some(traces)

@@ -44,7 +44,7 @@ class ChromeEncoder:
 
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[Data]:
         yield header(self.origin_ns)
-        names = b"".join(tracks_text(tracks, tracks.undescribed()) for tracks in processes)
+        names = b"".join(tracks_text(tracks, tracks.take_new_tracks()) for tracks in processes)
         yield names.removeprefix(SEPARATOR)
 
     def part(self) -> ChromePart:
@@ -61,11 +61,11 @@ class ChromePart:
     origin_ns: int
 
     def slices(self, slices: Slices) -> Iterator[Data]:
-        yield tracks_text(slices.process, slices.process.undescribed())
+        yield tracks_text(slices.process, slices.process.take_new_tracks())
         yield from slices_text(slices, self.origin_ns)
 
     def points(self, points: CounterPoints) -> Iterator[Data]:
-        yield tracks_text(points.process, points.process.undescribed())
+        yield tracks_text(points.process, points.process.take_new_tracks())
         yield points_text(points, self.origin_ns)
 
 

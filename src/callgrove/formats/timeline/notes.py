@@ -66,7 +66,7 @@ class NoteMaker:
     ) -> None:
         self._traces, self._part, self._places, self._level, self._wanted = traces, part, places, level, wanted
         self._losses, self._levels, self._says_counters = losses, levels, says_counters
-        self._devices = [device.called(places.agents) for device in traces.devices(part)]
+        self._devices = [device.label_by(places.agents) for device in traces.devices(part)]
 
     def of(self, rows: SpanChunk) -> list[Note]:
         notes = (
@@ -78,9 +78,9 @@ class NoteMaker:
         made += self._sizes(rows)
         if self._level is Annotations.ALL:
             made += [*self._more(rows), *self._arguments(rows)]
-        return [self._cleaned(note) for note in [*made, *notes] if len(note.rows)]
+        return [self._clean(note) for note in [*made, *notes] if len(note.rows)]
 
-    def _cleaned(self, note: Note) -> Note:
+    def _clean(self, note: Note) -> Note:
         key, texts = clean(note.key, self._losses), [clean(text, self._losses, empty="") for text in note.texts]
         return replace(note, key=key, texts=texts)
 

@@ -120,7 +120,7 @@ class ProcessTracks:
         more: dict[str, object] = {"lane": lane, "order": own.order, "nests": own.nests}
         return self.child(("lane", track, lane), TrackKind.CHILD, own.name, parent, **more)
 
-    def undescribed(self) -> list[Track]:
+    def take_new_tracks(self) -> list[Track]:
         """Tracks that were made since this was asked for the last time."""
         new = self.tracks[self.n_described :]
         self.n_described = len(self.tracks)

@@ -69,7 +69,7 @@ class SliceMaker:
             losses.add(ARGUMENTS)
         about = options.annotations, self.wanted, losses, self.source.levels
         self._notes = NoteMaker(traces, part, places, *about, says_counters="counter" not in options.left_out)
-        self._devices = [device.called(places.agents) for device in traces.devices(part)]
+        self._devices = [device.label_by(places.agents) for device in traces.devices(part)]
 
     def _count_left_out(self) -> None:
         """Count what spans of the part have beside them and slices cannot say."""

@@ -64,7 +64,7 @@ class StackSlices:
         if len(time):  # one more: when the last sample ends
             time = np.append(time, max(int(time[-1]), samples.until_ns or 0))
         firsts = list(range(0, len(context), piece))
-        after = self._reached(context, firsts, piece)
+        after = self._find_reached(context, firsts, piece)
         before = np.empty(0, np.int32)
         for number, first in enumerate(firsts):
             paths = self._paths(context[first : first + piece])
@@ -84,7 +84,7 @@ class StackSlices:
             here = np.where(here >= 0, self._above[here], ABSENT)
         return out[number.reshape(-1)]
 
-    def _reached(self, context: Ids, firsts: list[int], piece: int) -> list[dict[int, int]]:
+    def _find_reached(self, context: Ids, firsts: list[int], piece: int) -> list[dict[int, int]]:
         """For the beginning of every piece but the first, and the end: context -> the sample at which it is no longer
         on the stack, of those that are on it in the piece's first sample."""
         out: list[dict[int, int]] = [{}]
@@ -152,10 +152,10 @@ class StackSlices:
             known.clear()
         for context in contexts:
             if context not in known:
-                known[context] = clean(self._shown_label(context), self._losses)
+                known[context] = clean(self._short_label(context), self._losses)
         return [known[context] for context in contexts]
 
-    def _shown_label(self, context: int) -> str:
+    def _short_label(self, context: int) -> str:
         """A place is shown without the folders it lies in: slices are narrow, and its end tells it from others."""
         label, kind, region = self._tree.label(context), self._tree.kind[context], int(self._tree.region[context])
         if kind not in PLACES or region < 0 or self._tree.regions.name[region] >= 0 or "/" not in label:

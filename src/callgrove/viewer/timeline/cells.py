@@ -51,7 +51,7 @@ class Tally:
     def take(self, chosen: Array | slice) -> Tally:
         return Tally(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
-    def widened(self, factor: int) -> Tally:
+    def widen(self, factor: int) -> Tally:
         """The same in bins that are so many times as wide; cells of one bin and name may occur again."""
         return self if factor == 1 else replace(self, bin=self.bin // factor)
 

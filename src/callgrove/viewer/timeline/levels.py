@@ -82,10 +82,10 @@ class SpanLevels(Levels):
 
     def _level(self, level: int) -> Tally:
         cells = self.whole.take(self.whole.level == level)
-        return cells.widened(self.bin_ns(level) // self._whole_ns)
+        return cells.widen(self.bin_ns(level) // self._whole_ns)
 
     def _line(self, level: int) -> Tally:
-        above = self.own.take(self.own.level < level).widened(self.bin_ns(level) // self._own_ns)
+        above = self.own.take(self.own.level < level).widen(self.bin_ns(level) // self._own_ns)
         return Tally.joined([above, self._level(level)])
 
     def _time_by_name(self, level: int) -> Array:
@@ -127,7 +127,7 @@ class SampleLevels(Levels):
         if not known.all():
             there = np.flatnonzero(name != ABSENT)
             cells, name = cells.take(there), name[there]
-        return Tally(cells.row, cells.level, name, cells.bin, cells.ns).widened(self.bin_ns(level) // self._whole_ns)
+        return Tally(cells.row, cells.level, name, cells.bin, cells.ns).widen(self.bin_ns(level) // self._whole_ns)
 
     def _time_by_name(self, level: int) -> Array:
         frame = self._stacks.at(self._used, level)

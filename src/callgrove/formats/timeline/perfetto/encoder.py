@@ -50,7 +50,7 @@ class PerfettoEncoder:
 
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[bytes]:
         for tracks in processes:
-            own = tracks.undescribed()
+            own = tracks.take_new_tracks()
             first = _descriptor(tracks, own[0], CLEARED | NEEDS_STATE)
             yield b"".join([first, *(_descriptor(tracks, track) for track in own[1:])])
 
@@ -180,7 +180,7 @@ class PerfettoPart:
 
     @staticmethod
     def _new_tracks(tracks: ProcessTracks) -> Iterator[bytes]:
-        for track in tracks.undescribed():
+        for track in tracks.take_new_tracks():
             yield _descriptor(tracks, track)
 
 
