@@ -15,9 +15,8 @@ import numpy as np
 from bench.conditions import ROOT
 from callgrove.formats.hpcrun import records as rec
 from callgrove.formats.hpcrun.files import file_name, measurement_bytes, measurement_files, read_measurement
-from callgrove.formats.hpcrun.hpctrace_records import write_trace
-from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace, SparseValues
-from callgrove.formats.hpcrun.nodes import nodes_of
+from callgrove.formats.hpcrun.hpctrace.records import write_trace
+from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace, SparseValues, nodes_of
 from callgrove.formats.hpcrun.placeholders import ENTRIES, code_number
 from callgrove.formats.hpcrun.placeholders import ROOT as ROOT_CODE
 from callgrove.formats.hpcrun.primitives import Header, MetricDescription, Module

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from callgrove.model.arrays import Floats, frozen
-from callgrove.model.study import Study
+from callgrove.arrays import Floats, freeze
+from callgrove.model.study.series import Study
 
 __all__ = ["SeriesShape", "study_of"]
 
@@ -45,20 +45,20 @@ class SeriesShape:
 
 def study_of(shape: SeriesShape) -> Study:
     """One value per cell, so all measures are the same."""
-    values = frozen(shape.values())
+    values = freeze(shape.values())
     n = shape.n_series
     return Study(
         parameters=shape.parameters,
-        points=frozen(shape.points),
+        points=freeze(shape.points),
         callpaths=tuple(f"f{k}" for k in range(n)),
         metrics=("time",),
-        series_callpath=frozen(np.arange(n, dtype=np.int32)),
-        series_metric=frozen(np.zeros(n, np.int32)),
+        series_callpath=freeze(np.arange(n, dtype=np.int32)),
+        series_metric=freeze(np.zeros(n, np.int32)),
         mean=values,
         median=values,
         minimum=values,
         maximum=values,
-        std=frozen(np.zeros_like(values)),
-        repetitions=frozen(np.ones(values.shape, np.int64)),
-        present=frozen(np.ones(values.shape, np.bool_)),
+        std=freeze(np.zeros_like(values)),
+        repetitions=freeze(np.ones(values.shape, np.int64)),
+        present=freeze(np.ones(values.shape, np.bool_)),
     )

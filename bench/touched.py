@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.filebytes import FileBytes
-from callgrove.model.arrays import Bools, Ints
+from callgrove.arrays import Bools, Ints
+from callgrove.binary.files import FileBytes
 
 __all__ = ["Touched", "watched"]
 

@@ -44,7 +44,7 @@ from bench.results import Finding, as_markdown, as_text
 from bench.series import SeriesShape, study_of
 from bench.touched import Touched, watched
 from callgrove.binary.sources import Source
-from callgrove.formats.hpctoolkit.release import FORMAT
+from callgrove.formats.hpctoolkit.release.format import FORMAT
 from callgrove.formats.interface import ReadOptions
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Severity

@@ -21,7 +21,7 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
-from callgrove.cli.demo import make_inputs
+from callgrove.cli.verbs.demo import make_inputs
 from tests.requirements import ROOT
 from tests.test_docs import commands
 from tests.timing import HANG_SEC

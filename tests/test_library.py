@@ -14,14 +14,14 @@ import pytest
 
 import callgrove
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
+from callgrove.analysis.views import top
 from callgrove.cli.messages import with_flags
 from callgrove.errors import CallgroveError, Parameter, UsageError, Wording, worded
 from callgrove.examples import example, gpu_example
 from callgrove.model.experiment import Experiment
 from callgrove.model.methods import ExperimentMethods, StudyMethods
 from callgrove.model.metrics import Scope
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.model.table import Table
 from tests.cli.commands import Capture, rows, said
 from tests.formats.samples import CORPUS

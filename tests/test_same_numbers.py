@@ -14,20 +14,18 @@ import pytest
 import callgrove
 from callgrove.algebra.operations import mean, merge
 from callgrove.algebra.selecting import part
-from callgrove.analysis.callers import bottom_up
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
 from callgrove.analysis.summary import summarise
-from callgrove.analysis.summary_table import table as summary_table
+from callgrove.analysis.summary import table as summary_table
 from callgrove.analysis.tables import Selection, export
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import bottom_up, top, top_down
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
-from callgrove.model.traces import SpanKind
-from callgrove.query.asking import sql
+from callgrove.model.traces.events import SpanKind
+from callgrove.query.sql import sql
 from callgrove.viewer.panels import Choice, Detail
 from callgrove.viewer.profile.maker import profile_maker
 from tests.exhaustive import some_of

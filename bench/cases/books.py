@@ -22,7 +22,7 @@ from bench.conditions import Conditions
 from bench.cubes import CubeShape, make_cube
 from bench.gpu_databases import GpuShape, make_gpu_database
 from bench.results import Finding
-from callgrove.formats.gpu import rocpd_writer
+from callgrove.formats.gpu.rocpd import writer as rocpd_writer
 from callgrove.model.books import Ledger, Totals
 
 __all__ = ["run"]

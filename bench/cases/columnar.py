@@ -23,7 +23,7 @@ from bench.gpu_databases import GpuShape, make_gpu_database
 from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import SPAN_COLUMNS
+from callgrove.model.traces.events import SPAN_COLUMNS
 
 __all__ = ["run"]
 

@@ -26,7 +26,7 @@ from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.formats.interface import WriteOptions, Writes
 from callgrove.formats.registry import load
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 
 __all__ = ["Memory", "convert", "memory_of", "run"]
 

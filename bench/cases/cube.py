@@ -25,8 +25,8 @@ from bench.cubes import CubeShape, make_cube, values_of
 from bench.memory import STATUS
 from bench.results import Finding
 from bench.timing import Work, best_seconds
-from callgrove.binary.inflating import INFLATER, inflate
-from callgrove.formats.cube.values import CubeValues
+from callgrove.binary.archives import INFLATER, inflate
+from callgrove.formats.cube.reading import CubeValues
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 

@@ -27,7 +27,7 @@ from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 
 __all__ = ["run"]
 
@@ -71,7 +71,7 @@ def convert(source: Path, name: str, target: Path) -> None:
     if name == "rocprof-csv":
         target.mkdir(exist_ok=True)
     opened = open_path(source, "rocpd", ReadOptions(fold=False))
-    write(opened, writer_of(name), target, WriteOptions(overwrite=True))
+    write_experiment(opened, writer_of(name), target, WriteOptions(overwrite=True))
 
 
 def _converting(source: Path, name: str, target: Path) -> Work:
@@ -178,7 +178,7 @@ def main(source: str, name: str, target: str) -> None:
         most = max(most, _anonymous())
 
     opened = open_path(source, "rocpd", ReadOptions(fold=False, progress=watch))
-    write(opened, writer_of(name), Path(target), WriteOptions(overwrite=True, progress=watch))
+    write_experiment(opened, writer_of(name), Path(target), WriteOptions(overwrite=True, progress=watch))
     print(json.dumps(max(most, _anonymous())))
 
 

@@ -25,11 +25,12 @@ from bench.gpu_databases import GpuShape, make_gpu_database, truth
 from bench.memory import STATUS
 from bench.results import Finding
 from bench.timing import Work, best_seconds
-from callgrove.analysis.summary import Summary, summarise
-from callgrove.analysis.summary_table import table
-from callgrove.cli.summary import WORK
+from callgrove.analysis.summary import summarise, table
+from callgrove.analysis.summary_sections import Summary
+from callgrove.binary.sqlite.cells import Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.cli.verbs.summary import WORK
 from callgrove.execute import IN_PROCESS, Engine, Workers, executor, usable_cores
-from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment

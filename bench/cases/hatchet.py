@@ -14,7 +14,7 @@ import numpy as np
 from bench.conditions import ROOT, Conditions, columns_from_path, opened
 from bench.results import Finding
 from bench.timing import best_seconds
-from callgrove.model.arrays import Array, Floats
+from callgrove.arrays import Array, Floats
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 

@@ -12,13 +12,12 @@ import numpy as np
 from bench.conditions import Conditions, opened
 from bench.results import Finding
 from bench.timing import Work, best_seconds
+from callgrove.arrays import Array
 from callgrove.formats.hpcrun import records as rec
 from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
-from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace, SparseValues
-from callgrove.formats.hpcrun.nodes import nodes_of
+from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace, SparseValues, nodes_of
 from callgrove.formats.hpcrun.placeholders import ROOT, code_number
 from callgrove.formats.hpcrun.primitives import Header, MetricDescription, Module
-from callgrove.model.arrays import Array
 
 __all__ = ["make_file", "make_folder", "run"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from bench.conditions import Conditions, opened
 from bench.results import Finding
 from bench.timing import Work, best_seconds
-from callgrove.formats.hpcrun.hpctrace_records import TraceFile, write_trace
-from callgrove.model.arrays import Array
-from callgrove.model.traces import Samples
+from callgrove.arrays import Array
+from callgrove.formats.hpcrun.hpctrace.records import TraceFile, write_trace
+from callgrove.model.traces.events import Samples
 
 __all__ = ["make_trace", "run"]
 

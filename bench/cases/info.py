@@ -12,10 +12,10 @@ import numpy as np
 from bench.conditions import Conditions, opened
 from bench.results import Finding
 from bench.touched import watched
+from callgrove.arrays import Ints
 from callgrove.cli.main import main as callgrove
-from callgrove.formats.hpctoolkit.sparse import SparseBlocks
+from callgrove.formats.hpctoolkit.blocks import SparseBlocks
 from callgrove.formats.hpctoolkit.values import DatabaseValues
-from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 
 __all__ = ["run"]

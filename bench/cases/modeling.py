@@ -17,7 +17,7 @@ from bench.conditions import ROOT, Conditions
 from bench.results import Finding
 from bench.series import SeriesShape, study_of
 from bench.timing import Work, best_seconds
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import Models, model_study
 from callgrove.modeling.notation import function_text
 

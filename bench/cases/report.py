@@ -16,11 +16,11 @@ from bench.measurements import multiplied
 from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.analysis.costs import costs
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import top_down
 from callgrove.model.experiment import Experiment
 from callgrove.viewer.page import page
-from callgrove.viewer.panels import Choice, Detail
-from callgrove.viewer.report import DEFAULT_SIZE, Input, report
+from callgrove.viewer.panels import DEFAULT_SIZE, Choice, Detail
+from callgrove.viewer.report import Input, report
 from callgrove.viewer.timeline.maker import timeline_maker
 
 __all__ = ["run"]

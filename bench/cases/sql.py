@@ -25,8 +25,8 @@ from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
-from callgrove.query.asking import sql
-from callgrove.query.engines import ENGINES
+from callgrove.query.relations import ENGINES
+from callgrove.query.sql import sql
 
 __all__ = ["ask", "ask_file", "run"]
 

@@ -27,13 +27,12 @@ from bench.results import Finding
 from bench.timing import Work, best_seconds
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import open_paths, writer_of
-from callgrove.formats.timeline.content import Losses
-from callgrove.formats.timeline.items import Slices, Value
-from callgrove.formats.timeline.perfetto.encoder import FLOW_BITS, TRACK_BITS, PerfettoPart
+from callgrove.formats.timeline.content import Losses, Slices, Value
+from callgrove.formats.timeline.perfetto_encoder import FLOW_BITS, TRACK_BITS, PerfettoPart
 from callgrove.formats.timeline.places import Places
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions
 from callgrove.formats.timeline.source import Annotations
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.experiment import Experiment
 
 __all__ = ["run"]
@@ -199,7 +198,7 @@ def _large(conditions: Conditions, n: int) -> Iterator[Finding]:
 
 def _convert(paths: Sequence[Path], target: Path) -> int:
     """The size of the trace that these databases make, on one core."""
-    write(_opened(paths), writer_of("perfetto"), target, WriteOptions(overwrite=True))
+    write_experiment(_opened(paths), writer_of("perfetto"), target, WriteOptions(overwrite=True))
     return target.stat().st_size
 
 

@@ -13,8 +13,8 @@ from bench.conditions import Conditions, columns_from_open, columns_from_path, o
 from bench.memory import peak_of_columns
 from bench.results import Finding
 from bench.timing import Work, best_seconds
-from callgrove.formats.hpctoolkit import release_records as rec
-from callgrove.model.arrays import Array, Ints
+from callgrove.arrays import Array, Ints
+from callgrove.formats.hpctoolkit.release import records as rec
 from callgrove.model.experiment import Experiment
 
 __all__ = ["Floor", "Records", "records_of", "run", "same_values"]

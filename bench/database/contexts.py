@@ -14,9 +14,9 @@ import numpy as np
 
 from bench.database.records import WORD, records
 from bench.database.tree import FUNCTION, LOOP, Tree
-from callgrove.formats.hpctoolkit import release_records as rec
-from callgrove.formats.hpctoolkit.release_words import HAS_FUNCTION, HAS_PLACE, HAS_POINT
-from callgrove.model.arrays import Array, Ints, Offsets
+from callgrove.arrays import Array, Ints, Offsets
+from callgrove.formats.hpctoolkit.release import records as rec
+from callgrove.formats.hpctoolkit.release.vocabulary import HAS_FUNCTION, HAS_PLACE, HAS_POINT
 
 __all__ = ["Places", "context_area"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.database.tree import LINE, Tree
-from callgrove.model.arrays import Bools, Floats, Ints
+from callgrove.arrays import Bools, Floats, Ints
 
 __all__ = ["SCOPES", "Costs", "Measured", "Rows"]
 

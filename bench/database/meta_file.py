@@ -16,8 +16,8 @@ from bench.database.contexts import Places, context_area
 from bench.database.costs import SCOPES
 from bench.database.records import WORD, header, records
 from bench.database.tree import Tree
-from callgrove.formats.hpctoolkit import release_records as rec
-from callgrove.model.arrays import Array, Ints
+from callgrove.arrays import Array, Ints
+from callgrove.formats.hpctoolkit.release import records as rec
 
 __all__ = ["ID_NAMES", "quantities", "write_columns", "write_meta"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.formats.hpctoolkit import release_records as rec
-from callgrove.model.arrays import Array
+from callgrove.arrays import Array
+from callgrove.formats.hpctoolkit.release import records as rec
 
 __all__ = ["WORD", "header", "records"]
 

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Array, Bools, Ints
+from callgrove.arrays import ABSENT, Array, Bools, Ints
 
 __all__ = ["FUNCTION", "LINE", "LOOP", "SMALLEST", "Nesting", "Tree", "random_tree"]
 

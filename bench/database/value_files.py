@@ -17,8 +17,8 @@ import numpy as np
 from bench.database.costs import Costs, Rows, units
 from bench.database.meta_file import ID_NAMES
 from bench.database.records import WORD, header, records
-from callgrove.formats.hpctoolkit import release_records as rec
-from callgrove.model.arrays import Array, Ints
+from callgrove.arrays import Array, Ints
+from callgrove.formats.hpctoolkit.release import records as rec
 
 __all__ = ["Totals", "write_cct", "write_profiles"]
 

@@ -28,8 +28,9 @@ asked for, and nothing heavy is imported until a name is used.
     query/       SQL over experiments and studies
     render/      results as text, CSV, JSON, markdown
     viewer/      pictures: one page with its data inside
-    cli/         one small module per verb
+    cli/         the command line, one module per verb
     execute/     the same work on a pool of processes, on MPI or on Dask
+    arrays.py    array types and passes over columns that every layer uses
     examples.py  made-up experiments for the demo, the documentation and tests
     errors.py    every error raised on purpose
 """
@@ -48,15 +49,15 @@ if TYPE_CHECKING:
     from callgrove.algebra.selecting import part
     from callgrove.formats.registry import check
     from callgrove.formats.registry import open_path as open
-    from callgrove.formats.saving import write
+    from callgrove.formats.writing.transfer import write
     from callgrove.model.builder import ExperimentBuilder
     from callgrove.model.experiment import Experiment
     from callgrove.model.metrics import Scope
-    from callgrove.model.study import Study
+    from callgrove.model.study.series import Study
     from callgrove.model.table import Table
     from callgrove.modeling.fitting import Models, model_study
     from callgrove.modeling.options import ModelOptions
-    from callgrove.query.asking import sql
+    from callgrove.query.sql import sql
 
 __all__ = [
     "CallgroveError",
@@ -91,7 +92,7 @@ _LAZY = {
     "ModelOptions": ("callgrove.modeling.options", "ModelOptions"),
     "Models": ("callgrove.modeling.fitting", "Models"),
     "Scope": ("callgrove.model.metrics", "Scope"),
-    "Study": ("callgrove.model.study", "Study"),
+    "Study": ("callgrove.model.study.series", "Study"),
     "check": ("callgrove.formats.registry", "check"),
     "Table": ("callgrove.model.table", "Table"),
     "common": ("callgrove.algebra.cutting", "common"),
@@ -102,8 +103,8 @@ _LAZY = {
     "model_study": ("callgrove.modeling.fitting", "model_study"),
     "open": ("callgrove.formats.registry", "open_path"),
     "part": ("callgrove.algebra.selecting", "part"),
-    "sql": ("callgrove.query.asking", "sql"),
-    "write": ("callgrove.formats.saving", "write"),
+    "sql": ("callgrove.query.sql", "sql"),
+    "write": ("callgrove.formats.writing.transfer", "write"),
 }
 
 

@@ -19,16 +19,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Floats, Ids
+from callgrove.arrays import ABSENT, Floats, Ids, combine_upwards, depths, levels
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.orders import combine_upwards, depths, levels
 from callgrove.model.profiles import Identifier, Interpretation, ProfileKind
-from callgrove.model.study import Study
-from callgrove.model.study_builder import StudyBuilder
-from callgrove.model.traces import ArraySamples, ArraySpans, Samples, SideTable, SpanKind
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import Study
+from callgrove.model.traces.events import ArraySamples, ArraySpans, Samples, SideTable, SpanKind
 
 __all__ = ["example", "gpu_example", "study_example"]
 

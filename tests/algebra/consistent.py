@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import ABSENT, Array
+from callgrove.arrays import ABSENT, Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from callgrove.model.arrays import Array
+from callgrove.arrays import Array, combine_upwards, depths, levels
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
-from callgrove.model.experiment import Experiment
-from callgrove.model.invariants import problems_of_experiment
+from callgrove.model.experiment import Experiment, problems_of_experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.orders import combine_upwards, depths, levels
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.scopes import recipe
 

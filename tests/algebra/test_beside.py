@@ -13,7 +13,7 @@ from callgrove.algebra.cutting import common, cut
 from callgrove.algebra.operations import mean, merge
 from callgrove.algebra.selecting import part
 from callgrove.model.experiment import Experiment
-from callgrove.query.asking import sql
+from callgrove.query.sql import sql
 from tests.formats.gpu_databases import Run, write_rocpd
 
 QUERIES = (

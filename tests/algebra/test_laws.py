@@ -14,9 +14,9 @@ from callgrove.algebra.operations import diff, mean, merge
 from callgrove.algebra.selecting import part
 from callgrove.errors import UsageError
 from callgrove.model.experiment import Experiment
+from callgrove.model.joining import unify
 from callgrove.model.metrics import Aggregation, Scope
 from callgrove.model.scopes import recipe
-from callgrove.model.unify import unify
 from tests.algebra.consistent import SCOPES, consistent, dense, in_scope
 from tests.algebra.reference import is_sound, stored
 from tests.exhaustive import try_examples

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from callgrove.algebra import tiles
+from callgrove.algebra import operands as tiles
 from callgrove.algebra.cutting import common, cut
 from callgrove.algebra.operations import diff, mean, merge
 from callgrove.algebra.selecting import part
+from callgrove.arrays import Ints
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.examples import example
-from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
-from callgrove.model.traces import Traces
+from callgrove.model.traces.events import Traces
 from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend
 from tests.algebra.reference import cube_a, cube_b, is_sound, notes, stored
 

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis.memory_peaks import memory_peaks
-from callgrove.model.arrays import Array
+from callgrove.analysis.summary import memory_peaks
+from callgrove.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
-from callgrove.model.traces import ArraySpans, SideTable, SpanKind
+from callgrove.model.traces.events import ArraySpans, SideTable, SpanKind
 
 Operation = tuple[str, int, int, int]  # what, address, bytes, device
 WORDS = ("ALLOC", "FREE", "REALLOC", "kernel")

@@ -10,24 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.algebra.operations import diff
-from callgrove.analysis.callers import bottom_up
 from callgrove.analysis.costs import Costs, costs
-from callgrove.analysis.flat import top
 from callgrove.analysis.groups import GROUPINGS
-from callgrove.analysis.hot_path import hot_path
 from callgrove.analysis.overview import overview
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Column, Table
-from callgrove.render.bars import signed_bar
-from callgrove.render.cells import Signed
 from callgrove.render.facts import facts_of
+from callgrove.render.text_formats import Signed
 from callgrove.render.text_table import Look, text_table
-from callgrove.render.units import percent
+from callgrove.render.units import percent, signed_bar
 from tests.analysis.trees import costly_trees
 
 

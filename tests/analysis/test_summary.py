@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from bench.gpu_databases import GpuShape, make_gpu_database, truth
-from callgrove.analysis.summary import By, Summary, WindowMode, summarise
-from callgrove.analysis.summary_table import table, tables
+from callgrove.analysis.summary import summarise, table, tables
+from callgrove.analysis.summary_sections import By, Summary, WindowMode
+from callgrove.arrays import Array
 from callgrove.errors import UsageError
 from callgrove.execute import Engine, executor
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
-from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
-from callgrove.model.traces import ArraySpans, Counters, SideTable, SpanKind, Window
-from callgrove.model.windows import marker_window
+from callgrove.model.traces.events import ArraySpans, Counters, SideTable, SpanKind, Window
+from callgrove.model.traces.windows import marker_window
 from tests.formats.gpu_databases import Run, write_rocpd
 
 N_RANKS = 3

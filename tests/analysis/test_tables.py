@@ -6,9 +6,8 @@ import numpy as np
 
 from callgrove.analysis.tables import Selection, export
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.composites import RATE
 from callgrove.model.contexts import ContextKind
-from callgrove.model.metrics import Aggregation, Metric, Scope
+from callgrove.model.metrics import RATE, Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 
 

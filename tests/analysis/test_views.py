@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis.callers import bottom_up
 from callgrove.analysis.costs import Costs
-from callgrove.analysis.flat import top
 from callgrove.analysis.groups import GROUPINGS, group
-from callgrove.analysis.hot_path import hot_path
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.model.table import Table

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary import filebytes
-from callgrove.binary.filebytes import FileBytes
+from callgrove.binary import files as filebytes
+from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile, InputError
 
 CONTENT = bytes(range(64))

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.binary import filepart
-from callgrove.binary.filepart import FilePart
+from callgrove.binary import files as filepart
+from callgrove.binary.files import FilePart
 from callgrove.errors import CorruptFile
 
 CONTENT = bytes(range(256)) * 40

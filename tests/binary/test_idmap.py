@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.idmap import IdMap
+from callgrove.binary.files import IdMap
 
 SMALL = st.integers(0, 60)
 ANY = st.integers(-(2**63), 2**63 - 1)

@@ -6,14 +6,24 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.binary.text_rows import Texts, blocks, decimals, fractions, hexadecimals, integers, joined, only, where
+from callgrove.binary.text_rows import (
+    Texts,
+    blocks,
+    decimals,
+    fractions,
+    hexadecimals,
+    integers,
+    join_fields,
+    only,
+    where,
+)
 
 SIGNED = st.lists(st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 9, 9999, 10**4, 10**8, 10**16]), max_size=40)
 
 
 def lines(*fields: object) -> list[str]:
     n = next(len(field) for field in fields if isinstance(field, np.ndarray))
-    return joined(n, [*fields, b"\n"]).decode().splitlines()  # type: ignore[list-item]
+    return join_fields(n, [*fields, b"\n"]).decode().splitlines()  # type: ignore[list-item]
 
 
 @given(SIGNED)
@@ -52,9 +62,9 @@ def test_rows_of_several_fields() -> None:
     name = Texts(["a", "bc"], str.encode)
     n = 70_000  # more than fit into one piece
     number = np.arange(n)
-    found = joined(n, [integers(number), b",", name.cells(number % 2), b"\n"])
+    found = join_fields(n, [integers(number), b",", name.cells(number % 2), b"\n"])
     assert found == "".join(f"{k},{('a', 'bc')[k % 2]}\n" for k in range(n)).encode()
-    assert joined(0, [b"x"]) == b""
+    assert join_fields(0, [b"x"]) == b""
 
 
 def test_cells_that_do_not_apply() -> None:
@@ -79,4 +89,4 @@ def test_fractions_lose_nothing(values: list[float]) -> None:
 def test_fields_of_some_rows_only() -> None:
     rows = np.array([1, 3])
     some = only(4, rows, [b"<", integers(rows * 1000), b">"])
-    assert joined(4, [integers(np.arange(4)), some, b";"]) == b"0;1<1000>;2;3<3000>;"
+    assert join_fields(4, [integers(np.arange(4)), some, b";"]) == b"0;1<1000>;2;3<3000>;"

@@ -9,7 +9,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySpans, SpanKind
+from callgrove.model.traces.events import ArraySpans, SpanKind
 
 __all__ = ["EVIL", "large", "spans_of"]
 

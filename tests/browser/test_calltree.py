@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from callgrove.analysis.callers import grow_callers
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import grow_callers, top, top_down
 from callgrove.examples import example
-from callgrove.render.amounts import amount
+from callgrove.render.units import amount
 from callgrove.viewer.panels import Limits
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot

@@ -9,11 +9,9 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import top, top_down
 from callgrove.examples import example
-from callgrove.render.amounts import amount
-from callgrove.render.units import percent
+from callgrove.render.units import amount, percent
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.reading import box, downloaded, flame, open_tab, picked, shown_panel, tooltip, wait_for_picture
 

@@ -15,7 +15,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.render.visible import visible
+from callgrove.model.table import visible
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot, few_tabs
 from tests.browser.reading import MAP, downloaded, flame, open_tab, rows, shown_panel, tooltip

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page
 
 from callgrove.analysis.costs import costs
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import top_down
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.metrics import Metric, Scope

@@ -10,15 +10,14 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
-from callgrove.analysis.summary import summarise
-from callgrove.analysis.summary_table import tables
+from callgrove.analysis.summary import summarise, tables
+from callgrove.analysis.views import top
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySamples, ArraySpans, Samples, SpanKind
+from callgrove.model.traces.events import ArraySamples, ArraySpans, Samples, SpanKind
 from callgrove.viewer.panels import Limits
 from callgrove.viewer.report import Input, report
 from tests.browser.conftest import OpenPage, Screenshot

@@ -10,12 +10,11 @@ import pytest
 from playwright.sync_api import Page
 
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
+from callgrove.analysis.views import top
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.model.metrics import Scope
-from callgrove.render.amounts import amount
-from callgrove.render.units import duration_ns, percent
-from callgrove.viewer.bundle import bundle, modules
+from callgrove.render.units import amount, duration_ns, percent
+from callgrove.viewer.page import bundle, modules
 from callgrove.viewer.report import Input, report
 from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage, Screenshot

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page
 
 from callgrove.examples import study_example
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.viewer.report import Input, report
 from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage

@@ -18,7 +18,7 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySamples, ArraySpans, Samples, SpanKind
+from callgrove.model.traces.events import ArraySamples, ArraySpans, Samples, SpanKind
 from callgrove.render.units import duration_ns
 from callgrove.viewer.panels import Limits
 from callgrove.viewer.report import Input, report

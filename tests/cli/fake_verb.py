@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from callgrove.cli.options import add_input, add_selection, add_table_output, emit
+from callgrove.cli.options import add_input, add_selection, add_table_output
+from callgrove.cli.output import emit
 from callgrove.errors import CorruptFile, IncompleteResult, MissingExtra, UsageError
 from callgrove.model.table import Table
 

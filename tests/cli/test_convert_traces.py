@@ -20,7 +20,7 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.cli.rocprofv3_merge import main as merge
-from callgrove.formats.timeline.perfetto.encoder import PerfettoPart
+from callgrove.formats.timeline.perfetto_encoder import PerfettoPart
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Event, Run, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.samples import databases as databases_of

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from callgrove.examples import gpu_example
-from callgrove.formats.gpu.draft_writer import DraftWriter
-from callgrove.formats.transfer import transfer
+from callgrove.formats.gpu.draft.writer import DraftWriter
+from callgrove.formats.writing.transfer import transfer
 from tests.cli.commands import Capture, rows, run
 from tests.formats.gpu_databases import Event, Run, write_nsight, write_rpd
 from tests.formats.samples import samples

@@ -14,10 +14,8 @@ from types import MappingProxyType
 import pytest
 
 from callgrove._version import __version__
-from callgrove.cli.help_examples import EXAMPLES
-from callgrove.cli.main import main
-from callgrove.cli.parser import Parser
-from callgrove.cli.verbs import VERBS, Verb
+from callgrove.cli.main import VERBS, Verb, main
+from callgrove.cli.parser import EXAMPLES, Parser
 from tests.requirements import ROOT, need
 from tests.timing import HANG_SEC
 
@@ -210,7 +208,7 @@ def test_the_table_of_verbs() -> None:
     names = [verb.name for verb in VERBS]
     assert len(set(names)) == len(names)
     assert "info" in names  # what a bare path means
-    assert all(verb.module == f"callgrove.cli.{verb.name}" for verb in VERBS)
+    assert all(verb.module == f"callgrove.cli.verbs.{verb.name}" for verb in VERBS)
     assert max(len(verb.help) for verb in VERBS) <= 75  # the overview fits a terminal
 
 

@@ -13,7 +13,7 @@ from callgrove.cli.main import main
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.render.text_table import Look
 from callgrove.render.units import si
 from callgrove.render.visible import shorten
@@ -77,9 +77,9 @@ def test_names_get_the_room_of_bars_on_narrow_terminals(
 
 
 def test_the_folders_of_a_place_are_left_out() -> None:
-    assert viewing._named("/home/my files/a.c:3", "line", 1) == "  a.c:3"
-    assert viewing._named("loop at /home/my files/a.c:3", "loop", 0) == "loop at a.c:3"
-    assert viewing._named("operator/(a, b)", "function", 0) == "operator/(a, b)"
+    assert viewing._indent_name("/home/my files/a.c:3", "line", 1) == "  a.c:3"
+    assert viewing._indent_name("loop at /home/my files/a.c:3", "loop", 0) == "loop at a.c:3"
+    assert viewing._indent_name("operator/(a, b)", "function", 0) == "operator/(a, b)"
 
 
 def test_an_indentation_is_kept_when_a_name_is_cut() -> None:
@@ -103,7 +103,7 @@ def test_help_of_export_says_what_naming_no_metric_means(capsys: Capture) -> Non
 
 def test_convert_never_replaces_its_input(capsys: Capture, tmp_path: Path) -> None:
     target = tmp_path / "run.d"
-    write(example(), writer_of("hpctoolkit-release"), target, WriteOptions())
+    write_experiment(example(), writer_of("hpctoolkit-release"), target, WriteOptions())
     before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
     (tmp_path / "link.d").symlink_to(target)
     for source, out in (

@@ -14,7 +14,7 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.cli.progress import ProgressCallback
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
 from callgrove.modeling.stored import with_models
 from callgrove.render import Look

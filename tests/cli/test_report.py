@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.cli.main import main
-from callgrove.cli.report import size
+from callgrove.cli.verbs.report import size
 from tests.cli.commands import Capture, run, said
 from tests.formats.samples import CORPUS
 from tests.viewer.test_encoding import decoded

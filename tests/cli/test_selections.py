@@ -176,8 +176,7 @@ def test_export_says_how_many_rows_are_left(
 ) -> None:
     """Also where the table comes in many chunks, which are not read."""
     n = len(rows(capsys, "export", PTH4, "--table", table, *options))
-    for module in ("tables", "trace_tables"):
-        monkeypatch.setattr(f"callgrove.analysis.{module}.CHUNK", 2)
+    monkeypatch.setattr("callgrove.analysis.tables.CHUNK", 2)
     capsys.readouterr()
     assert main(["export", str(PTH4), "--table", table, "--limit", "3", *options]) == 0
     assert f"callgrove: {n - 3} more rows were left out by --limit" in capsys.readouterr().err

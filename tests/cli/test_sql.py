@@ -17,7 +17,7 @@ from callgrove.cli.main import main
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from tests.cli.commands import Capture, rows, run, said
 from tests.requirements import ROOT
 from tests.test_docs import commands
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sql")
     for rank in range(2):
         make_gpu_database(folder / f"rank{rank}.db", GpuShape(300, rank, 2))
-    write(example(), writer_of("hpctoolkit-release"), folder / "stencil.d", WriteOptions())
+    write_experiment(example(), writer_of("hpctoolkit-release"), folder / "stencil.d", WriteOptions())
     return folder
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.cli.demo import make_inputs
+from callgrove.cli.main import VERBS
 from callgrove.cli.parser import Parser
 from callgrove.cli.rocprofv3_merge import main as rocprofv3_merge
-from callgrove.cli.verbs import VERBS
+from callgrove.cli.verbs.demo import make_inputs
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Event, Run, write_rocpd
 
@@ -150,7 +150,7 @@ def test_the_input_may_lie_in_a_folder(tmp_path: Path, capsys: Capture) -> None:
     for name in "ab":
         around = tmp_path / name
         around.mkdir()
-        write(example(), writer_of("cube"), around / "profile.cubex", WriteOptions())
+        write_experiment(example(), writer_of("cube"), around / "profile.cubex", WriteOptions())
         parts.append(around)
     for more in ((), ("--force",)):
         run(capsys, "merge", *parts, tmp_path / "both", *more)

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.cli.main import main
-from callgrove.cli.verbs import VERBS
+from callgrove.cli.main import VERBS, main
 from callgrove.render import Look
 from tests.cli.commands import Capture, header, rows, run, said
 from tests.formats.samples import CORPUS, databases

@@ -18,7 +18,8 @@ import pytest
 
 from callgrove.cli.messages import with_flags
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
-from callgrove.execute import Engine, clusters, executor, workers
+from callgrove.execute import Engine, executor, workers
+from callgrove.execute import engines as clusters
 from tests.execution import work
 from tests.exhaustive import some_of
 from tests.requirements import ROOT, need

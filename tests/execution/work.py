@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from callgrove.cli.main import main
+from callgrove.cli.main import Verb, main
 from callgrove.cli.options import add_execution, engine
-from callgrove.cli.verbs import Verb
 from callgrove.errors import CorruptFile
 from callgrove.execute import Engine, Workers, executor
 from tests.timing import HANG_SEC

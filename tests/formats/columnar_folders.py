@@ -10,20 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.arrays import Ids
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.formats.transfer import write
-from callgrove.model.arrays import Ids
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.composites import TAU_ATOMIC, histogram
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.metrics import Aggregation, Column, Metric, Scope
-from callgrove.model.profiles import ProfileKind
+from callgrove.model.metrics import TAU_ATOMIC, Aggregation, Column, Metric, Scope, histogram
+from callgrove.model.profiles import ProfileKind, System, Topology
 from callgrove.model.runs import Run
-from callgrove.model.study import Study
-from callgrove.model.system import System, Topology
-from callgrove.model.traces import (
+from callgrove.model.study.series import Study
+from callgrove.model.traces.events import (
     LABEL,
     PARENT,
     SIDE_TABLES,
@@ -42,7 +40,7 @@ LAZY = ("values", "traces", "sources", "attachments")
 
 
 def written(opened: Experiment | Study, target: Path, to: str = CALLGROVE, overwrite: bool = False) -> LossReport:
-    return write(opened, writer_of(to), target, WriteOptions(overwrite=overwrite))
+    return write_experiment(opened, writer_of(to), target, WriteOptions(overwrite=overwrite))
 
 
 def again(experiment: Experiment, folder: Path) -> Experiment:

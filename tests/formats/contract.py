@@ -26,16 +26,15 @@ import numpy as np
 import pytest
 
 from callgrove.analysis.tables import TABLES, Selection, export
-from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.files import FileBytes
 from callgrove.binary.sources import HEAD_BUDGET, Source
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Checks, Problem, ReadOptions, WriteOptions, Writes, WritesStudies
 from callgrove.formats.registry import FORMATS, detect, load, open_path
-from callgrove.formats.transfer import transfer
-from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.invariants import problems_of_experiment
+from callgrove.formats.writing.transfer import transfer
+from callgrove.model.experiment import Experiment, Severity, problems_of_experiment
 from callgrove.model.metrics import Scope
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.model.table import Table
 from callgrove.render import TableFormat, render
 from tests.formats.samples import Sample

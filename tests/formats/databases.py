@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from callgrove.binary.sources import Source
-from callgrove.formats.hpctoolkit import prerelease_records as old
-from callgrove.formats.hpctoolkit import release_records as new
+from callgrove.formats.hpctoolkit.prerelease import records as old
+from callgrove.formats.hpctoolkit.release import records as new
 from callgrove.formats.interface import Dumps, Field
 from callgrove.formats.registry import detect
 from tests.formats.samples import CORPUS

@@ -11,8 +11,8 @@ import numpy as np
 
 from callgrove.formats.interface import WriteOptions, WritesStudies
 from callgrove.formats.registry import load
-from callgrove.model.study import Segment, StoredModel, Study, Term
-from callgrove.model.study_builder import StudyBuilder
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import Segment, StoredModel, Study, Term
 
 CORPUS = Path(__file__).resolve().parent.parent / "corpus" / "extrap"
 FILES = {

@@ -9,8 +9,7 @@ import numpy as np
 
 from callgrove.formats.registry import open_path, open_paths
 from callgrove.model.experiment import Experiment
-from callgrove.model.side_rows import SideRows
-from callgrove.model.traces import LABEL, SPAN_COLUMNS, SpanKind
+from callgrove.model.traces.events import LABEL, SPAN_COLUMNS, SideRows, SpanKind
 from tests.formats.gpu_databases import Run
 
 SIDES = {

@@ -17,7 +17,7 @@ from typing import Any
 
 from callgrove.formats.interface import WriteOptions, Writes
 from callgrove.formats.registry import load, open_path
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.experiment import Experiment
 
 STEPS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.copyfile", "os.truncate")

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from callgrove.formats.hpctoolkit import context_major, database_writer, profile_writer
+from callgrove.formats.hpctoolkit import database_writer
+from callgrove.formats.hpctoolkit import value_writers as context_major
+from callgrove.formats.hpctoolkit import value_writers as profile_writer
 from callgrove.formats.interface import LossReport, SampleChunk, WriteOptions, Writes
 from callgrove.formats.registry import load
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope
-from callgrove.model.traces import Samples
+from callgrove.model.traces.events import Samples
 from callgrove.model.values import Block
 from tests.model.strategies import experiments
 

@@ -17,10 +17,10 @@ from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
 from callgrove.examples import example, study_example
 from callgrove.formats.columnar.format import FORMAT as COLUMNAR
-from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.gpu.draft.writer import DraftWriter
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import FORMATS, detect, open_path
-from callgrove.formats.transfer import transfer, write
+from callgrove.formats.writing.transfer import transfer, write_experiment
 from callgrove.model.experiment import Experiment
 from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.requirements import ROOT, SHARED
@@ -166,7 +166,7 @@ def _made() -> Iterator[Sample]:
     transfer(opened, DraftWriter(folder / "draft.db"))
     yield Sample("made/rocpd-draft", folder / "draft.db", "rocpd-draft")
     for name, made in (("experiment", example()), ("spans", opened), ("study", study_example())):
-        write(made, COLUMNAR, folder / f"{name}.cgrove", WriteOptions())
+        write_experiment(made, COLUMNAR, folder / f"{name}.cgrove", WriteOptions())
         yield Sample(f"made/callgrove-{name}", folder / f"{name}.cgrove", "callgrove")
 
 

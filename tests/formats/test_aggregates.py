@@ -20,15 +20,15 @@ from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
-from callgrove.formats.transfer import write as write_as
+from callgrove.formats.writing.transfer import write_experiment as write_as
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.folding import Combination
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
 from callgrove.model.selection import select
+from callgrove.model.study.from_runs import Combination
 from tests.formats.legacy_databases import METRICS, Program
 from tests.formats.written import PRERELEASE, RELEASE, damage, read, write
 

@@ -18,39 +18,39 @@ from callgrove.algebra.cutting import common, cut
 from callgrove.algebra.operations import diff, mean, merge
 from callgrove.analysis import tables
 from callgrove.analysis.tables import Selection, export
+from callgrove.binary.sqlite.database import SqliteFile
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
 from callgrove.formats.columnar import writer as columnar
-from callgrove.formats.columnar.group_writer import GroupWriter
+from callgrove.formats.columnar.row_groups import GroupWriter
 from callgrove.formats.columnar.spans_writer import counter_columns
 from callgrove.formats.cube.spool import Rows
-from callgrove.formats.gpu import draft_writer
-from callgrove.formats.gpu.draft_rows import SpanRows
-from callgrove.formats.gpu.sqlite_file import SqliteFile
-from callgrove.formats.hpcrun.write_metrics import MetricPlan
-from callgrove.formats.hpctoolkit.rows import RowMaker
-from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
+from callgrove.formats.gpu.draft import writer as draft_writer
+from callgrove.formats.gpu.draft.rows import SpanRows
+from callgrove.formats.hpcrun.write_plan import MetricPlan
+from callgrove.formats.hpctoolkit.database_writer import TraceWriter
+from callgrove.formats.hpctoolkit.stored_rows import RowMaker
 from callgrove.formats.interface import LossReport, WriteOptions, Writes
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.formats.rocprof_csv.records import SpanRecords
+from callgrove.formats.rocprof_csv.rows import SpanRecords
 from callgrove.formats.timeline import slices as timeline
 from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.slices import SliceMaker
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.books import Amount, Books, Ledger, Totals, counted_contexts
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chains import Link
+from callgrove.model.chained_values import Link
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.scopes import Recipe
-from callgrove.model.span_order import SpanOrder
-from callgrove.model.traces import Counters, SpanKind, Traces
+from callgrove.model.traces.events import Counters, SpanKind, Traces
+from callgrove.model.traces.span_order import SpanOrder
 from callgrove.model.values import DenseBlock, SparseBlock
 from callgrove.prof import conversion
-from callgrove.prof.costs import block_of
+from callgrove.prof.second_pass import block_of
 from tests.algebra.consistent import consistent
 from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd

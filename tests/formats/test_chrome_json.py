@@ -18,12 +18,11 @@ import pytest
 from callgrove.errors import CallgroveError
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.timeline import chrome_json
-from callgrove.formats.timeline.chrome_json import FORMAT, time_bounds
-from callgrove.formats.timeline.chrome_text import points_text, slices_text
-from callgrove.formats.timeline.items import CounterPoints, Note, Slices, Texts, Value
+from callgrove.formats.timeline.chrome_json import FORMAT, points_text, slices_text, time_bounds
+from callgrove.formats.timeline.content import CounterPoints, Note, Slices, Texts, Value
 from callgrove.formats.timeline.places import Process, ProcessTracks, Track, TrackKind
-from callgrove.formats.transfer import transfer
-from callgrove.model.traces import Traces
+from callgrove.formats.writing.transfer import transfer
+from callgrove.model.traces.events import Traces
 from tests.cli.commands import Capture, run, said
 from tests.formats.drawn_runs import DRAWN, EPOCH, FLOWS, drawn_runs, totals
 from tests.formats.gpu_databases import Event, Run, execute, suffix_of, write_rocpd

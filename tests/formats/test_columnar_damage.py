@@ -28,7 +28,7 @@ from callgrove.errors import (
 from callgrove.examples import example, study_example
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from tests.cli.commands import Capture, rows, run, said
 from tests.exhaustive import whole_or_some
 from tests.formats.columnar_folders import odd_experiment, tables_of, values_of, written
@@ -145,7 +145,7 @@ def test_without_the_index_everything_is_found_all_the_same(folder: Path, sound:
 
 
 def test_one_bad_row_group_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from callgrove.formats.columnar import group_writer
+    from callgrove.formats.columnar import row_groups as group_writer
 
     monkeypatch.setattr(group_writer, "GROUP_ROWS", 100)
     written(example(), tmp_path / "x.cgrove")

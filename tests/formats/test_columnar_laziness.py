@@ -8,19 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.analysis.summary import summarise
-from callgrove.analysis.summary_table import table
-from callgrove.formats.columnar import group_writer
-from callgrove.formats.columnar.stored_table import Group, StoredTable
+from callgrove.analysis.summary import summarise, table
+from callgrove.arrays import Array
+from callgrove.formats.columnar import row_groups as group_writer
+from callgrove.formats.columnar.folder import Group, StoredTable
 from callgrove.formats.registry import open_path
-from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chains import ChainedValues, Link
+from callgrove.model.chained_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySpans
+from callgrove.model.traces.events import ArraySpans
 from callgrove.model.values import ArrayValues, SparseBlock
 from tests.formats.columnar_folders import again, sides_of, spans_of, values_of
 from tests.formats.samples import samples

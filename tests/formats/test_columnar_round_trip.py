@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 
 from callgrove.analysis.tables import export
+from callgrove.arrays import Array
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.formats.interface import SampleChunk, WriteOptions, Writes
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.composites import TAU_ATOMIC
 from callgrove.model.experiment import Experiment
-from callgrove.model.study import Study
-from callgrove.model.traces import Samples
+from callgrove.model.metrics import TAU_ATOMIC
+from callgrove.model.study.series import Study
+from callgrove.model.traces.events import Samples
 from callgrove.model.values import has_fillers
 from tests.exhaustive import try_examples
 from tests.formats import contract

@@ -16,23 +16,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from callgrove.analysis.summary import summarise
-from callgrove.analysis.summary_table import table
+from callgrove.analysis.summary import summarise, table
+from callgrove.arrays import Array
 from callgrove.errors import CorruptFile
 from callgrove.examples import gpu_example
-from callgrove.formats.columnar import group_writer
+from callgrove.formats.columnar import row_groups as group_writer
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.formats.transfer import write
-from callgrove.model.arrays import Array
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Column, Table
-from callgrove.model.traces import PARENT, ArraySpans, SideTable, Traces
-from callgrove.query.asking import sql
+from callgrove.model.traces.events import PARENT, ArraySpans, Device, SideTable, Traces
 from callgrove.query.catalog import Catalog
+from callgrove.query.sql import sql
 from tests.cli.commands import Capture, run, said
 from tests.exhaustive import some_of
 from tests.formats.columnar_folders import again, assert_same, digests, odd_experiment, sides_of, spans_of, traces_of
@@ -96,7 +94,7 @@ def test_viewers_get_the_same_bytes(pair: Pair, to: str, tmp_path: Path) -> None
 def test_slices_with_all_notes_are_the_same(pair: Pair, tmp_path: Path) -> None:
     """Calls of calls and names of devices are among them."""
     for name, experiment in (("direct", pair.opened), ("folder", pair.found)):
-        write(experiment, writer_of("chrome-json"), tmp_path / name, WriteOptions(annotations="all"))
+        write_experiment(experiment, writer_of("chrome-json"), tmp_path / name, WriteOptions(annotations="all"))
     assert (tmp_path / "folder").read_bytes() == (tmp_path / "direct").read_bytes()
 
 

@@ -11,7 +11,7 @@ import pytest
 import callgrove
 from callgrove import Scope
 from callgrove.algebra.operations import mean
-from callgrove.analysis.metric_tree import without_children
+from callgrove.analysis.costs import without_children
 from callgrove.errors import NotEvaluated
 from callgrove.model.experiment import Experiment
 from callgrove.viewer.panels import Choice, Detail

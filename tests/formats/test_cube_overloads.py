@@ -16,7 +16,7 @@ from callgrove.algebra.cutting import cut
 from callgrove.algebra.operations import mean, merge
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
-from callgrove.model.unify import unify
+from callgrove.model.joining import unify
 from tests.cli.commands import Capture, notes, rows
 from tests.formats.raw_cubes import Cube, Node, RawMetric
 

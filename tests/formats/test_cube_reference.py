@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
+from callgrove.analysis.views import top
 from callgrove.formats.cube.clusters import expand_clusters
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Scope

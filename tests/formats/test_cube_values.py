@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
-from callgrove.analysis.metric_tree import without_children
-from callgrove.analysis.places import over_system
+from callgrove.analysis.costs import costs, over_system, without_children
 from callgrove.analysis.tables import Selection, export
+from callgrove.analysis.views import top
 from callgrove.errors import UsageError
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment

@@ -13,9 +13,9 @@ import callgrove
 from callgrove import Scope
 from callgrove.algebra.operations import diff, mean, merge
 from callgrove.algebra.selecting import part
-from callgrove.analysis.by_profile import exclusive_by_profile
+from callgrove.analysis.groups import exclusive_by_profile
+from callgrove.arrays import Ints
 from callgrove.formats.cube.rows import StoredRows
-from callgrove.model.arrays import Ints
 from callgrove.model.experiment import Experiment
 from tests.cli.commands import Capture, notes, rows
 from tests.formats.raw_cubes import Cube, Node, RawMetric
@@ -146,6 +146,6 @@ def test_values_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         read.extend(rows.tolist())
         return decoded(self, rows, *more)
 
-    monkeypatch.setattr(StoredRows, "decoded", counted)
+    monkeypatch.setattr(StoredRows, "decode", counted)
     callgrove.write(experiment, tmp_path / "out.d", "hpctoolkit-release")
     assert sorted(read) == [0, 1, 2]

@@ -14,7 +14,7 @@ from callgrove.errors import UsageError
 from callgrove.formats.cube.clusters import expand_clusters
 from callgrove.formats.interface import LossReport, WriteOptions, Writes
 from callgrove.formats.registry import load, open_path
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment

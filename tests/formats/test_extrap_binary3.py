@@ -8,7 +8,7 @@ import pytest
 
 from callgrove.errors import CallgroveError
 from callgrove.formats.registry import open_path
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from tests.formats.extrap_files import Binary3, binary3
 
 

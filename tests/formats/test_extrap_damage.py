@@ -12,10 +12,10 @@ import pytest
 from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, CorruptFile, InvalidExperiment
-from callgrove.formats.extrap import lines
+from callgrove.formats.extrap import text_input as lines
 from callgrove.formats.interface import Checks, Dumps, ReadOptions
 from callgrove.formats.registry import detect, load, open_path
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from tests.exhaustive import whole_or_some
 from tests.formats.damage import Case, answers, chance
 from tests.formats.extrap_files import CORPUS

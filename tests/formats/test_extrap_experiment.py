@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from callgrove.errors import CallgroveError, CorruptFile
-from callgrove.formats.extrap.raw_values import INDEX_MAGIC, VALUES_MAGIC, ValueReader, ValueWriter
+from callgrove.formats.extrap.archive import INDEX_MAGIC, VALUES_MAGIC, ValueReader, ValueWriter
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Severity
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from tests.formats.extrap_files import segmented_study, study_with_models, written
 
 

@@ -12,7 +12,7 @@ from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, open_path
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 
 
 def read(folder: Path, content: object, strict: bool = False) -> Study:

@@ -14,8 +14,8 @@ import pytest
 from callgrove import Scope
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
-from callgrove.model.folding import of_scaling
-from callgrove.model.study import Study
+from callgrove.model.study.from_runs import of_scaling
+from callgrove.model.study.series import Study
 from tests.formats.extrap_files import AWKWARD, plain_study, segmented_study, study_with_models, written
 from tests.formats.raw_cubes import Cube, Node, RawMetric
 from tests.requirements import ROOT, SHARED, need

@@ -9,7 +9,7 @@ import pytest
 from callgrove.errors import CallgroveError
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 
 
 def read(folder: Path, text: str, format_name: str = "", strict: bool = False) -> Study:

@@ -13,10 +13,10 @@ import pytest
 from callgrove.errors import CallgroveError
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
-from callgrove.model.completing import completed
 from callgrove.model.experiment import Severity
-from callgrove.model.folding import of_scaling
-from callgrove.model.study import Study
+from callgrove.model.study.fill_missing_points import fill_missing_points
+from callgrove.model.study.from_runs import of_scaling
+from callgrove.model.study.series import Study
 from tests.requirements import SHARED, each_of_shared
 
 FOLDER = SHARED / "data" / "public" / "extrap"
@@ -38,7 +38,7 @@ def index() -> dict[str, dict[str, Any]]:
 
 def study_of(path: Path, strict: bool = False) -> Study:
     opened = open_path(path, options=ReadOptions(strict=strict))
-    return opened if isinstance(opened, Study) else completed(opened.study(combination=of_scaling("weak")))
+    return opened if isinstance(opened, Study) else fill_missing_points(opened.study(combination=of_scaling("weak")))
 
 
 def assert_series(study: Study, oracle: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from callgrove.errors import CallgroveError, CorruptFile
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 
 HEAD = "PARAMETER p\nPOINTS 1 2\n"
 BLOCK = "REGION f\nDATA 1\nDATA 2\n"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from callgrove.errors import UsageError
 from callgrove.formats.interface import WriteOptions, WritesStudies
 from callgrove.formats.registry import load, open_path
-from callgrove.model.study import Statistics, Study
+from callgrove.model.study.series import Statistics, Study
 from tests.exhaustive import try_examples
 from tests.formats.damage import scratch_folder
 from tests.formats.extrap_files import AWKWARD, FILES, plain_study, study_with_models, written

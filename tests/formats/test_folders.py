@@ -10,7 +10,7 @@ import pytest
 from callgrove.binary.sources import Source
 from callgrove.errors import NotRecognised
 from callgrove.formats.folders import MOST_TRIED
-from callgrove.formats.registry import open_path, settled
+from callgrove.formats.registry import open_path, settle_format
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.damage import scratch_folder
 from tests.formats.gpu_databases import Event, Run, write_rocpd
@@ -26,10 +26,10 @@ def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from callgrove.examples import example
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import writer_of
-    from callgrove.formats.transfer import write
+    from callgrove.formats.writing.transfer import write_experiment
 
     target = tmp_path_factory.mktemp("cube") / "profile.cubex"
-    write(example(), writer_of("cube"), target, WriteOptions())
+    write_experiment(example(), writer_of("cube"), target, WriteOptions())
     return target
 
 
@@ -71,9 +71,9 @@ def test_several_inputs_are_named(results: Path, capsys: Capture) -> None:
 def test_a_database_beside_the_measurements_that_it_was_made_of(tmp_path: Path) -> None:
     """As hpcrun and hpcprof name them."""
     shutil.copytree(CORPUS / "hpcrun" / "04.00" / "pth4.m", tmp_path / "hpctoolkit-app-measurements")
-    assert settled(Source.of(tmp_path))[1].path == tmp_path / "hpctoolkit-app-measurements"
+    assert settle_format(Source.of(tmp_path))[1].path == tmp_path / "hpctoolkit-app-measurements"
     shutil.copytree(CORPUS / "hpctoolkit" / "release" / "mpi4.d", tmp_path / "hpctoolkit-app-database")
-    assert settled(Source.of(tmp_path))[1].path == tmp_path / "hpctoolkit-app-database"
+    assert settle_format(Source.of(tmp_path))[1].path == tmp_path / "hpctoolkit-app-database"
 
 
 def test_what_is_no_input_is_not_opened(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_large_folder_is_not_searched_to_its_end(tmp_path: Path) -> None:
     with pytest.raises(NotRecognised, match="no performance data was recognised in this folder"):
         open_path(tmp_path)
     (tmp_path / "0000.dat").unlink()
-    assert settled(Source.of(tmp_path))[1].path == tmp_path / "zzz.txt"
+    assert settle_format(Source.of(tmp_path))[1].path == tmp_path / "zzz.txt"
 
 
 def test_a_folder_that_may_not_be_read_is_passed_over() -> None:
@@ -101,7 +101,7 @@ def test_a_folder_that_may_not_be_read_is_passed_over() -> None:
         (scratch / "private").mkdir(mode=0)
         open_path(scratch)  # imports what is needed while everything may be read
         with as_nobody():
-            assert settled(Source.of(scratch))[1].path == scratch / "series.txt"
+            assert settle_format(Source.of(scratch))[1].path == scratch / "series.txt"
 
 
 def test_a_database_of_hpctoolkit_beside_those_of_gpus(tmp_path: Path) -> None:

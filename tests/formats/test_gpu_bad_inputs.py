@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from callgrove.binary.sqlite import connection as private_copy
 from callgrove.errors import CallgroveError, CorruptFile, InputError, NotRecognised, UnsupportedVersion
-from callgrove.formats.gpu import private_copy
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment, InputWarning, Severity

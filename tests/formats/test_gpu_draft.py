@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from callgrove.arrays import Array
 from callgrove.cli.main import main
 from callgrove.errors import CorruptFile, UsageError
-from callgrove.formats.gpu.draft_schema import statements
-from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.gpu.draft.schema import statements
+from callgrove.formats.gpu.draft.writer import DraftWriter
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import load
-from callgrove.formats.transfer import transfer
-from callgrove.model.arrays import Array
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import LABEL, SPAN_COLUMNS, ArraySpans, SpanChunk, SpanKind
+from callgrove.model.traces.events import LABEL, SPAN_COLUMNS, ArraySpans, SpanChunk, SpanKind
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import Run, execute, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import everything, expected_gpu_time, gpu_time, opened, spans

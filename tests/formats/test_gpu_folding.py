@@ -15,7 +15,7 @@ from callgrove.errors import CallgroveError
 from callgrove.execute import Engine, Workers, executor
 from callgrove.formats.gpu import experiment as gpu_experiment
 from callgrove.formats.gpu import formats
-from callgrove.formats.gpu.rocpd import RocpdData
+from callgrove.formats.gpu.rocpd.reader import RocpdData
 from callgrove.formats.gpu.spans import DataSetSpans
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths

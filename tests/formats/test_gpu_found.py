@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.formats.gpu import joined_files, sqlite_file
-from callgrove.formats.gpu.joined_pages import JoinedPages
-from callgrove.formats.gpu.pages import Pages
-from callgrove.formats.gpu.pages_found import Room, Runs, Starts
-from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
+from callgrove.binary.sqlite import batch as joined_files
+from callgrove.binary.sqlite import database as sqlite_file
+from callgrove.binary.sqlite.batch import JoinedPages
+from callgrove.binary.sqlite.cells import Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.pages import Pages
+from callgrove.binary.sqlite.tables import Room, Runs, Starts
 from tests.formats.gpu_databases import execute, suffix_of
 from tests.formats.test_gpu_joined import joined, made, opened, process, rows, same
 

@@ -13,23 +13,25 @@ import numpy as np
 import pytest
 
 from callgrove.analysis import summary
-from callgrove.analysis.summary import By, summarise
-from callgrove.analysis.summary_table import table
+from callgrove.analysis.summary import summarise, table
+from callgrove.analysis.summary_sections import By
+from callgrove.binary.sqlite import batch as joined_files
+from callgrove.binary.sqlite.batch import JoinedFiles
+from callgrove.binary.sqlite.cells import Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.pages import Unusual
 from callgrove.errors import CallgroveError
-from callgrove.formats.gpu import formats, joined_files
+from callgrove.formats.gpu import formats
+from callgrove.formats.gpu.experiment import JoinedSpans
 from callgrove.formats.gpu.files import read_ahead
-from callgrove.formats.gpu.joined_files import JoinedFiles
-from callgrove.formats.gpu.joined_spans import JoinedSpans
-from callgrove.formats.gpu.pages import Unusual
-from callgrove.formats.gpu.rocpd_opening import read_together
-from callgrove.formats.gpu.rocpd_tables import LISTED
-from callgrove.formats.gpu.rocpd_together import ByOwner
+from callgrove.formats.gpu.rocpd.batch import ByOwner
+from callgrove.formats.gpu.rocpd.places import read_together
+from callgrove.formats.gpu.rocpd.tables import LISTED
 from callgrove.formats.gpu.spans import DataSetSpans
-from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import LABEL, SideTable
+from callgrove.model.traces.events import LABEL, SideTable
 from tests.formats.gpu_databases import Event, Run, execute, suffix_of, write_rocpd
 from tests.requirements import need
 

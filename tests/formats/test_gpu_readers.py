@@ -19,10 +19,10 @@ from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.intervals import union_length
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
-from callgrove.model.traces import SpanChunk
+from callgrove.model.traces.events import SpanChunk
+from callgrove.model.traces.intervals import union_length
 from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, extras, gpu_time, opened, totals

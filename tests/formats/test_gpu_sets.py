@@ -12,7 +12,7 @@ from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.formats.interface import LossReport, ReadOptions, WriteOptions
 from callgrove.formats.registry import load, open_path
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.experiment import Experiment
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd, write_rpd
@@ -281,7 +281,7 @@ def test_the_user_names_the_variable(tmp_path: Path, capsys: Capture) -> None:
 
 def merged(folder: Path, target: Path) -> LossReport:
     format_ = load("rocpd")
-    return write(open_path(folder), format_, target, WriteOptions())  # type: ignore[arg-type]
+    return write_experiment(open_path(folder), format_, target, WriteOptions())  # type: ignore[arg-type]
 
 
 def test_a_merged_file_says_what_its_parts_say(tmp_path: Path) -> None:
@@ -388,9 +388,9 @@ def test_a_trace_says_once_that_arguments_are_left_out(
         )
     experiment = opened(data)
     assert all(experiment.traces.has_side("argument", part) for part in range(2))
-    report = write(experiment, load(name), tmp_path / "out", WriteOptions(**options))  # type: ignore[arg-type]
+    report = write_experiment(experiment, load(name), tmp_path / "out", WriteOptions(**options))  # type: ignore[arg-type]
     said_of_it = [text for text in (*report.losses, *report.hints) if "arguments of calls" in text]
     assert [words in text for text in said_of_it] == [True] * bool(words)
     execute(data / "out_0x.db", f"DELETE FROM rocpd_arg{suffix_of(runs[0])}")
-    bare = write(opened(data / "out_0x.db"), load(name), tmp_path / "bare", WriteOptions(**options))  # type: ignore[arg-type]
+    bare = write_experiment(opened(data / "out_0x.db"), load(name), tmp_path / "bare", WriteOptions(**options))  # type: ignore[arg-type]
     assert not [text for text in (*bare.losses, *bare.hints) if "arguments" in text]

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.binary.filebytes import FileBytes
-from callgrove.formats.hpcrun.merging import merge
+from callgrove.binary.files import FileBytes
+from callgrove.formats.hpcrun.regions import merge
 from callgrove.model.experiment import Experiment
-from callgrove.model.unify import unify
+from callgrove.model.joining import unify
 from tests.formats.hpcrun_bytes import File04
 from tests.formats.hpcrun_opening import opened
 from tests.formats.hpcrun_synthetic import MIXED_04

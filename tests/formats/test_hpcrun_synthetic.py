@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.binary.sources import Source
-from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
+from callgrove.formats.hpcrun.files import measurement_bytes, more_sensible, read_measurement
 from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.hpcrun.measurement import Measurement
 from callgrove.formats.hpcrun.regions import Regions
-from callgrove.formats.hpcrun.version_02 import more_sensible
 from callgrove.formats.interface import DumpView
 from callgrove.model.metrics import Scope
 from tests.formats.hpcrun_bytes import INT, MODULES, REAL, File04, RawEpoch, RawMetric, RawNode, file_02

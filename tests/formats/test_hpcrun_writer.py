@@ -15,13 +15,13 @@ from callgrove.formats.hpcrun.format import FORMAT
 from callgrove.formats.hpcrun.writer import MeasurementWriter
 from callgrove.formats.interface import SampleChunk, WriteOptions
 from callgrove.formats.registry import open_path
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySamples, Samples
+from callgrove.model.traces.events import ArraySamples, Samples
 from callgrove.model.values import SparseBlock
 from tests.exhaustive import try_examples
 from tests.formats.contract import problems

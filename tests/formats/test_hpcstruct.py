@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from callgrove.binary.sources import Source
 from callgrove.errors import CorruptFile, NotRecognised, RefusedInput, UnsupportedVersion
-from callgrove.formats.hpcrun.hpcstruct import FORMAT
-from callgrove.formats.hpcrun.hpcstruct_ranges import without_overlaps
-from callgrove.formats.hpcrun.hpcstruct_reader import read_structure
-from callgrove.formats.hpcrun.hpcstruct_tables import ScopeKind, Structure
+from callgrove.formats.hpcrun.hpcstruct.format import FORMAT
+from callgrove.formats.hpcrun.hpcstruct.tables import ScopeKind, Structure, read_structure, without_overlaps
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.contexts import ContextKind, Relation
@@ -297,7 +295,7 @@ def test_the_first_of_overlapping_ranges_wins(ranges: list[tuple[int, int]], bat
     lo = np.array([first for first, _ in ranges], np.uint64)
     hi = lo + np.array([size for _, size in ranges], np.uint64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("callgrove.formats.hpcrun.hpcstruct_ranges.BATCH", batch)
+        patch.setattr("callgrove.formats.hpcrun.hpcstruct.tables.RANGES_AT_ONCE", batch)
         found = without_overlaps(lo, hi)
     taken: set[int] = set()
     wanted = []

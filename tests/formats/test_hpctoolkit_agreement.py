@@ -133,7 +133,7 @@ def test_what_was_never_traced_has_no_trace(tmp_path: Path) -> None:
     """A pre-release database always has a trace.db; there and back adds none to a released one."""
     from dataclasses import replace
 
-    from callgrove.model.traces import Traces
+    from callgrove.model.traces.events import Traces
 
     write(replace(example(), traces=Traces()), tmp_path / "a.d", RELEASE)
     assert not (tmp_path / "a.d" / "trace.db").exists()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from callgrove.formats.hpctoolkit import metric_columns
-from callgrove.formats.hpctoolkit.metric_columns import (
+from callgrove.formats.hpctoolkit.release import shown_columns as metric_columns
+from callgrove.formats.hpctoolkit.release.shown_columns import (
     MAX_LEVELS,
     ColumnNode,
     Input,
@@ -19,7 +19,7 @@ from callgrove.formats.hpctoolkit.metric_columns import (
     Variant,
     read_columns,
 )
-from callgrove.formats.hpctoolkit.yaml_subset import YamlError
+from callgrove.formats.hpctoolkit.release.yaml_subset import YamlError
 from callgrove.model.formulas import Call, Number, Variable, evaluate, parse, render
 
 HEAD = """\

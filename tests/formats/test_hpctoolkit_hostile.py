@@ -9,11 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.analysis.callers import bottom_up
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
-from callgrove.analysis.hot_path import hot_path
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.binary.sources import Source
 from callgrove.errors import CorruptFile, InputError, NotRecognised, RefusedInput
 from callgrove.formats.interface import ReadOptions

@@ -14,7 +14,7 @@ import pytest
 from callgrove.analysis.costs import costs
 from callgrove.analysis.overview import overview
 from callgrove.analysis.tables import Selection, export
-from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.files import FileBytes
 from callgrove.cli.main import main
 from callgrove.model.selection import select
 from tests.formats.by_source_id import backend, open_database

@@ -14,10 +14,10 @@ import pytest
 from callgrove.binary.sources import Source
 from callgrove.cli.main import main
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
-from callgrove.formats.hpctoolkit.legacy import FORMAT
+from callgrove.formats.hpctoolkit.legacy.format import FORMAT
 from callgrove.formats.interface import ReadOptions, WriteOptions, Writes
 from callgrove.formats.registry import detect, load, open_path
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from callgrove.formats.hpctoolkit import yaml_subset
-from callgrove.formats.hpctoolkit.yaml_subset import (
+from callgrove.formats.hpctoolkit.release import yaml_subset
+from callgrove.formats.hpctoolkit.release.yaml_subset import (
     MAX_FLOW_DEPTH,
     MAX_INDENT_DEPTH,
     MAX_TEXT,

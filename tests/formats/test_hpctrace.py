@@ -12,16 +12,15 @@ import pytest
 
 from callgrove.binary.sources import Source
 from callgrove.errors import UsageError
-from callgrove.formats.hpcrun.hpctrace import FORMAT
-from callgrove.formats.hpcrun.hpctrace_samples import TABLE_SIZE, IdSet
+from callgrove.formats.hpcrun.hpctrace.format import FORMAT, TABLE_SIZE, IdSet
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import open_path
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySamples, Samples
+from callgrove.model.traces.events import ArraySamples, Samples
 from tests.formats.damage import Case, answers, chance, run, survives
 from tests.formats.samples import CORPUS, databases
 

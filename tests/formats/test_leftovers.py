@@ -11,12 +11,11 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.examples import example
-from callgrove.formats import leftovers
 from callgrove.formats.interface import WriteOptions
-from callgrove.formats.leftovers import hidden_place, remove_leftovers
 from callgrove.formats.registry import writer_of
-from callgrove.formats.targets import PendingFile
-from callgrove.formats.transfer import write
+from callgrove.formats.writing import targets as leftovers
+from callgrove.formats.writing.targets import PendingFile, make_hidden_place, remove_leftovers
+from callgrove.formats.writing.transfer import write_experiment
 from tests.cli.commands import Capture
 from tests.requirements import need
 
@@ -43,7 +42,7 @@ def gone() -> int:
 
 
 def left_by(pid: int, folder: Path, name: str, end: str = ".partial") -> Path:
-    mine = hidden_place(folder, name).name.removesuffix(".partial")
+    mine = make_hidden_place(folder, name).name.removesuffix(".partial")
     path = folder / (mine.replace(f"-{os.getpid()}-", f"-{pid}-") + end)
     path.mkdir()
     (path / "data").write_bytes(b"x")
@@ -57,7 +56,7 @@ def test_what_a_killed_process_left_goes_with_the_next_write(format_name: str, n
     assert killed.returncode == -9
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(f".{name}.")
-    write(example(), writer_of(format_name), target, WriteOptions())
+    write_experiment(example(), writer_of(format_name), target, WriteOptions())
     assert list(tmp_path.iterdir()) == [target]
 
 

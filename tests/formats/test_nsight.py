@@ -15,10 +15,10 @@ import pytest
 
 from callgrove.analysis.tables import export
 from callgrove.binary.sources import Source
-from callgrove.cli.verbs import VERBS
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.cli.main import VERBS
 from callgrove.errors import UsageError
-from callgrove.formats.gpu.nsight import NsightData, datasets
-from callgrove.formats.gpu.sqlite_file import SqliteFile
+from callgrove.formats.gpu.nsight.reader import NsightData, datasets
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import detect, open_path
 from callgrove.model.experiment import Experiment, Severity

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callgrove.formats.gpu.nsight_chains import CallChains
-from callgrove.formats.gpu.sqlite_file import SqliteFile
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.formats.gpu.nsight.call_chains import CallChains
 from tests.formats.nsight_databases import CUPTI, Export
 from tests.formats.test_nsight import column, context_paths, opened
 

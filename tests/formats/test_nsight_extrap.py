@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import CallgroveError, InputError, UsageError
-from callgrove.formats.gpu.nsight_extrap_paths import beginning_like
+from callgrove.formats.gpu.nsight.extrap_paths import beginning_like
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_path
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from tests.cli.commands import Capture, run, said
 from tests.formats.nsight_databases import Export, small
 from tests.requirements import need

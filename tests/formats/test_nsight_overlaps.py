@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.formats.gpu.nsight_extrap_overlaps import (
+from callgrove.formats.gpu.nsight.extrap_paths import (
     each_first,
-    joined,
+    join_on_keys,
     pairs_ending_inside,
     pairs_touching,
     segments_of,
@@ -71,7 +71,7 @@ keys = st.lists(st.integers(-3, 3), max_size=8)
 
 @given(keys, keys)
 def test_joins_give_every_combination_of_equal_keys(left: list[int], right: list[int]) -> None:
-    rows = joined(np.array(left, np.int64), np.array(right, np.int64))
+    rows = join_on_keys(np.array(left, np.int64), np.array(right, np.int64))
     wanted = [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if a == b]
     assert sorted(zip(*(r.tolist() for r in rows), strict=True)) == wanted
 

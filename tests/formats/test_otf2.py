@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.formats.interface import WriteOptions
-from callgrove.formats.timeline import otf2_archive
-from callgrove.formats.timeline.otf2_archive import FORMAT
-from callgrove.formats.timeline.otf2_events import OpenSlices
-from callgrove.formats.transfer import transfer
-from callgrove.model.lanes import Lanes
+from callgrove.formats.timeline import otf2 as otf2_archive
+from callgrove.formats.timeline.otf2 import FORMAT, OpenSlices
+from callgrove.formats.writing.transfer import transfer
+from callgrove.model.traces.lanes import Lanes
 from tests.cli.commands import Capture, run, said
 from tests.formats.drawn_runs import DRAWN, EPOCH, drawn_runs
 from tests.formats.gpu_truth import opened

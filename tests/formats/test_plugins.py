@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.cli.demo import make_inputs
+from callgrove.cli.verbs.demo import make_inputs
 from tests.requirements import ROOT, need
 from tests.timing import HANG_SEC
 
@@ -30,8 +30,8 @@ ENTRIES = [
 FORMAT = """
 from callgrove.errors import UsageError
 from callgrove.formats.interface import Grade, LossReport, Match
-from callgrove.formats.targets import PendingFile
-from callgrove.formats.writing import TargetWriter
+from callgrove.formats.writing.targets import PendingFile
+from callgrove.formats.writing.writer import TargetWriter
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.metrics import Metric, Scope

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 
+from callgrove.arrays import ABSENT
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.interface import WriteOptions
-from callgrove.model.arrays import ABSENT
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySamples, Samples
+from callgrove.model.traces.events import ArraySamples, Samples
 from tests.exhaustive import EXAMPLES_IN_CI, try_examples
 from tests.formats.pieces import Writing, writings
 from tests.formats.prerelease_layout import check_layout

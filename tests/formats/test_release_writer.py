@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 
+from callgrove.arrays import ABSENT
 from callgrove.binary.sources import Source
 from callgrove.examples import example
-from callgrove.formats.hpctoolkit.prerelease import FORMAT as PRERELEASE
+from callgrove.formats.hpctoolkit.prerelease.format import FORMAT as PRERELEASE
 from callgrove.formats.interface import ReadOptions
-from callgrove.model.arrays import ABSENT
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope

@@ -10,19 +10,18 @@ import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from callgrove.formats.hpctoolkit.columns_writer import columns_text
-from callgrove.formats.hpctoolkit.metric_columns import read_columns
+from callgrove.arrays import ABSENT
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
-from callgrove.formats.hpctoolkit.release import FORMAT
-from callgrove.formats.hpctoolkit.release_writer import RELEASED_SLOTS
+from callgrove.formats.hpctoolkit.release.format import FORMAT
+from callgrove.formats.hpctoolkit.release.shown_columns import read_columns
+from callgrove.formats.hpctoolkit.release.writer import RELEASED_SLOTS, columns_text
 from callgrove.formats.interface import SampleChunk, WriteOptions
-from callgrove.model.arrays import ABSENT
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Column, Metric, Metrics, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySamples, Samples
+from callgrove.model.traces.events import ArraySamples, Samples
 from callgrove.model.values import DenseBlock
 from tests.exhaustive import EXAMPLES_IN_CI, try_examples
 from tests.formats.release_layout import check_layout

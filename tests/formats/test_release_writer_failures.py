@@ -15,19 +15,22 @@ import pytest
 
 from callgrove.errors import CallgroveError, UsageError
 from callgrove.examples import example
-from callgrove.formats.hpctoolkit import context_major, database_writer, profile_writer, release_writer
-from callgrove.formats.hpctoolkit.profile_writer import ProfileWriter
-from callgrove.formats.hpctoolkit.release import FORMAT
-from callgrove.formats.hpctoolkit.trace_writer import TraceWriter
+from callgrove.formats.hpctoolkit import database_writer
+from callgrove.formats.hpctoolkit import value_writers as context_major
+from callgrove.formats.hpctoolkit import value_writers as profile_writer
+from callgrove.formats.hpctoolkit.database_writer import TraceWriter
+from callgrove.formats.hpctoolkit.release import writer as release_writer
+from callgrove.formats.hpctoolkit.release.format import FORMAT
+from callgrove.formats.hpctoolkit.value_writers import ProfileWriter
 from callgrove.formats.interface import Chunk, LossReport, WriteOptions
-from callgrove.formats.targets import PendingFolder
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.targets import PendingFolder
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySpans
+from callgrove.model.traces.events import ArraySpans
 from callgrove.model.values import DenseBlock, SparseBlock
 from tests.formats.written import bits, damage, read, write
 

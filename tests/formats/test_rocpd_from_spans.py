@@ -15,12 +15,12 @@ import pytest
 from callgrove.cli.main import main
 from callgrove.errors import UsageError
 from callgrove.examples import example, gpu_example
-from callgrove.formats.gpu.rocpd_schema import COLUMNS, columns_of
+from callgrove.formats.gpu.rocpd.tables import COLUMNS, columns_of
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import LABEL, SpanKind
+from callgrove.model.traces.events import LABEL, SpanKind
 from tests.cli.commands import Capture
 from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 
@@ -37,7 +37,7 @@ def opened(path: Path) -> Experiment:
 
 def write_draft(path: Path, made: Run) -> Path:
     source = opened(write_nsight(path.with_suffix(".sqlite"), made))
-    write(source, writer_of("rocpd-draft"), path, WriteOptions())
+    write_experiment(source, writer_of("rocpd-draft"), path, WriteOptions())
     return path
 
 
@@ -45,7 +45,7 @@ WRITERS: dict[str, Callable[[Path, Run], Path]] = {"nsight": write_nsight, "rpd"
 
 
 def written(experiment: Experiment, target: Path) -> LossReport:
-    report = write(experiment, writer_of("rocpd"), target, WriteOptions())
+    report = write_experiment(experiment, writer_of("rocpd"), target, WriteOptions())
     assert report.unexplained == []
     return report
 
@@ -148,14 +148,14 @@ def test_a_part_of_a_database_is_written_from_its_spans(tmp_path: Path, capsys: 
 
 def test_samples_alone_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds events of GPU programs, and the input has none"):
-        write(example(), writer_of("rocpd"), tmp_path / "out.db", WriteOptions())
+        write_experiment(example(), writer_of("rocpd"), tmp_path / "out.db", WriteOptions())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_target_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "out.db").write_text("mine")
     with pytest.raises(UsageError, match="exists already"):
-        write(gpu_example(), writer_of("rocpd"), tmp_path / "out.db", WriteOptions())
+        write_experiment(gpu_example(), writer_of("rocpd"), tmp_path / "out.db", WriteOptions())
     assert (tmp_path / "out.db").read_text() == "mine"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.cli.rocprofv3_merge import main as merge
-from callgrove.formats.gpu.rocpd_schema import MOST_TERMS, create_view
+from callgrove.formats.gpu.rocpd.tables import MOST_TERMS, create_view
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
 
 Capture = pytest.CaptureFixture[str]

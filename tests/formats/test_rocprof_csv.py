@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import CallgroveError, UsageError
-from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.gpu.draft.writer import DraftWriter
 from callgrove.formats.interface import WriteOptions
-from callgrove.formats.rocprof_csv import writer as writer_module
+from callgrove.formats.rocprof_csv import format as writer_module
 from callgrove.formats.rocprof_csv.format import FORMAT
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.experiment import Experiment
 from tests.cli.commands import Capture, run, said
 from tests.formats.gpu_databases import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from callgrove.analysis.tables import export
 from callgrove.formats.registry import open_path
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import SpanKind
+from callgrove.model.traces.events import SpanKind
 from tests.formats.gpu_databases import Event, Run, execute, suffix_of, write_rocpd
 from tests.formats.gpu_truth import opened
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from callgrove.analysis.summary import summarise
-from callgrove.analysis.summary_table import table
+from callgrove.analysis.summary import summarise, table
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.traces import SpanKind
+from callgrove.model.traces.events import SpanKind
 from tests.formats.gpu_databases import Event, Run, execute, write_rpd
 from tests.formats.gpu_truth import expected_gpu_time, gpu_time, opened
 

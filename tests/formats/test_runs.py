@@ -14,11 +14,11 @@ from callgrove.errors import CallgroveError, InputError, NotRecognised, UsageErr
 from callgrove.examples import example
 from callgrove.formats.interface import ReadOptions, WriteOptions
 from callgrove.formats.registry import detect, open_path, writer_of
-from callgrove.formats.runs.points import open_points
-from callgrove.formats.transfer import write
+from callgrove.formats.runs.folder import open_points
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.folding import Combination, of_scaling
 from callgrove.model.metrics import Scope
+from callgrove.model.study.from_runs import Combination, of_scaling
 from tests.formats.contract import counted_reading, fingerprint
 from tests.formats.damage import scratch_folder
 from tests.formats.raw_cubes import Cube, Node, RawMetric
@@ -29,7 +29,7 @@ from tests.permissions import as_nobody, writable_copy
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("database") / "stencil.d"
-    write(example(), writer_of("hpctoolkit-release"), target, WriteOptions())
+    write_experiment(example(), writer_of("hpctoolkit-release"), target, WriteOptions())
     return target
 
 
@@ -260,7 +260,7 @@ def test_numbered_files_that_are_no_runs_are_refused_after_a_few(
 def test_numbered_files_of_which_the_first_are_empty(tmp_path: Path) -> None:
     for k in range(5):
         (tmp_path / f"run{k}.cubex").touch()
-    write(example(), writer_of("cube"), tmp_path / "run5.cubex", WriteOptions())
+    write_experiment(example(), writer_of("cube"), tmp_path / "run5.cubex", WriteOptions())
     found = opened(tmp_path)
     assert [dict(run.parameters) for run in found.runs] == [{"run": 5}]
     assert len(found.damage) == 5
@@ -280,7 +280,7 @@ def test_one_folder_with_a_number_among_others_is_no_run(tmp_path: Path) -> None
         for point in (4, 8):
             folder = tmp_path / study / f"app.p{point}.r1"
             folder.mkdir(parents=True)
-            write(example(), writer_of("cube"), folder / "profile.cubex", WriteOptions())
+            write_experiment(example(), writer_of("cube"), folder / "profile.cubex", WriteOptions())
     with pytest.raises(NotRecognised, match=r"holds several inputs: example, example2, threads; name one of them"):
         open_path(tmp_path)
     assert len(opened(tmp_path / "example2").runs) == 2
@@ -291,7 +291,7 @@ def test_folders_of_one_execution_in_each_run(tmp_path: Path) -> None:
     for point in (4, 8):
         folder = tmp_path / f"app.p{point}.r1" / "scorep-7"
         folder.mkdir(parents=True)
-        write(example(), writer_of("cube"), folder / "profile.cubex", WriteOptions())
+        write_experiment(example(), writer_of("cube"), folder / "profile.cubex", WriteOptions())
     found = opened(tmp_path)
     assert [dict(run.parameters) for run in found.runs] == [{"p": 4}, {"p": 8}]
     assert found.runs[0].source == str(tmp_path / "app.p4.r1" / "scorep-7" / "profile.cubex")

@@ -13,13 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.binary.sqlite import database as sqlite_file
+from callgrove.binary.sqlite import records as pages_shapes
+from callgrove.binary.sqlite import tables as pages_tables
+from callgrove.binary.sqlite.cells import Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.pages import Pages, Unusual
+from callgrove.binary.sqlite.schema import Schema
+from callgrove.binary.sqlite.small_tables import few_rows, schema_leaves, schema_rows
+from callgrove.binary.sqlite.tables import PageTables
 from callgrove.errors import CallgroveError
-from callgrove.formats.gpu import pages_shapes, pages_tables, sqlite_file
-from callgrove.formats.gpu.pages import Pages, Unusual
-from callgrove.formats.gpu.pages_few import few_rows, schema_leaves, schema_rows
-from callgrove.formats.gpu.pages_tables import PageTables
-from callgrove.formats.gpu.schema import Schema
-from callgrove.formats.gpu.sqlite_file import SqliteFile, Type
 from tests.exhaustive import some_of, try_examples
 
 BIG = 2**63
@@ -388,7 +391,7 @@ def test_where_rows_stand_is_known_for_who_reads_again(
 ) -> None:
     monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
     monkeypatch.setattr(pages_tables, "KEPT_BYTES", kept)
-    monkeypatch.setattr("callgrove.formats.gpu.pages.BATCH_ROWS", 1000)
+    monkeypatch.setattr("callgrove.binary.sqlite.pages.BATCH_ROWS", 1000)
     monkeypatch.setattr(pages_tables, "LATEST_BYTES", 0)
     one, two = (SqliteFile.open(large(tmp_path / f"{k}.db", 5000, k)) for k in range(2))
     for _ in range(2):

@@ -18,19 +18,20 @@ import callgrove
 from callgrove.analysis import tables
 from callgrove.cli.main import main
 from callgrove.formats.columnar import studies
-from callgrove.formats.extrap import experiment_writer, text_writer
-from callgrove.formats.extrap.measurement_json import measurement
-from callgrove.formats.extrap.writing import Cells
+from callgrove.formats.extrap import experiment as experiment_writer
+from callgrove.formats.extrap import text as text_writer
+from callgrove.formats.extrap.models import measurement
+from callgrove.formats.extrap.study_format import Cells
 from callgrove.formats.interface import LossReport, WriteOptions, WritesStudies
 from callgrove.formats.registry import open_path, writer_of
-from callgrove.model import completing
-from callgrove.model.completing import completed
 from callgrove.model.experiment import Experiment
-from callgrove.model.folding import Combination
 from callgrove.model.metrics import Scope
-from callgrove.model.study import RawValues, Statistics, StoredModel, Study
-from callgrove.model.study_books import StudyBooks
-from callgrove.model.study_builder import StudyBuilder
+from callgrove.model.study import fill_missing_points as completing
+from callgrove.model.study.books import StudyBooks
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.fill_missing_points import fill_missing_points
+from callgrove.model.study.from_runs import Combination
+from callgrove.model.study.series import RawValues, Statistics, StoredModel, Study
 from tests.exhaustive import some_of
 from tests.formats.extrap_files import plain_study, study_with_models
 from tests.formats.raw_cubes import Cube, Node, RawMetric
@@ -200,7 +201,7 @@ def test_repetitions_without_values_are_left_out(to: str, tmp_path: Path) -> Non
 def lose_value(monkeypatch: pytest.MonkeyPatch, to: str) -> None:
     """Make a writer lose the last repetition of every measurement."""
     if to == "extrap-text":
-        monkeypatch.setattr(text_writer, "_flat", lambda values: list(values)[:-1])
+        monkeypatch.setattr(text_writer, "_flatten", lambda values: list(values)[:-1])
     elif to == "extrap-experiment":
         repetitions = RawValues.repetitions
         monkeypatch.setattr(RawValues, "repetitions", lambda self, cell: repetitions(self, cell)[:-1])
@@ -275,7 +276,7 @@ def test_strict_ends_with_4(
 def test_runs_become_studies_whole(combination: Combination, scope: Scope) -> None:
     study = three_runs().build().study(scope=scope, combination=combination)
     assert study.unexplained == ()
-    assert completed(study, fold=scope == Scope.EXCLUSIVE).unexplained == ()
+    assert fill_missing_points(study, fold=scope == Scope.EXCLUSIVE).unexplained == ()
 
 
 def test_what_a_study_of_runs_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,9 +293,9 @@ def test_what_a_study_of_runs_lacks_is_said(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_is_lost_with_incomplete_series_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     study = three_runs().build().study()
-    assert completed(study).unexplained == ()
+    assert fill_missing_points(study).unexplained == ()
     monkeypatch.setattr(completing._Work, "fold", lambda self, series: self.kept.__setitem__(series, False))
-    assert completed(study).unexplained == (
+    assert fill_missing_points(study).unexplained == (
         "time: means of 17 were given, 1 are left when series that lack points are added",
     )
 

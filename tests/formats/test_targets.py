@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import CallgroveError, UsageError
-from callgrove.formats.targets import FolderKind, PendingFile, PendingFolder, PendingTarget
+from callgrove.formats.writing.targets import FolderKind, PendingFile, PendingFolder, PendingTarget
 
 
 def new_folder(target: Path, overwrite: bool = False) -> PendingFolder:

@@ -10,16 +10,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.formats.timeline.content import Losses
-from callgrove.formats.timeline.items import CounterPoints, Slices
-from callgrove.formats.timeline.launches import FLOW, LAUNCHED, N_LAUNCHED, Launches
+from callgrove.formats.timeline.content import CounterPoints, Losses, Slices
 from callgrove.formats.timeline.places import Naming, Places, TrackKind
 from callgrove.formats.timeline.slices import SliceMaker, SliceOptions
-from callgrove.formats.timeline.source import Annotations
+from callgrove.formats.timeline.source import FLOW, LAUNCHED, N_LAUNCHED, Annotations, Launches
 from callgrove.model.experiment import Experiment
-from callgrove.model.memory_use import MemoryInUse
-from callgrove.model.side_rows import SideChunks
-from callgrove.model.traces import SideTable, SpanKind, Traces
+from callgrove.model.traces.events import SideChunks, SideTable, SpanKind, Traces
+from callgrove.model.traces.pairing import MemoryInUse
 from tests.formats.timelines import PLACES, Place, Span, cross_format, made
 
 A, FREE, REALLOC = "ALLOC", "FREE", "REALLOC"

@@ -16,15 +16,15 @@ from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import open_path, writer_of
 from callgrove.formats.timeline.content import Losses
 from callgrove.formats.timeline.places import Process, ProcessTracks, Track, TrackKind
+from callgrove.formats.timeline.slices import StackSlices
 from callgrove.formats.timeline.source import Annotations
-from callgrove.formats.timeline.stacks import StackSlices
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import select
-from callgrove.model.traces import Samples
+from callgrove.model.traces.events import Samples
 from tests.exhaustive import some_of
 from tests.formats.samples import CORPUS
 from tests.outside import perfetto_trace
@@ -95,7 +95,7 @@ DATABASES = (
 def test_stacks_over_time_are_those_of_the_samples(shared: Path, tmp_path: Path, name: str) -> None:
     experiment = open_path(shared / "data" / "own" / name)
     assert isinstance(experiment, Experiment)
-    report = write(experiment, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
+    report = write_experiment(experiment, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
     assert report.losses == ["values of metrics: only what happened over time is written"]
     data = (tmp_path / "t.pftrace").read_bytes()
     trace = perfetto_trace.read(data)
@@ -120,7 +120,7 @@ def test_measurements_show_addresses_and_no_idle_time(shared: Path, tmp_path: Pa
     the program's main at mpiomp+0x11e5 calls into libgomp."""
     experiment = open_path(shared / "data" / "own" / "hpcrun-04.00" / "mpi4.m")
     assert isinstance(experiment, Experiment)
-    write(experiment, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
+    write_experiment(experiment, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
     names = {(one.depth, one.name) for one in perfetto_trace.read((tmp_path / "t.pftrace").read_bytes()).slices}
     assert {(0, "<root>"), (1, "<program root>"), (2, "mpiomp+0x11e5"), (3, "libgomp.so.1.0.0+0x1e2fc")} <= names
     assert "<no activity>" not in {name for _, name in names}
@@ -138,7 +138,7 @@ def test_a_window_between_two_samples_shows_what_went_on(tmp_path: Path) -> None
     )
     window = (first + 10, last - 10)
     part = select(experiment, profiles=np.array([profile]), window=window)
-    write(part, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
+    write_experiment(part, writer_of("perfetto"), tmp_path / "t.pftrace", WriteOptions())
     slices = perfetto_trace.read((tmp_path / "t.pftrace").read_bytes()).slices
     assert [one.name for one in slices] == stack_of(experiment, context)
     assert {(one.start, one.end) for one in slices} == {window}

@@ -11,7 +11,7 @@ import pytest
 
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
-from callgrove.formats.transfer import write
+from callgrove.formats.writing.transfer import write_experiment
 from tests.formats.drawn_runs import EVENTS, FLOWS, drawn_runs, totals
 from tests.formats.gpu_truth import opened
 from tests.outside.trace_processor import TROUBLES, processed
@@ -54,7 +54,7 @@ def test_perfetto_and_chrome_show_the_same(run_folder: Path, tmp_path: Path) -> 
     """Per name and per track, lanes counted as their track; and as many flows."""
     found = {}
     for name, target in (("perfetto", "o.pftrace"), ("chrome-json", "o.json")):
-        write(opened(run_folder), writer_of(name), tmp_path / target, WriteOptions())
+        write_experiment(opened(run_folder), writer_of(name), tmp_path / target, WriteOptions())
         on_threads, on_processes, flows, stats = processed((tmp_path / target).read_bytes(), *OF_TRACKS, N_FLOWS, STATS)
         assert not {stat for stat, _ in stats} & set(TROUBLES)
         rows = on_threads + on_processes
@@ -71,7 +71,7 @@ def test_perfetto_and_chrome_show_the_same(run_folder: Path, tmp_path: Path) -> 
 
 def test_otf2_has_the_same(run_folder: Path, tmp_path: Path) -> None:
     otf2 = need_module("otf2")
-    write(opened(run_folder), writer_of("otf2"), tmp_path / "o.otf2", WriteOptions())
+    write_experiment(opened(run_folder), writer_of("otf2"), tmp_path / "o.otf2", WriteOptions())
     sums: Sums = Counter()
     with otf2.reader.open(str(tmp_path / "o.otf2" / "traces.otf2")) as trace:
         for _, event in trace.events:
@@ -84,7 +84,7 @@ def test_otf2_has_the_same(run_folder: Path, tmp_path: Path) -> None:
 
 
 def test_csv_has_what_it_has_files_for(run_folder: Path, tmp_path: Path) -> None:
-    report = write(opened(run_folder), writer_of("rocprof-csv"), tmp_path / "o", WriteOptions())
+    report = write_experiment(opened(run_folder), writer_of("rocprof-csv"), tmp_path / "o", WriteOptions())
     sums: Sums = Counter()
     for path in tmp_path.glob("o_*_trace.csv"):
         with path.open(newline="", encoding="utf-8") as file:
@@ -102,8 +102,8 @@ def test_csv_has_what_it_has_files_for(run_folder: Path, tmp_path: Path) -> None
     ("format_name", "where"),
     [
         ("chrome-json", "callgrove.formats.timeline.chrome_json.points_text"),
-        ("rocprof-csv", "callgrove.formats.rocprof_csv.writer.agent_rows"),
-        ("otf2", "callgrove.formats.timeline.otf2_archive._is_float"),
+        ("rocprof-csv", "callgrove.formats.rocprof_csv.format.agent_rows"),
+        ("otf2", "callgrove.formats.timeline.otf2._is_float"),
     ],
 )
 def test_an_interruption_leaves_what_was_there(
@@ -117,7 +117,7 @@ def test_an_interruption_leaves_what_was_there(
     def contents() -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
 
-    write(opened(run_folder), writer_of(format_name), target, WriteOptions())
+    write_experiment(opened(run_folder), writer_of(format_name), target, WriteOptions())
     before = contents()
 
     def interrupt(*_: object) -> object:
@@ -125,7 +125,7 @@ def test_an_interruption_leaves_what_was_there(
 
     monkeypatch.setattr(where, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        write(opened(run_folder), writer_of(format_name), target, WriteOptions(overwrite=True))
+        write_experiment(opened(run_folder), writer_of(format_name), target, WriteOptions(overwrite=True))
     assert contents() == before
     assert not list(tmp_path.glob(".*"))
 
@@ -139,10 +139,10 @@ def test_what_was_written_before_an_interruption_can_be_kept(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("callgrove.formats.timeline.chrome_json.points_text", interrupt)
-    monkeypatch.setattr("callgrove.formats.rocprof_csv.writer.agent_rows", interrupt)
+    monkeypatch.setattr("callgrove.formats.rocprof_csv.format.agent_rows", interrupt)
     for name, target in (("chrome-json", "o.json"), ("rocprof-csv", "o"), ("rocprof-csv", "o")):
         with pytest.raises(KeyboardInterrupt):
-            write(opened(run_folder), writer_of(name), tmp_path / target, WriteOptions(keep_partial=True))
+            write_experiment(opened(run_folder), writer_of(name), tmp_path / target, WriteOptions(keep_partial=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o.json.part", "o.part"]
     found = json.loads((tmp_path / "o.json.part").read_text())["traceEvents"]
     assert sum(event["ph"] == "X" for event in found) > 0

@@ -23,15 +23,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import Array
 from callgrove.formats.interface import LossReport, WriteOptions
 from callgrove.formats.registry import writer_of
-from callgrove.formats.transfer import write
-from callgrove.model.arrays import Array
+from callgrove.formats.writing.transfer import write_experiment
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySpans, SideTable, SpanKind
+from callgrove.model.traces.events import ArraySpans, Device, SideTable, SpanKind
 from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Event, Run, write_rocpd
 from tests.formats.gpu_truth import opened, spans
@@ -209,7 +208,7 @@ def test_what_is_written_adds_up_or_is_said_to_be_lost(name: str, run: Run) -> N
     want = truth(run)
     with TemporaryDirectory() as folder:
         source = opened(write_rocpd(Path(folder) / "a.db", [run]))
-        report = write(source, writer_of(name.split()[0]), Path(folder) / target, options)
+        report = write_experiment(source, writer_of(name.split()[0]), Path(folder) / target, options)
         found = read(Path(folder) / target)
     for kind in want.totals:
         assert found.totals.get(kind) == want.totals[kind] or is_told(report, f"of kind {kind}"), kind
@@ -225,7 +224,7 @@ def test_many_databases_add_up_in_one(run: Run, other: Run) -> None:
     wanted = [truth(run), truth(second)]
     with TemporaryDirectory() as folder:
         paths = [write_rocpd(Path(folder) / f"{k}.db", [own]) for k, own in enumerate((run, second))]
-        write(opened(*paths), writer_of("rocpd"), Path(folder) / "o.db", WriteOptions())
+        write_experiment(opened(*paths), writer_of("rocpd"), Path(folder) / "o.db", WriteOptions())
         found = in_rocpd(Path(folder) / "o.db")
     for kind in KINDS:
         both = [own.totals.get(kind, (0, 0)) for own in wanted]
@@ -280,7 +279,7 @@ def test_what_nobody_expected_is_written_or_named(
         need_module("otf2")
     experiment = made(tmp_path, side, words)
     target = tmp_path / WRITERS[name][0]
-    report = write(experiment, writer_of(name), target, WriteOptions(annotations="all"))
+    report = write_experiment(experiment, writer_of(name), target, WriteOptions(annotations="all"))
     if name == "rocpd-draft" and "news" in words:
         cells = opened(target).traces.side(side)
         assert cells is not None
@@ -295,7 +294,9 @@ def test_what_nobody_expected_is_written_or_named(
 def test_facts_about_devices_are_named_as_lost(name: str, tmp_path: Path) -> None:
     if name == "otf2":
         need_module("otf2")
-    report = write(made(tmp_path, "copy", {"bytes": 5}), writer_of(name), tmp_path / WRITERS[name][0], WriteOptions())
+    report = write_experiment(
+        made(tmp_path, "copy", {"bytes": 5}), writer_of(name), tmp_path / WRITERS[name][0], WriteOptions()
+    )
     (told,) = (text for text in report.losses if "names and numbers alone" in text)
     assert told.startswith("1 devices")
 
@@ -313,7 +314,9 @@ def test_annotations_say_all_of_copies_and_allocations(tmp_path: Path) -> None:
     }
     for side, told in words.items():
         target = tmp_path / f"{side}.json"
-        report = write(made(tmp_path, side, told), writer_of("chrome-json"), target, WriteOptions(annotations="all"))
+        report = write_experiment(
+            made(tmp_path, side, told), writer_of("chrome-json"), target, WriteOptions(annotations="all")
+        )
         assert all("names and numbers alone" in text for text in report.losses)
         (one,) = (e for e in json.loads(target.read_text())["traceEvents"] if e["ph"] == "X")
         assert {key: one["args"].get(key) for key in want[side]} == want[side]

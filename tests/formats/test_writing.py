@@ -10,8 +10,8 @@ from callgrove.errors import CallgroveError, UsageError
 from callgrove.examples import example
 from callgrove.formats.interface import Chunk, WriteOptions, Writer, Writes
 from callgrove.formats.registry import FORMATS, load
-from callgrove.formats.targets import PendingFile
-from callgrove.formats.writing import TargetWriter
+from callgrove.formats.writing.targets import PendingFile
+from callgrove.formats.writing.writer import TargetWriter
 from callgrove.model.experiment import Experiment
 from callgrove.model.values import SparseBlock
 from tests.requirements import need_module

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.arrays import ABSENT
 from callgrove.binary.sources import Source
 from callgrove.formats.interface import Checks, LossReport, ReadOptions, WriteOptions, Writes
 from callgrove.formats.registry import detect, load, open_path
-from callgrove.formats.transfer import transfer
-from callgrove.model.arrays import ABSENT
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment, Severity
 

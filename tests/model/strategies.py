@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import ABSENT, Array, Ids
+from callgrove.arrays import ABSENT, Array, Ids
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Composite, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.runs import Run
-from callgrove.model.traces import ArraySamples, ArraySpans, Counters, Samples, SideTable, SpanKind
+from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, Samples, SideTable, SpanKind
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

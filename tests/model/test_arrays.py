@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import distinct
+from callgrove.arrays import distinct
 
 NUMBERS = st.lists(st.integers(-3, 10))
 

@@ -16,10 +16,9 @@ from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Composite, Metric, Scope
-from callgrove.model.profiles import IdentifierTuples, ProfileKind
+from callgrove.model.profiles import IdentifierTuples, ProfileKind, System, Topology
 from callgrove.model.runs import Run
-from callgrove.model.system import System, Topology
-from callgrove.model.traces import ArraySamples, ArraySpans, Counters, Samples, SideTable
+from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, Samples, SideTable
 from tests.model.strategies import ATOMIC, builders, experiments, forests
 from tests.timing import assert_linear
 

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import Ids, Ints
+from callgrove.arrays import Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chains import ChainedValues, Link
+from callgrove.model.chained_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope

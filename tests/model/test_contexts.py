@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from callgrove.model.arrays import NO_OFFSET
+from callgrove.arrays import NO_OFFSET
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree, Relation
 from tests.model.strategies import trees

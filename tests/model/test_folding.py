@@ -14,10 +14,10 @@ from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
-from callgrove.model.folding import Combination, combination_for, fold
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
 from callgrove.model.runs import Run
+from callgrove.model.study.from_runs import Combination, combination_for, fold
 from tests.model.strategies import ATOMIC, ATOMIC_TYPE, experiments
 from tests.timing import assert_linear
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callgrove.model.function_text import exponent_text, function_text, segments_text
-from callgrove.model.study import Segment, Term
+from callgrove.model.study.series import Segment, Term, exponent_text, function_text, segments_text
 
 
 @pytest.mark.parametrize(

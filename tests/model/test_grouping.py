@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.grouping import Directory, distinct_rows, in_order, packed
+from callgrove.arrays import Directory, distinct_rows, in_order, pack_columns
 
 FAR = st.sampled_from([-(2**63), 2**63 - 1, 10**15, -(10**15)])
 NUMBER = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1), FAR)
@@ -22,7 +22,7 @@ def test_distinct_rows(rows: list[tuple[int, int, int]]) -> None:
 
 @given(st.lists(st.tuples(NUMBER, st.integers(-3, 3)), max_size=30))
 def test_packed_keeps_the_order(rows: list[tuple[int, int]]) -> None:
-    keys = packed(*(np.array([row[k] for row in rows], np.int64) for k in range(2)))
+    keys = pack_columns(*(np.array([row[k] for row in rows], np.int64) for k in range(2)))
     assert keys is not None
     assert [rows[k] for k in np.argsort(keys, kind="stable").tolist()] == sorted(rows)
 
@@ -35,7 +35,7 @@ def test_rows_in_order_keep_that_of_equal_ones(rows: list[tuple[int, int]]) -> N
 
 def test_what_does_not_fit_is_grouped_nevertheless() -> None:
     columns = [np.array([0, 2**39, 0, 5], np.int64)] * 2
-    assert packed(*columns) is None
+    assert pack_columns(*columns) is None
     found, number = distinct_rows(*columns)
     assert (found.T.tolist(), number.tolist()) == ([[0, 0], [5, 5], [2**39, 2**39]], [0, 2, 0, 1])
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model import intervals
-from callgrove.model.arrays import Ints
-from callgrove.model.intervals import (
+from callgrove.arrays import Ints
+from callgrove.model.traces import intervals
+from callgrove.model.traces.intervals import (
     concurrency,
     enclosing,
     exclusive_length,

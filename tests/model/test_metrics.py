@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from callgrove.errors import UsageError
-from callgrove.model.composites import composite_named
-from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope, time_unit
+from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope, composite_named, time_unit
 
 E, I, F = Scope.EXCLUSIVE, Scope.INCLUSIVE, Scope.FUNCTION  # noqa: E741
 

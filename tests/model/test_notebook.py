@@ -12,11 +12,11 @@ from callgrove.examples import example, gpu_example, study_example
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.model.table import UNCOUNTED, Table
 from callgrove.model.values import Values
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.tables import model_tables
+from callgrove.modeling.model_tables import model_tables
 
 EVIL = "<img src=x onerror=alert(1)>"
 ALLOWED = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "b"}

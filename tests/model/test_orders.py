@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import Ids
-from callgrove.model.orders import (
-    combine_upwards,
-    cycles,
-    depths,
-    levels,
-    preorder,
-    subtract_children,
-    subtree_ends,
-)
+from callgrove.arrays import Ids, combine_upwards, cycles, depths, levels, preorder, subtract_children, subtree_ends
 from tests.model.strategies import forests
 from tests.timing import assert_linear
 

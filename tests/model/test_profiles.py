@@ -16,8 +16,8 @@ from callgrove.model.profiles import (
     ProfileKind,
     Profiles,
     absent_system,
+    system_of,
 )
-from callgrove.model.system import system_of
 from tests.model.strategies import experiments
 
 NODE, RANK, THREAD, DEVICE, CONTEXT, STREAM, CORE = range(1, 8)

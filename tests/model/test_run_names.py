@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from callgrove.errors import InputError, UsageError
-from callgrove.model.run_names import (
+from callgrove.formats.run_names import (
     NamedRun,
-    agreed,
+    agree_on_parameters,
     as_extra_p_reads,
     by_pattern,
     by_table,
@@ -66,25 +66,28 @@ def test_what_extra_p_reads() -> None:
 
 
 def test_parameters_that_never_vary_are_dropped() -> None:
-    runs, notes = agreed([NamedRun("a", {"p": 1, "n": 5}), NamedRun("b", {"p": 2, "n": 5})], strict=True)
+    runs, notes = agree_on_parameters([NamedRun("a", {"p": 1, "n": 5}), NamedRun("b", {"p": 2, "n": 5})], strict=True)
     assert [run.parameters for run in runs] == [{"p": 1}, {"p": 2}]
     assert notes == ["n never varies, so it is no parameter of the study"]
     pair = [NamedRun("a", {"p": 1, "n": 5, "m": 7}), NamedRun("b", {"p": 2, "n": 5, "m": 7})]
-    assert agreed(pair, strict=True)[1] == ["n, m never vary, so they are no parameters of the study"]
-    runs, _ = agreed([NamedRun("a", {"p": 1, "n": 5})], strict=True)
+    assert agree_on_parameters(pair, strict=True)[1] == ["n, m never vary, so they are no parameters of the study"]
+    runs, _ = agree_on_parameters([NamedRun("a", {"p": 1, "n": 5})], strict=True)
     assert runs[0].parameters == {"p": 1, "n": 5}
 
 
 def test_orders_and_sets_of_parameters() -> None:
     swapped = [NamedRun("a", {"p": 1, "n": 5}), NamedRun("b", {"n": 6, "p": 2})]
-    runs, notes = agreed(swapped, strict=False)
+    runs, notes = agree_on_parameters(swapped, strict=False)
     assert [list(run.parameters.items()) for run in runs] == [[("p", 1), ("n", 5)], [("p", 2), ("n", 6)]]
     assert "different orders" in notes[0]
     with pytest.raises(InputError, match=r"a and b .*strict=True"):
-        agreed(swapped, strict=True)
+        agree_on_parameters(swapped, strict=True)
     with pytest.raises(InputError, match=r"a has the parameters p, but b has p, q: they differ in q"):
-        agreed([NamedRun("a", {"p": 1}), NamedRun("b", {"p": 1, "q": 2})], strict=False)
-    assert "exponents" in agreed([NamedRun("n1e6", {"e": 6}), NamedRun("n1e7", {"e": 7})], strict=False)[1][-1]
+        agree_on_parameters([NamedRun("a", {"p": 1}), NamedRun("b", {"p": 1, "q": 2})], strict=False)
+    assert (
+        "exponents"
+        in agree_on_parameters([NamedRun("n1e6", {"e": 6}), NamedRun("n1e7", {"e": 7})], strict=False)[1][-1]
+    )
 
 
 def test_patterns() -> None:

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import Array
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
-from callgrove.model.experiment import Experiment
-from callgrove.model.invariants import problems_of_experiment
+from callgrove.model.experiment import Experiment, problems_of_experiment
 from callgrove.model.metrics import Column, Metric, Scope
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import time_span
-from callgrove.model.traces import Traces
+from callgrove.model.traces.events import Traces
 from tests.model.strategies import experiments
 
 Values = dict[tuple[int, int, str, str], Any]

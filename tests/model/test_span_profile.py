@@ -9,16 +9,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import Array, Ints
+from callgrove.arrays import Array, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
-from callgrove.model.intervals import usable
-from callgrove.model.launches import launch_calls
 from callgrove.model.metrics import Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.side_rows import SideRows
-from callgrove.model.span_profile import Folding, Part, fold
-from callgrove.model.traces import ArraySpans, SideTable, SpanBackend, SpanKind, Traces
+from callgrove.model.traces.events import ArraySpans, SideRows, SideTable, SpanBackend, SpanKind, Traces
+from callgrove.model.traces.intervals import usable
+from callgrove.model.traces.pairing import launch_calls
+from callgrove.model.traces.profile_from_spans import Folding, Part, fold
 
 NAMES = ("a", "b", "c", "k1", "k2")
 

@@ -7,7 +7,7 @@ import numpy as np
 from callgrove.analysis.tables import export
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySpans, SideTable, SpanKind
+from callgrove.model.traces.events import ArraySpans, SideTable, SpanKind
 from tests.model.test_span_profile import add_folded
 
 

@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 
 from callgrove.errors import InvalidExperiment, UsageError
 from callgrove.model.experiment import Severity
-from callgrove.model.study import (
-    STATISTICS,
-    RawValues,
-    Statistics,
-    StoredModel,
-    Study,
-    Term,
-    lookup_tag,
-)
-from callgrove.model.study_builder import StudyBuilder
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import STATISTICS, RawValues, Statistics, StoredModel, Study, Term, lookup_tag
 
 VALUES = st.floats(-1e9, 1e9)
 ENTRIES = st.lists(

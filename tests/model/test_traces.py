@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from callgrove.errors import UsageError
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
-from callgrove.model.traces import (
+from callgrove.model.traces.events import (
     PARENT,
     SPAN_COLUMNS,
     ArraySamples,

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import NO_OFFSET
 from callgrove.errors import UsageError
-from callgrove.model.arrays import NO_OFFSET
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chains import ChainedValues, Link
+from callgrove.model.chained_values import ChainedValues, Link
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
+from callgrove.model.joining import PLACES, Unified, Unifier, names, unify
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.unify import PLACES, Unified, Unifier, names, unify
 from tests.model.strategies import forests, trees
 from tests.timing import assert_linear
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from callgrove.arrays import Array
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
-from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.model.study import Statistics, Study
-from callgrove.model.study_builder import StudyBuilder
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import Statistics, Study
 from callgrove.modeling.fitting import Models, model_study
 from callgrove.modeling.options import ModelOptions
 

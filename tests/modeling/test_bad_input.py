@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from callgrove.errors import UsageError
-from callgrove.modeling.cautions import Caution
-from callgrove.modeling.fitting import model_study
+from callgrove.modeling.fitting import Caution, model_study
 from callgrove.modeling.options import MODELERS, ModelOptions, parse_exponents
 from tests.modeling.series import X, close, grid, model_of, study_of, study_of_many, terms_of
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.modeling import designs, fitting, single
-from callgrove.modeling.designs import design
+from callgrove.modeling import fitting, single
+from callgrove.modeling import least_squares as designs
 from callgrove.modeling.fitting import model_study
-from callgrove.modeling.least_squares import centred, solve
+from callgrove.modeling.functions import Exponents, candidates
+from callgrove.modeling.least_squares import centre, design, solve
 from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.single import fit_series
-from callgrove.modeling.terms import Exponents, candidates
 from tests.exhaustive import try_examples
 from tests.modeling.series import X, study_of_many, terms_of
 
@@ -68,7 +68,7 @@ def test_combined_fits_are_those_of_lstsq(n_columns: int) -> None:
     random = np.random.default_rng(n_columns)
     columns = [random.uniform(1, 10.0 ** (k + 1), (25, 7)) for k in range(n_columns)]
     y = random.uniform(1, 100, (25, 7))
-    found = solve([centred(column) for column in columns], centred(y))
+    found = solve([centre(column) for column in columns], centre(y))
     for series in range(7):
         matrix = np.column_stack([np.ones(25), *(column[:, series] for column in columns)])
         assert np.allclose(found[:, series], np.linalg.lstsq(matrix, y[:, series], rcond=None)[0], rtol=1e-9)
@@ -76,9 +76,9 @@ def test_combined_fits_are_those_of_lstsq(n_columns: int) -> None:
 
 def test_singular_columns_have_the_solution_of_least_norm() -> None:
     t = np.arange(1.0, 10)[:, None]
-    found = solve([centred(t), centred(2 * t)], centred(3 + 5 * t))
+    found = solve([centre(t), centre(2 * t)], centre(3 + 5 * t))
     assert np.allclose(found[:, 0], [3, 1, 2])  # of all a + 2 b = 5
-    assert np.isnan(solve([centred(t * np.nan)], centred(t))).all()
+    assert np.isnan(solve([centre(t * np.nan)], centre(t))).all()
 
 
 values = st.lists(st.floats(0.01, 1e6), min_size=5, max_size=5)

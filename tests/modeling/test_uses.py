@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 
 from callgrove.errors import UsageError
-from callgrove.model.study import Study
-from callgrove.model.study_builder import StudyBuilder
-from callgrove.modeling.calltree import subtree_sums
-from callgrove.modeling.curves import curves_of
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import Models, model_study
+from callgrove.modeling.model_tables import model_tables, subtree_sums
 from callgrove.modeling.notation import function_text, order_text
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.prediction import far_from, predict, target_of
-from callgrove.modeling.runner_ups import runner_ups
+from callgrove.modeling.prediction import curves_of, far_from, predict, runner_ups, target_of
 from callgrove.modeling.scaling import along, falling_parameters, total_cost
-from callgrove.modeling.stored import stored_models, to_stored, with_models
-from callgrove.modeling.tables import model_tables
+from callgrove.modeling.stored import read_stored_models, to_stored, with_models
 from tests.modeling.series import X, close, grid, model_of, study_of, terms_of
 
 PQ = grid(X, (10, 20, 30, 40, 50))
@@ -220,7 +217,7 @@ def test_points_on_a_diagonal_can_be_modelled_along_one_parameter() -> None:
 
 
 def again(models: Models) -> Models:
-    return stored_models(with_models(models.study, models))
+    return read_stored_models(with_models(models.study, models))
 
 
 def test_models_survive_being_stored() -> None:
@@ -249,11 +246,11 @@ def test_sets_of_models_have_names() -> None:
     first = with_models(study, model_study(study), "first")
     both = with_models(first, model_study(study, ModelOptions(cross_validation=False)), "second")
     assert {m.name for m in both.models} == {"first", "second"}
-    assert len(stored_models(both, "first")) == 5
+    assert len(read_stored_models(both, "first")) == 5
     with pytest.raises(UsageError, match="'third'; there are 'first', 'second'"):
-        stored_models(both, "third")
+        read_stored_models(both, "third")
     with pytest.raises(UsageError, match="no stored models"):
-        stored_models(study)
+        read_stored_models(study)
 
 
 # -- runner-ups, tables, curves --------------------------------------------------------------------------------------

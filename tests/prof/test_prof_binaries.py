@@ -14,8 +14,8 @@ from callgrove.cli.main import main
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.prof.binaries import binary_chains
-from callgrove.prof.demangling import demangled
-from callgrove.prof.scopes import ScopeChains, ScopeTable
+from callgrove.prof.binary_names import demangle
+from callgrove.prof.contexts import ScopeChains, ScopeTable
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.requirements import need
@@ -194,6 +194,6 @@ def test_damaged_binaries_are_said(cut: int, binary: Path, tmp_path: Path) -> No
     ],
 )
 def test_demangling(name: str, plain: str) -> None:
-    if demangled("_Z5solvePdi") == "_Z5solvePdi":
+    if demangle("_Z5solvePdi") == "_Z5solvePdi":
         need("gcc", "there is no C++ runtime")
-    assert demangled(name) == plain
+    assert demangle(name) == plain

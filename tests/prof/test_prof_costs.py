@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.metrics import Scope
-from callgrove.prof.costs import Cells, propagated
-from callgrove.prof.nodes import Flavour
-from callgrove.prof.plan import MetricPlan, Plan, load, plain_layout
-from callgrove.prof.raw_tree import CODE, RawTree, place_of
-from callgrove.prof.samples_of_gpu import Templates
+from callgrove.prof.gpu_samples import Templates
+from callgrove.prof.nodes import CODE, Flavour, RawTree, place_of
+from callgrove.prof.second_pass import Cells, MetricPlan, Plan, load, plain_layout, propagate
 
 Tree = list[tuple[int, int, int]]  # parent, place, offset
 
@@ -116,7 +114,7 @@ def test_scopes_are_sums_over_children(data: st.DataObject) -> None:
     )
     plan = plan_of(parent, lexical)
     file, context, quantity, value = (np.array(column) for column in zip(*cells, strict=True))
-    quantities, levels = propagated(plan, Cells(file, context, quantity, value.astype(np.float64)))
+    quantities, levels = propagate(plan, Cells(file, context, quantity, value.astype(np.float64)))
     got: dict[tuple[str, int, int, int], float] = {}
     for level in levels:
         for word in ("point", "function", "inclusive"):

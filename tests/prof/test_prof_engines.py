@@ -18,12 +18,12 @@ import pytest
 
 from callgrove.cli.main import main
 from callgrove.errors import CallgroveError
-from callgrove.execute import Engine, Workers, executor
-from callgrove.formats.hpcrun.hpctrace_records import write_trace
-from callgrove.formats.interface import Progress, WriteOptions, Writes, silent
+from callgrove.execute import Engine, Progress, Workers, executor, silent
+from callgrove.formats.hpcrun.hpctrace.records import write_trace
+from callgrove.formats.interface import WriteOptions, Writes
 from callgrove.formats.registry import writer_of
 from callgrove.prof import conversion, inputs, spool, survey
-from callgrove.prof.conversion import Request, Task, converted, prepare
+from callgrove.prof.conversion import Request, Task, prepare, run_conversion
 from callgrove.prof.experiment import Prepared
 from callgrove.prof.inputs import Inputs
 from callgrove.prof.spool import Done, Meeting
@@ -162,14 +162,14 @@ def die_late(done: object, meeting: Meeting, number: int, places: object) -> Non
 
 
 def work_off_and_die(task: Task) -> Done:
-    setattr(conversion, "spooled", die_late)  # noqa: B010
+    setattr(conversion, "spool", die_late)  # noqa: B010
     return conversion.work_off(task)
 
 
 def never_seen(batch: Batch) -> Survey:
     """A worker on a node that does not see where the target is made."""
     setattr(spool.Meeting, "is_seen", lambda self: False)  # noqa: B010
-    return survey.surveyed(batch)
+    return survey.survey_batch(batch)
 
 
 def made(folder: Path, target: Path, engine: Engine, progress: Progress = silent) -> None:
@@ -178,10 +178,10 @@ def made(folder: Path, target: Path, engine: Engine, progress: Progress = silent
     assert isinstance(writes, Writes)
     with executor(engine) as workers:
         writer = writes.open_writer(target, WriteOptions())
-        converted(Request(Inputs((folder,), is_foreign=True)), writer, workers, target, progress)
+        run_conversion(Request(Inputs((folder,), is_foreign=True)), writer, workers, target, progress)
 
 
-@pytest.mark.parametrize(("stage", "how"), [("surveyed", die), ("work_off", die), ("work_off", work_off_and_die)])
+@pytest.mark.parametrize(("stage", "how"), [("survey_batch", die), ("work_off", die), ("work_off", work_off_and_die)])
 def test_a_worker_that_dies(
     stage: str, how: Callable[..., object], measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +208,7 @@ def test_workers_that_do_not_see_the_target(
     measurements: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They send what they make."""
-    monkeypatch.setattr(conversion, "surveyed", never_seen)
+    monkeypatch.setattr(conversion, "survey_batch", never_seen)
     monkeypatch.setattr(inputs, "BATCH_FILES", 3)
     made(measurements, tmp_path / "made.d", Engine(2))
     same(alone, tmp_path / "made.d")

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from callgrove.formats.hpcrun.hpcstruct_reader import read_structure
+from callgrove.formats.hpcrun.hpcstruct.tables import read_structure
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
-from callgrove.prof.call_graphs import MOST_TEMPLATES, CallGraph
-from callgrove.prof.samples_of_gpu import Template, shares
+from callgrove.prof.gpu_samples import MOST_TEMPLATES, CallGraph, Template, shares
 from tests.formats.hpcrun_bytes import INT, File04, RawMetric, code
 from tests.prof.making import MAIN, experiment_of, measured, nodes, structure
 

@@ -14,15 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import Offsets
 from callgrove.cli.main import main
-from callgrove.model.arrays import Offsets
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.prof import binaries
-from callgrove.prof.binaries import binary_chains
+from callgrove.prof.binaries import CACHE_MAGIC, NameCache, binary_chains, default_folder
 from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames
+from callgrove.prof.contexts import ScopeTable
 from callgrove.prof.dwarf import units_of
-from callgrove.prof.name_cache import MAGIC, NameCache, default_folder
-from callgrove.prof.scopes import ScopeTable
 from tests.exhaustive import try_examples
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
@@ -174,9 +173,9 @@ def test_files_that_do_not_fit_together(part: str, instead: object, tmp_path: Pa
     cache.store(key, BinaryNames({1}, {1: Symbol(0, "main", 1)}))
     assert cache.load(key).symbols == {1: Symbol(0, "main", 1)}
     [file] = files_in(tmp_path)
-    content = json.loads(zlib.decompress(file.read_bytes()[len(MAGIC) + 65 :]))
+    content = json.loads(zlib.decompress(file.read_bytes()[len(CACHE_MAGIC) + 65 :]))
     rest = zlib.compress(json.dumps({**content, part: instead}).encode())
-    file.write_bytes(MAGIC + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+    file.write_bytes(CACHE_MAGIC + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
     assert cache.load(key) == BinaryNames()
     assert len(cache.notes) == 1
 
@@ -232,7 +231,7 @@ WRITE = """
 import sys
 from pathlib import Path
 from callgrove.prof.binary_names import BinaryNames, Symbol
-from callgrove.prof.name_cache import NameCache
+from callgrove.prof.binaries import NameCache
 
 first = int(sys.argv[2])
 for number in range(first, first + 40):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.cli.main import main
-from callgrove.formats.hpcrun.hpctrace_records import write_trace
+from callgrove.formats.hpcrun.hpctrace.records import write_trace
 from callgrove.model.experiment import Experiment
-from callgrove.prof import timelines
+from callgrove.prof import second_pass as timelines
 from callgrove.prof.nodes import Flavour
 from tests.formats.hpcrun_bytes import File04
 from tests.prof.making import IDLE, MAIN, experiment_of, measured, nodes, opened

@@ -15,20 +15,19 @@ import numpy as np
 import pytest
 
 import callgrove
+from callgrove.arrays import Array
 from callgrove.errors import CallgroveError, MissingExtra, UsageError
 from callgrove.examples import example, gpu_example, study_example
-from callgrove.model.arrays import Array
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import CHUNK, Table
-from callgrove.model.traces import ArraySpans
-from callgrove.query import asking
-from callgrove.query.asking import sql
+from callgrove.model.traces.events import ArraySpans
+from callgrove.query import sql as asking
 from callgrove.query.catalog import Catalog
-from callgrove.query.complaints import complaint
-from callgrove.query.duckdb_engine import DuckdbEngine
-from callgrove.query.engines import ENGINES
+from callgrove.query.engines import DuckdbEngine
+from callgrove.query.relations import ENGINES
+from callgrove.query.sql import complaint, sql
 from tests.exhaustive import some_of
 
 EACH = pytest.mark.parametrize("engine", ENGINES)

@@ -16,8 +16,8 @@ import pytest
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import open_paths
 from callgrove.model.experiment import Experiment
-from callgrove.query.asking import sql, table_list
-from callgrove.query.engines import ENGINES
+from callgrove.query.relations import ENGINES
+from callgrove.query.sql import sql, table_list
 from tests.exhaustive import some_of
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
 from tests.query.raw_rocpd import RAW, raw_rows

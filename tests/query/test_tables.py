@@ -20,12 +20,11 @@ from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.study import Study
-from callgrove.model.study_builder import StudyBuilder
-from callgrove.query.asking import sql, table_list
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import Study
 from callgrove.query.catalog import Catalog
-from callgrove.query.engines import ENGINES
-from callgrove.query.relations import Type
+from callgrove.query.relations import ENGINES, Type
+from callgrove.query.sql import sql, table_list
 from tests.exhaustive import try_examples
 from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.model.strategies import experiments
@@ -209,10 +208,12 @@ def test_a_folder_of_runs(tmp_path: Path) -> None:
     """Runs with parameters have series as well."""
     from callgrove.formats.interface import WriteOptions
     from callgrove.formats.registry import writer_of
-    from callgrove.formats.transfer import write
+    from callgrove.formats.writing.transfer import write_experiment
 
     for ranks in (2, 4):
-        write(example(ranks=ranks), writer_of("hpctoolkit-release"), tmp_path / f"stencil.p{ranks}.r1", WriteOptions())
+        write_experiment(
+            example(ranks=ranks), writer_of("hpctoolkit-release"), tmp_path / f"stencil.p{ranks}.r1", WriteOptions()
+        )
     opened = open_path(tmp_path)
     assert isinstance(opened, Experiment)
     found = sql(opened, "SELECT DISTINCT p FROM series ORDER BY p")

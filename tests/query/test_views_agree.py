@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from callgrove.analysis.summary import By, summarise
-from callgrove.analysis.summary_table import table
+from callgrove.analysis.summary import summarise, table
+from callgrove.analysis.summary_sections import By
 from callgrove.analysis.tables import export
-from callgrove.formats.gpu.draft_writer import DraftWriter
+from callgrove.formats.gpu.draft.writer import DraftWriter
 from callgrove.formats.registry import open_path
-from callgrove.formats.transfer import transfer
+from callgrove.formats.writing.transfer import transfer
 from callgrove.model.experiment import Experiment
-from callgrove.query.asking import sql
+from callgrove.query.sql import sql
 from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 
 Sums = dict[Any, tuple[int, int]]  # how many, and nanoseconds

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from callgrove.model.table import Column, Table
-from callgrove.render.csv_text import csv_text
+from callgrove.render.text_formats import csv_text
 from tests.render.tables import chunked_tables, one_column, tables_of
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from callgrove.model.table import Column, Table
-from callgrove.render.json_text import json_text, json_value, jsonl_text
+from callgrove.render.text_formats import json_text, json_value, jsonl_text
 from tests.render.tables import HOSTILE, chunked_tables, one_column, tables_of
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.table import Table
-from callgrove.render.markdown import markdown
+from callgrove.render.text_formats import markdown
 from tests.render.tables import HOSTILE, one_column
 
 

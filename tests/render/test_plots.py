@@ -7,12 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from callgrove.model.study import Study
-from callgrove.model.study_builder import StudyBuilder
-from callgrove.modeling.curves import curves_of
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
-from callgrove.render.axes import axis_for
-from callgrove.render.plots import model_plot
+from callgrove.modeling.prediction import curves_of
+from callgrove.render.plots import axis_for, model_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 

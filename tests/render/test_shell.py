@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from callgrove.render.shell import quoted
+from callgrove.render.facts import quote_word
 from tests.requirements import need
 
 NAMES = [
@@ -28,7 +28,7 @@ NAMES += ["Größe 中\xa0x".encode(), "\u202ereversed".encode()]
 def test_bash_reads_the_same_name(name: bytes) -> None:
     if shutil.which("bash") is None:
         need("bash", "there is no bash")
-    word = quoted(os.fsdecode(name))
+    word = quote_word(os.fsdecode(name))
     done = subprocess.run(
         ["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}
     )

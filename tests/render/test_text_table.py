@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.table import UNCOUNTED, Column, Table
-from callgrove.render.cells import Amounts, Identifier, Prose, Whole, reading_float
+from callgrove.render.text_formats import Amounts, Identifier, Prose, Whole, reading_float
 from callgrove.render.text_table import PLAIN, Look, text_table
 from callgrove.render.visible import display_width
 from tests.render.tables import HOSTILE, one_column

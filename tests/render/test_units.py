@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.render.amounts import amount
-from callgrove.render.units import duration_ns, percent, printf, si
+from callgrove.render.units import amount, duration_ns, percent, printf, si
 
 
 @pytest.mark.parametrize(

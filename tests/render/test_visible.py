@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.render.visible import display_width, shorten, visible
+from callgrove.model.table import visible
+from callgrove.render.visible import display_width, shorten
 
 
 @pytest.mark.parametrize(

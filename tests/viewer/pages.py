@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.model.arrays import Floats
+from callgrove.arrays import Floats
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgrove.model.experiment import Experiment
-from callgrove.model.intervals import usable
-from callgrove.model.traces import SpanKind
-from callgrove.viewer.encoding import encode
-from callgrove.viewer.gpu.maker import gpu_maker
+from callgrove.model.traces.events import SpanKind
+from callgrove.model.traces.intervals import usable
+from callgrove.viewer.gpu import gpu_maker
+from callgrove.viewer.page import encode
 from callgrove.viewer.panels import Choice, Detail
-from callgrove.viewer.scaling.maker import scaling_maker
+from callgrove.viewer.scaling import scaling_maker
 from callgrove.viewer.timeline.maker import timeline_maker
 from tests.exhaustive import try_examples
 from tests.model.strategies import experiments

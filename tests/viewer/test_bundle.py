@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from callgrove.viewer.bundle import bundle, modules, style
-from callgrove.viewer.page import DATA_ID, page
+from callgrove.viewer.page import DATA_ID, bundle, modules, page, style
 
 
 def test_modules_and_style_are_in_the_package() -> None:

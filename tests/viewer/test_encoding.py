@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.model.arrays import Array
-from callgrove.render.visible import visible
-from callgrove.viewer.encoding import Texts, encode
+from callgrove.arrays import Array
+from callgrove.model.table import visible
+from callgrove.viewer.page import Texts, encode
 
 
 def decoded(text: str) -> Any:

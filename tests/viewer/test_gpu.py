@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.summary import summarise
-from callgrove.analysis.summary_table import tables
+from callgrove.analysis.summary import summarise, tables
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import ArraySpans, SpanKind
-from callgrove.viewer.gpu.maker import gpu_maker
+from callgrove.model.traces.events import ArraySpans, SpanKind
+from callgrove.viewer.gpu import gpu_maker
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 
 

@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgrove.analysis.callers import bottom_up
 from callgrove.analysis.costs import Costs, costs
-from callgrove.analysis.flat import top
-from callgrove.analysis.hot_path import hot_path
-from callgrove.analysis.trees import top_down
+from callgrove.analysis.views import bottom_up, hot_path, top, top_down
 from callgrove.errors import UsageError
 from callgrove.examples import example
 from callgrove.formats.registry import open_path
@@ -27,9 +24,8 @@ from callgrove.model.runs import IntSet, Run
 from callgrove.model.table import Table
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.profile.labels import Labels
-from callgrove.viewer.profile.places import Places
-from callgrove.viewer.profile.tables import callers
-from callgrove.viewer.profile.tree import CallTree, CutTree
+from callgrove.viewer.profile.spread import Places
+from callgrove.viewer.profile.tree import CallTree, CutTree, callers
 from callgrove.viewer.report import Input, report
 from tests.analysis.trees import costly_trees
 from tests.exhaustive import try_examples

@@ -11,19 +11,19 @@ import pytest
 
 import callgrove
 from callgrove.examples import example, gpu_example, study_example
-from callgrove.model.completing import completed
 from callgrove.model.experiment import Experiment
-from callgrove.model.folding import of_scaling
 from callgrove.model.metrics import Scope
-from callgrove.model.study import Study
+from callgrove.model.study.fill_missing_points import fill_missing_points
+from callgrove.model.study.from_runs import of_scaling
+from callgrove.model.study.series import Study
 from callgrove.modeling.fitting import model_study
+from callgrove.modeling.model_tables import model_tables
 from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.prediction import Target, predict
 from callgrove.modeling.stored import with_models
-from callgrove.modeling.tables import model_tables
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
 from callgrove.viewer.report import Input, report
-from callgrove.viewer.scaling.maker import far_target, scaling_maker
+from callgrove.viewer.scaling import far_target, scaling_maker
 from tests.viewer.pages import two_runs
 
 
@@ -121,7 +121,7 @@ def test_runs_are_combined_as_asked(shared: Path) -> None:
     opened = callgrove.open(str(shared / "data" / "own" / "scaling" / "runs"))
     assert isinstance(opened, Experiment)
     found = panel_of(opened, choice=Choice("visits", scaling="strong", scope=Scope.INCLUSIVE)).data
-    study = completed(opened.study(scope=Scope.INCLUSIVE, combination=of_scaling("strong")))
+    study = fill_missing_points(opened.study(scope=Scope.INCLUSIVE, combination=of_scaling("strong")))
     (table,) = model_tables(model_study(study))
     assert list(found["function"].values) == table.column("function").plain()
 

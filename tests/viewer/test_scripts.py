@@ -17,7 +17,7 @@ import pytest
 import callgrove.viewer.report
 from callgrove.algebra.operations import diff
 from callgrove.examples import example, gpu_example, study_example
-from callgrove.viewer.encoding import Texts, encode
+from callgrove.viewer.page import Texts, encode
 from callgrove.viewer.report import Input, report
 from tests.requirements import ROOT, need
 from tests.timing import HANG_SEC

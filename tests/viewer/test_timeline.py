@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callgrove.arrays import Ints
 from callgrove.examples import example, gpu_example, study_example
 from callgrove.formats.registry import open_path
-from callgrove.model.arrays import Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
-from callgrove.viewer.encoding import encode
+from callgrove.model.traces.events import LABEL, ArraySamples, ArraySpans, Samples, SpanKind, Window
+from callgrove.viewer.page import encode
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
-from callgrove.viewer.timeline import cells, events
-from callgrove.viewer.timeline.boxes import INNERMOST, LINES, WHOLE, dominant
-from callgrove.viewer.timeline.cells import Cells, Tally
+from callgrove.viewer.timeline import boxes as cells
+from callgrove.viewer.timeline import events
+from callgrove.viewer.timeline.boxes import INNERMOST, LINES, WHOLE, Cells, Tally, dominant
 from callgrove.viewer.timeline.events import Events
 from callgrove.viewer.timeline.maker import timeline_maker
 from tests.exhaustive import try_examples

@@ -3,17 +3,11 @@
 operations.py    merge, mean, diff: several experiments become one
 cutting.py       cut (other roots, pruned calls) and common (the call tree that all have)
 selecting.py     part: some of the profiles
-places.py        which contexts a call path, a name or a pattern means
-profiles.py      which profiles and runs of several experiments are the same
-systems.py       where the profiles of the result live
+profiles.py      which profiles and runs of several experiments are the same, and where they live
 quantities.py    which metric rows the result has, and how each input gives them
-operands.py      an input's values in the ids of the result
+operands.py      an input's values in the ids of the result, tile by tile
 cells.py         values of several inputs, sorted by cell, and the rules that make one of them
-tiles.py         values computed piece by piece, when asked for
-combining.py     the values of a combination
-folding.py       the values of a tree without some of its subtrees
-tracing.py       the traces of several inputs as one
-beside.py        the small tables that stand beside spans, of several inputs as one
+traces.py        the traces of several inputs as one
 
 Values are computed when they are asked for: memory holds a few profiles, or one metric, of every input. All scopes of
 a sum are sums, so sums, means and differences are formed in the scope that is stored; what chooses among values chooses

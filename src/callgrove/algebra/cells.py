@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.arrays import Array, Bools, Ids, Ints
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.metrics import Aggregation, Composite, Metric
 from callgrove.model.values import SparseBlock
 
@@ -27,14 +27,14 @@ __all__ = [
     "Cells",
     "Differs",
     "Rule",
-    "combined",
+    "combine_cells",
     "difference",
     "equal",
     "first",
     "lanes",
     "last",
     "made_one",
-    "mean",
+    "mean_of_cells",
     "mean_of_present",
 ]
 
@@ -67,7 +67,7 @@ class Cells:
         rows = SparseBlock.joined([block for _, block in blocks])
         owner = np.repeat(np.array([number for number, _ in blocks], np.int32), [len(block) for _, block in blocks])
         keys, space = _keys(rows)
-        found = _counted(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None
+        found = _sort_by_counting(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None
         once = found is not None
         if found is None:
             order = np.argsort(keys, kind="stable")
@@ -99,7 +99,7 @@ def _keys(rows: SparseBlock) -> tuple[Ints, int]:
     return (columns[0] * sizes[1] + columns[1]) * sizes[2] + columns[2], sizes[0] * sizes[1] * sizes[2]
 
 
-def _counted(keys: Ints, owner: Ids, space: int, n_inputs: int) -> tuple[Ints, Ints] | None:
+def _sort_by_counting(keys: Ints, owner: Ids, space: int, n_inputs: int) -> tuple[Ints, Ints] | None:
     """Where each cell starts, and the order that sorts values by cell and input, without comparing keys: every key has
     a place of its own. None where an input has a cell twice."""
     present: Ids = np.zeros(space, np.uint8 if n_inputs < 256 else np.int32)
@@ -124,7 +124,7 @@ def _counted(keys: Ints, owner: Ids, space: int, n_inputs: int) -> tuple[Ints, I
 Rule = Callable[[Cells, Aggregation], tuple[Array, Bools | None]]
 
 
-def combined(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+def combine_cells(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """Added up, or the least or greatest of them."""
     if aggregation == Aggregation.NONE and (cells.counts == 1).all():
         return cells.value, None
@@ -132,7 +132,7 @@ def combined(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
         return aggregation.ufunc.reduceat(_wide(cells.value), cells.starts), None
 
 
-def mean(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
+def mean_of_cells(cells: Cells, aggregation: Aggregation) -> tuple[Array, None]:
     """Divided by the number of inputs: what is absent counts as 0. Minima and maxima: of those that are there."""
     with np.errstate(invalid="ignore", over="ignore"):
         total = np.add.reduceat(cells.value.astype(np.float64), cells.starts)
@@ -147,7 +147,7 @@ def mean_of_present(cells: Cells, aggregation: Aggregation) -> tuple[Array, None
 
 def difference(cells: Cells, aggregation: Aggregation) -> tuple[Array, Bools]:
     """The first input less the second. What is absent counts as 0; of minima and maxima both must be there."""
-    values = _signed(cells.value)
+    values = _as_signed(cells.value)
     with np.errstate(invalid="ignore", over="ignore"):
         out = np.add.reduceat(np.where(cells.owner == 0, values, -values), cells.starts)
         if out.dtype.kind == "f":
@@ -216,7 +216,7 @@ def _wide(values: Array) -> Array:
     return values if kind is None else values.astype(kind, copy=False)
 
 
-def _signed(values: Array) -> Array:
+def _as_signed(values: Array) -> Array:
     if values.dtype.kind == "u" and len(values) and int(values.max()) >= 2**63:
         return values.astype(np.float64)
     return values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
@@ -227,7 +227,9 @@ def made_one(cells: Cells, rule: Rule, metrics: Sequence[Metric]) -> list[Sparse
     out = []
     for some, metric in _by_kind(cells, metrics):
         part = _once_per_input(some, metric)
-        value, kept = (_combined(part, metric), None) if rule is combined else rule(part, metric.aggregation)
+        value, kept = (
+            (_combine_numbers(part, metric), None) if rule is combine_cells else rule(part, metric.aggregation)
+        )
         block = SparseBlock(part.profile, part.context, part.metric, value)
         out.append(block if kept is None or kept.all() else block.take(kept))
     return [block for block in out if len(block)]
@@ -254,17 +256,17 @@ def _once_per_input(cells: Cells, metric: Metric) -> Cells:
     if fresh.all():
         return cells
     inner = np.flatnonzero(fresh)
-    value = _combined(replace(cells, starts=inner), metric)
+    value = _combine_numbers(replace(cells, starts=inner), metric)
     return replace(cells, starts=np.searchsorted(inner, cells.starts), value=value, owner=cells.owner[inner])
 
 
-def _combined(cells: Cells, metric: Metric) -> Array:
+def _combine_numbers(cells: Cells, metric: Metric) -> Array:
     if metric.composite is None:
-        return combined(cells, metric.aggregation)[0]
-    return _combined_composites(cells, metric.composite)
+        return combine_cells(cells, metric.aggregation)[0]
+    return _combine_composites(cells, metric.composite)
 
 
-def _combined_composites(cells: Cells, composite: Composite) -> Array:
+def _combine_composites(cells: Cells, composite: Composite) -> Array:
     """Composite values of each cell, combined one input after the other."""
     out = cells.value[cells.starts].copy()
     for turn in range(1, int(cells.counts.max(initial=1))):

@@ -1,4 +1,4 @@
-"""Which profiles and runs of several experiments are the same.
+"""Which profiles and runs of several experiments are the same, and where the profiles of the result live.
 
 Two profiles are the same where their runs are and they have equal kind and identifiers, but for node and core: those
 say where a process ran, not which one it was. A missing rank or thread counts as 0. Among several of one key the node
@@ -14,19 +14,28 @@ Stored summaries are left out: they would no longer be the sum of anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.experiment import Experiment
-from callgrove.model.profiles import DEFAULT_ID_NAMES, IdentifierTuples, ProfileKind, Profiles
+from callgrove.model.profiles import (
+    DEFAULT_ID_NAMES,
+    IdentifierTuples,
+    ProfileKind,
+    Profiles,
+    System,
+    Topology,
+    system_of,
+)
 from callgrove.model.runs import Run
 
-__all__ = ["MatchedProfiles", "Systems", "gathered", "match_profiles"]
+__all__ = ["MatchedProfiles", "Systems", "gather_tuples", "match_profiles", "unite_systems"]
+
 
 PLACES = ("SUMMARY", "NODE", "CORE")  # where something ran
 ALWAYS = ("RANK", "THREAD")  # formats that know of one process only do not number it
@@ -67,7 +76,7 @@ class MatchedProfiles:
 def match_profiles(experiments: Sequence[Experiment], systems: Systems) -> MatchedProfiles:
     """The profiles and runs of the result."""
     if systems == Systems.COLLAPSE:
-        return _collapsed(experiments)
+        return _collapse(experiments)
     found = _Found()
     maps = []
     for number, experiment in enumerate(experiments):
@@ -94,7 +103,7 @@ def _demand_the_same(experiments: Sequence[Experiment], matched: MatchedProfiles
             )
 
 
-def _collapsed(experiments: Sequence[Experiment]) -> MatchedProfiles:
+def _collapse(experiments: Sequence[Experiment]) -> MatchedProfiles:
     maps = []
     for experiment in experiments:
         own = np.full(len(experiment.profiles), ABSENT, np.int32)
@@ -130,7 +139,7 @@ class _Found:
             groups.setdefault(key, []).append(profile)
         out = np.full(len(profiles), ABSENT, np.int32)
         for key, group in groups.items():
-            for profile, place in _paired(group, nodes, self._profiles.get(key, [])):
+            for profile, place in _pair(group, nodes, self._profiles.get(key, [])):
                 out[profile] = place
         for profile, key, run in zip(measured, keys, own, strict=True):
             if out[profile] < 0:
@@ -152,7 +161,7 @@ class _Found:
         return known
 
 
-def _paired(group: list[int], nodes: list[int | None], known: list[tuple[int, object]]) -> list[tuple[int, int]]:
+def _pair(group: list[int], nodes: list[int | None], known: list[tuple[int, object]]) -> list[tuple[int, int]]:
     """Profiles of one key with those known: on the same node first, then in order."""
     free, left, out = list(known), [], []
     for profile in group:
@@ -179,7 +188,7 @@ def _keys(profiles: Profiles) -> list[Key]:
     return out
 
 
-def gathered(experiments: Sequence[Experiment], matched: MatchedProfiles) -> IdentifierTuples:
+def gather_tuples(experiments: Sequence[Experiment], matched: MatchedProfiles) -> IdentifierTuples:
     """The identifier tuples of the result's profiles. The first input's names of kinds stay; others are added."""
     if matched.collapsed:
         rank, thread = DEFAULT_ID_NAMES.index("RANK"), DEFAULT_ID_NAMES.index("THREAD")
@@ -201,7 +210,7 @@ def gathered(experiments: Sequence[Experiment], matched: MatchedProfiles) -> Ide
     return IdentifierTuples.of(rows, tuple(names))
 
 
-def described(experiments: Sequence[Experiment], matched: MatchedProfiles) -> list[tuple[ProfileKind, str]]:
+def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfiles) -> list[tuple[ProfileKind, str]]:
     """Kind and name of each profile of the result."""
     if matched.collapsed:
         return [(ProfileKind.OTHER, "all profiles")]
@@ -210,3 +219,72 @@ def described(experiments: Sequence[Experiment], matched: MatchedProfiles) -> li
         profiles = experiments[source].profiles
         out.append((ProfileKind(int(profiles.kind[own])), profiles.name[own]))
     return out
+
+
+# Where the profiles of a result live: the system trees of its inputs as one.
+#
+# A profile keeps the place that it has in the input it was taken from. Groups (machines, nodes, processes) of several
+# inputs are one where their parents are and kind, name and rank are equal, unless the inputs stand side by side. Of an
+# input whose profiles are all taken, everything is kept; of others, what lies above their profiles.
+
+
+def unite_systems(
+    experiments: Sequence[Experiment], matched: MatchedProfiles, shared: bool
+) -> tuple[System, Ids] | None:
+    """The system tree and the leaf of every profile; None where identifier tuples say it all."""
+    if matched.collapsed or all(_follows_from_identifiers(e) for e in experiments):
+        return None
+    out = _Tree(np.full(len(matched), ABSENT, np.int32))
+    for number, experiment in enumerate(experiments):
+        if not shared:
+            out.known = {}
+        taken = np.flatnonzero(matched.source == number)
+        out.add(experiment, dict(zip(matched.own[taken].tolist(), taken.tolist(), strict=True)))
+    return out.system(), out.leaves
+
+
+def _follows_from_identifiers(experiment: Experiment) -> bool:
+    made, own = system_of(experiment.profiles)[0], experiment.system
+    same = np.array_equal(made.parent, own.parent) and (made.kind, made.name) == (own.kind, own.name)
+    return same and not own.attributes and not own.topologies
+
+
+@dataclass
+class _Tree:
+    leaves: Ids
+    parent: list[int] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+    name: list[str] = field(default_factory=list)
+    rank: list[int] = field(default_factory=list)
+    attributes: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    topologies: list[Topology] = field(default_factory=list)
+    known: dict[Key, int] = field(default_factory=dict)
+
+    def add(self, experiment: Experiment, taken: Mapping[int, int]) -> None:
+        """The places of some profiles of an input, each with its number in the result."""
+        own, profiles = experiment.system, experiment.profiles
+        leaf_of = {int(profiles.system[p]): place for p, place in taken.items() if profiles.system[p] >= 0}
+        leaves = set(profiles.system.tolist())
+        wanted = own.above(np.array(list(leaf_of), np.int64)) | (len(taken) == len(profiles.measured))
+        numbers = np.full(len(own) + 1, ABSENT, np.int32)  # -1 picks the last entry, which is absent
+        alike: dict[Key, int] = {}
+        for node in np.flatnonzero(wanted).tolist():
+            row = (int(numbers[own.parent[node]]), own.kind[node], own.name[node], int(own.rank[node]))
+            alike[row] = alike.get(row, 0) + 1
+            is_leaf = node in leaves
+            numbers[node] = len(self.parent) if is_leaf else self.known.setdefault((*row, alike[row]), len(self.parent))
+            if numbers[node] == len(self.parent):
+                self._append(row, own.attributes.get(node))
+        for node, place in leaf_of.items():
+            self.leaves[place] = numbers[node]
+        self.topologies += [t for topology in own.topologies if len((t := topology.renumber(numbers)).system)]
+
+    def _append(self, row: tuple[int, str, str, int], attributes: Mapping[str, str] | None) -> None:
+        if attributes:
+            self.attributes[len(self.parent)] = attributes
+        for column, value in zip((self.parent, self.kind, self.name, self.rank), row, strict=True):
+            column.append(value)  # type: ignore[attr-defined]
+
+    def system(self) -> System:
+        columns = np.array(self.parent, np.int32), tuple(self.kind), tuple(self.name), np.array(self.rank, np.int64)
+        return System(*columns, self.attributes, tuple(self.topologies))

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from callgrove.algebra.profiles import MatchedProfiles
+from callgrove.arrays import ABSENT, Bools
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.arrays import ABSENT, Bools
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.scopes import Recipe, recipe
 
-__all__ = ["Demands", "Plan", "plan_metrics", "signed", "some"]
+__all__ = ["Demands", "Plan", "plan_metrics", "signed_spelling", "some"]
 
 COMPUTED = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
 NESTED = (Scope.FUNCTION, Scope.LEXICAL)
@@ -132,7 +132,7 @@ def _add_quantity(
     """The rows of one quantity, added to the plan."""
     first = next(iter(holders.values())).metrics
     model = first.first(name)
-    scopes = _shared_scopes(name, holders, demands.same_nesting or len(holders) == 1)
+    scopes = _common_scopes(name, holders, demands.same_nesting or len(holders) == 1)
     contested = _share_profiles(holders, profiles)
     if chosen := demands.chooses and contested and model.aggregation == Aggregation.SUM and model.composite is None:
         scopes = [s for s in scopes if s in FROM_EXCLUSIVE] or [Scope.EXCLUSIVE]
@@ -169,7 +169,7 @@ def _add_formula(plan: Plan, name: str, holders: Mapping[int, Experiment], n_inp
         yield plan.add(replace(models[0], source_id=None), contested=False)
 
 
-def _shared_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: bool) -> list[Scope]:
+def _common_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: bool) -> list[Scope]:
     """Scopes of the first input that all have or can compute; exclusive where there is no other."""
     first, *rest = (e.metrics for e in holders.values())
     computable = COMPUTED if all(_computes(e, name) for e in holders.values()) else ()
@@ -208,14 +208,14 @@ def _result(metric: Metric, demands: Demands) -> Metric:
     if demands.dtype == "double":
         dtype = "DOUBLE" if dtype.isupper() else "double"
     elif demands.dtype == "signed":
-        dtype = signed(dtype)
+        dtype = signed_spelling(dtype)
     if metric.composite is not None and demands.reads_scalars:
         dtype = "DOUBLE" if metric.dtype.isupper() else "double"
         return replace(metric, dtype=dtype, source_id=None, composite=None, aggregation=Aggregation.SUM)
     return replace(metric, dtype=dtype, source_id=None)
 
 
-def signed(dtype: str) -> str:
+def signed_spelling(dtype: str) -> str:
     """The spelling of the signed type of the same size: UINT64 becomes INT64."""
     return re.sub(r"^[uU](?=[iI][nN][tT])", "", dtype)
 

@@ -7,21 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from callgrove.algebra.profiles import MatchedProfiles
-from callgrove.algebra.systems import united_system
-from callgrove.algebra.tracing import Renumbered, chained
+from callgrove.algebra.profiles import MatchedProfiles, unite_systems
+from callgrove.algebra.traces import Renumbered, chain_traces
+from callgrove.arrays import Bools, Ids, Ints, new_numbers
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Bools, Ids, Ints
-from callgrove.model.chains import ChainedValues, Link
+from callgrove.model.chained_values import ChainedValues, Link
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.renumbering import new_numbers
+from callgrove.model.profiles import system_of
 from callgrove.model.runs import Numbers
-from callgrove.model.selection import unknown_values
-from callgrove.model.system import system_of
+from callgrove.model.selection import warn_unknown_values
 from callgrove.model.values import ValueBackend, Values
 
-__all__ = ["Kept", "part", "taken"]
+__all__ = ["Kept", "part", "take_part"]
 
 
 def part(
@@ -49,10 +47,10 @@ def part(
     kept_ones = experiment.values.without_torn(kept_ones)
     if not experiment.values.loses_all(kept_ones):
         kept = Kept.of(experiment, profiles=kept_ones)
-        return taken(experiment, kept, experiment.contexts, kept.values(experiment), "part")
+        return take_part(experiment, kept, experiment.contexts, kept.values(experiment), "part")
     kept = Kept.of(experiment, profiles=kept_ones, metrics=np.zeros(len(experiment.metrics), np.bool_))
-    note = unknown_values(experiment).text
-    return taken(experiment, kept, experiment.contexts, kept.values(experiment), "part", note)
+    note = warn_unknown_values(experiment).text
+    return take_part(experiment, kept, experiment.contexts, kept.values(experiment), "part", note)
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def _numbers(kept: Bools) -> Ids:
     return new_numbers(np.flatnonzero(kept), len(kept))
 
 
-def taken(
+def take_part(
     experiment: Experiment, kept: Kept, tree: ContextTree, values: ValueBackend, word: str, *notes: str
 ) -> Experiment:
     """The experiment of what stays, with these values over this tree."""
@@ -108,7 +106,7 @@ def taken(
     own = profiles.astype(np.int32)
     run_ids, run = np.unique(rest.run, return_inverse=True)
     matched = MatchedProfiles((kept.profiles,), own * 0, own, run.astype(np.int32), ())
-    found = united_system((experiment,), matched, shared=True)
+    found = unite_systems((experiment,), matched, shared=True)
     rest = replace(rest, run=run.astype(np.int32))
     runs = tuple(experiment.runs[k] for k in run_ids.tolist()) or experiment.runs
     system, leaves = found or system_of(rest)
@@ -122,7 +120,7 @@ def taken(
         contexts=tree,
         metrics=metrics,
         values=Values(values, metrics, rest, len(tree)),
-        traces=chained([Renumbered(experiment.traces, kept.profiles, kept.samples, kept.metrics)], len(rest)),
+        traces=chain_traces([Renumbered(experiment.traces, kept.profiles, kept.samples, kept.metrics)], len(rest)),
         attributes={**experiment.attributes, "operation": word, "inputs": experiment.path or experiment.title},
         warnings=(*experiment.warnings, *(InputWarning(Severity.NOTE, note) for note in [*lost, *notes])),
     )

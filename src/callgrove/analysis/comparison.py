@@ -14,16 +14,16 @@ import numpy as np
 
 from callgrove.analysis.costs import Costs, costs
 from callgrove.analysis.groups import group, nearest
-from callgrove.analysis.trees import fold_lines
+from callgrove.analysis.views import fold_lines
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment
+from callgrove.model.joining import ROOT, names
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.runs import Numbers
 from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column, Table
-from callgrove.model.unify import ROOT, names
 
 __all__ = ["Comparison", "Question", "compare"]
 
@@ -144,7 +144,7 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
     """What the metric is called in each experiment: as asked for, or the first default one that all have, or the time
     that each shows first."""
     if asked.metric:
-        return _named(experiments, asked.metric)
+        return _metrics_named(experiments, asked.metric)
     known = [set(e.metrics.quantities) - set(e.metrics.derived) for e in experiments]
     shared = [name for name in experiments[0].metrics.shown if all(name in names for names in known)]
     if shared:
@@ -160,7 +160,7 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
     )
 
 
-def _named(experiments: Sequence[Experiment], text: str) -> list[str]:
+def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     """The metrics that a text names: one for all, or LEFT=RIGHT."""
     left, equals, right = text.partition("=")
     if not equals or any(text in name for name in experiments[0].metrics.quantities):

@@ -1,4 +1,4 @@
-"""One metric over the tree: what views show.
+"""One metric over the call tree, over its metric tree, and over the system tree: what views show.
 
 Costs may lie below zero: an experiment of differences has those that became less. Views put the largest change first,
 whichever way it goes, and percentages are of all changes together, each counted by its size: they keep the sign, and
@@ -12,17 +12,17 @@ from functools import cached_property
 
 import numpy as np
 
+from callgrove.arrays import Array, Bools, Floats, Ints, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.arrays import Array, Bools, Floats
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.orders import combine_upwards
 from callgrove.model.runs import Numbers
 from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column
 
-__all__ = ["Costs", "costs"]
+__all__ = ["Costs", "costs", "over_system", "without_children"]
+
 
 ROUNDING = 1e-3  # of all costs; what lies below zero and is less is no difference of two runs
 
@@ -128,3 +128,47 @@ def costs(
         experiment.totals(quantity, Scope.INCLUSIVE, profiles)[:n],
         experiment.root_total(quantity, profiles),
     )
+
+
+# Metrics that nest: what a metric has beyond its children.
+
+
+def without_children(experiment: Experiment, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
+    """A metric in a scope over all contexts, less all its children: hidden ones and those of other units as well.
+
+    A metric's value contains its children, derived ones too: a metric that has such children is refused, as nobody
+    knows their values. Where children have another unit, the difference means little.
+    """
+    row = experiment.metrics.first(quantity)
+    if row.aggregation != Aggregation.SUM:
+        raise UsageError(f"{quantity} is no sum: its children cannot be taken from it")
+    total = experiment.totals(quantity, scope, profiles).astype(np.float64)
+    for child in _children(experiment, quantity):
+        total = total - experiment.totals(child, scope, profiles)
+    return total
+
+
+def _children(experiment: Experiment, quantity: str) -> list[str]:
+    """Names of the children that add up, and of those whose values are not known."""
+    metrics = experiment.metrics
+    rows = {k for k, metric in enumerate(metrics) if metric.name == quantity}
+    found = [m.name for m in metrics if m.parent in rows and _counts(m)]
+    return list(dict.fromkeys(found))
+
+
+def _counts(child: Metric) -> bool:
+    return child.is_derived or (child.aggregation == Aggregation.SUM and child.composite is None)
+
+
+# One metric over the system tree: machines, nodes, processes, threads.
+
+
+def over_system(experiment: Experiment, quantity: str, scope: Scope, context: int) -> Array:
+    """The metric at one context for every place of the system: what its profiles have, combined; absent is neutral."""
+    rule, system = experiment.metrics.first(quantity).aggregation, experiment.system
+    out = np.full(len(system), rule.neutral)
+    measured = experiment.profiles.measured
+    place = experiment.profiles.system[measured]
+    values = experiment.matrix(quantity, scope)[context].astype(np.float64)
+    rule.combine_at(out, place[place >= 0], values[place >= 0])
+    return combine_upwards(out, system.parent, levels(depths(system.parent)), rule.ufunc)

@@ -24,8 +24,7 @@ from itertools import combinations
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Array, Bools, Ints
-from callgrove.model.grouping import in_order
+from callgrove.arrays import ABSENT, Array, Bools, Ints, in_order
 
 __all__ = [
     "CAUSES",

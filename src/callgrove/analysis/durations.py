@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.model.arrays import Bools, Floats, Ints
+from callgrove.arrays import Bools, Floats, Ints
 
 __all__ = ["Durations", "Statistics"]
 
@@ -106,7 +106,7 @@ class Durations:
             is_short = _short(own, length)
             if is_short is not None:
                 others = np.flatnonzero(~is_short)
-                left.append(_counted(own, length, often, others))
+                left.append(_take_rows(own, length, often, others))
                 length, often = length[is_short], None if often is None else often[is_short]
                 own = own if isinstance(own, int) else own[is_short]
             if len(length):
@@ -174,7 +174,8 @@ def _statistics(group: Ints, duration: Ints, times: Ints) -> Statistics:
     squares = np.add.reduceat(times * away * away, first)
     std = np.where(count > 1, np.sqrt(squares / np.maximum(count - 1, 1)), np.nan)
     lower, upper, p95 = (
-        _ranked(duration, times, count, rank) for rank in ((count + 1) // 2, count // 2 + 1, -(-count * 19 // 20))
+        _duration_at_rank(duration, times, count, rank)
+        for rank in ((count + 1) // 2, count // 2 + 1, -(-count * 19 // 20))
     )
     median = lower + (upper - lower) / 2
     return Statistics(group[first], count, total, mean, median, duration[first], duration[last], std, p95)
@@ -189,7 +190,7 @@ def _short(group: Ints | int, duration: Ints) -> Bools | None:
     return short
 
 
-def _counted(group: Ints | int, duration: Ints, times: Ints | None, rows: Ints | slice = slice(None)) -> Counted:
+def _take_rows(group: Ints | int, duration: Ints, times: Ints | None, rows: Ints | slice = slice(None)) -> Counted:
     """All three columns of some rows."""
     length = duration[rows].astype(np.int64)
     own = np.full(len(length), group, np.int64) if isinstance(group, int) else group[rows].astype(np.int64)
@@ -212,7 +213,7 @@ def _together(parts: Sequence[Rows]) -> Counted:
     """Sorted by group and duration, equal ones counted once."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
-    group, duration, times = (np.concatenate(columns) for columns in zip(*(_counted(*p) for p in parts), strict=True))
+    group, duration, times = (np.concatenate(columns) for columns in zip(*(_take_rows(*p) for p in parts), strict=True))
     order = _order(group, duration)
     group, duration, times = group[order], duration[order], times[order]
     new = np.append(True, (np.diff(group) != 0) | (np.diff(duration) != 0))[: len(group)]
@@ -230,7 +231,7 @@ def _order(group: Ints, duration: Ints) -> Ints:
     return np.lexsort((duration, group))
 
 
-def _ranked(duration: Ints, times: Ints, count: Ints, rank: Ints) -> Ints:
+def _duration_at_rank(duration: Ints, times: Ints, count: Ints, rank: Ints) -> Ints:
     """In each group the duration that comes `rank`th, from 1, when all are put in order."""
     before = np.append(0, np.cumsum(count)[:-1])
     return duration[np.searchsorted(np.cumsum(times), before + rank, side="left")]

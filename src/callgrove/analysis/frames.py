@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.rows import described
+from callgrove.analysis.views import describe_contexts
+from callgrove.arrays import Array, Bools, Ints
 from callgrove.errors import MissingExtra, UsageError
-from callgrove.model.arrays import Array, Bools, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 
@@ -143,7 +143,7 @@ def _context_columns(experiment: Experiment, context: Ints) -> dict[str, Numbers
     """Return what contexts are: described once each, however many profiles they have costs in."""
     tree = experiment.contexts
     used, of_row = np.unique(context, return_inverse=True)
-    cells = {column.name: column.plain() for column in described(tree, used.tolist())}
+    cells = {column.name: column.plain() for column in describe_contexts(tree, used.tolist())}
     cells["path"] = [tree.path(number) for number in used.tolist()]
     columns: dict[str, Numbers | Words] = {"context": Numbers(context, np.ones(len(context), np.bool_))}
     for name in ("name", "kind", "file", "line", "module", "path"):

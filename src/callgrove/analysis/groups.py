@@ -1,4 +1,4 @@
-"""Contexts grouped by what they belong to.
+"""Contexts grouped by what they belong to, and what such groups cost in each profile.
 
     function   a line, loop or instruction belongs to the function it is nested in; what no function encloses
                stands by itself
@@ -13,18 +13,23 @@ that recursion counts once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from callgrove.analysis.columns import Rows
 from callgrove.analysis.costs import Costs
-from callgrove.analysis.statistics import Rows
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Bools, Ids, Ints
 from callgrove.model.contexts import ContextKind, ContextTree, Relation
+from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Aggregation, Scope
+from callgrove.model.scopes import recipe
+from callgrove.model.values import Block, DenseBlock
 
-__all__ = ["GROUPINGS", "Groups", "functions_of", "group", "nearest"]
+__all__ = ["GROUPINGS", "Groups", "exclusive_by_profile", "functions_of", "group", "nearest"]
+
 
 FUNCTIONS = (
     ContextKind.ENTRY,
@@ -164,3 +169,54 @@ def group(tree: ContextTree, by: str) -> Groups:
     if by not in GROUPINGS:
         raise UsageError(f"cannot group by {by!r}; there are {', '.join(GROUPINGS)}")
     return GROUPINGS[by](tree)
+
+
+# What some groups of contexts cost in each profile.
+#
+# Exclusive cost is a sum over stored values: each counts once, and once less where it is contained in another that
+# counts (`Recipe.weights`). So values are read once and added up as they come, block by block; nothing is laid out as
+# contexts x profiles.
+
+
+@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
+def exclusive_by_profile(
+    experiment: Experiment, quantity: str, groups: Sequence[Bools], profiles: Ints | None = None
+) -> Floats:
+    """Exclusive cost of each group (a mask over contexts) in each profile, the measured ones or those given: groups x
+    profiles. The metric must be additive."""
+    way = recipe(experiment.metrics, quantity, Scope.EXCLUSIVE)
+    if way.metric.aggregation != Aggregation.SUM:
+        raise UsageError(
+            f"{quantity} is a {way.metric.aggregation.name.lower()}, no sum: parts of it cannot be added up"
+        )
+    chosen = experiment.profiles.measured if profiles is None else profiles
+    experiment.values.demand_known(chosen)
+    weights = np.stack([way.weights(mask, experiment.contexts) for mask in groups], axis=1)
+    column = np.full(len(experiment.profiles), -1, np.int64)
+    column[chosen] = np.arange(len(chosen))
+    out = np.zeros((len(groups), len(chosen)))
+    for block in experiment.values.measured_blocks(chosen, np.array([way.stored])):
+        _add(out, block, weights, column)
+    return out
+
+
+def _add(out: Floats, block: Block, weights: Floats, column: Ints) -> None:
+    if isinstance(block, DenseBlock):
+        matrix = np.where(block.matrix == block.neutral, 0, block.matrix) if block.neutral else block.matrix
+        out[:, column[block.profiles]] += _weigh(weights[block.contexts], matrix.astype(np.float64))
+        return
+    order = np.argsort(block.profile, kind="stable") if len(block) and np.ptp(block.profile) else slice(None)
+    rows = block.take(order)
+    starts = np.flatnonzero(np.diff(rows.profile, prepend=-1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+        value = rows.value[start:end, None].astype(np.float64)
+        out[:, column[rows.profile[start]]] += _weigh(weights[rows.context[start:end]], value)[:, 0]
+
+
+def _weigh(weights: Floats, values: Array) -> Floats:
+    """groups x profiles, of weights (contexts x groups) and values (contexts x profiles). Infinity times 0 is 0."""
+    if np.isfinite(values).all():
+        summed: Floats = weights.T @ values
+        return summed
+    parts = [(weights[rows, k, None] * values[rows]).sum(axis=0) for k, rows in enumerate(weights.T != 0)]
+    return np.stack(parts)

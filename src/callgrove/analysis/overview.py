@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from callgrove.analysis.costs import costs
-from callgrove.analysis.flat import top
+from callgrove.analysis.views import top
 from callgrove.errors import UsageError
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, InputWarning
@@ -74,10 +74,10 @@ def overview(experiment: Experiment) -> Overview:
         format=e.format,
         version=e.version,
         n_runs=len(e.runs),
-        profiles=_counted(ProfileKind(k).word for k in e.profiles.kind.tolist()),
+        profiles=_count_words(ProfileKind(k).word for k in e.profiles.kind.tolist()),
         n_nodes=_distinct(e, "node"),
         n_ranks=_distinct(e, "rank"),
-        contexts=_counted(ContextKind(k).word for k in tree.kind.tolist()),
+        contexts=_count_words(ContextKind(k).word for k in tree.kind.tolist()),
         depth=int(tree.depth[: tree.n_listed].max()) + 1 if tree.n_listed else 0,
         metrics=tuple(shown),
         n_hidden_metrics=len(e.metrics.quantities) - len(shown),
@@ -94,7 +94,7 @@ def overview(experiment: Experiment) -> Overview:
     )
 
 
-def _counted(words: Iterable[str]) -> dict[str, int]:
+def _count_words(words: Iterable[str]) -> dict[str, int]:
     """How often each word occurs, the most frequent first."""
     return dict(Counter(words).most_common())
 

@@ -10,7 +10,7 @@ from itertools import chain, product
 import numpy as np
 
 from callgrove.analysis.devices import CAUSES, CLASSES, Activity, DeviceUses, device_uses, latency
-from callgrove.analysis.summaries import (
+from callgrove.analysis.summary_sections import (
     DIVIDES,
     N_LONGEST,
     ON_DEVICE,
@@ -24,12 +24,11 @@ from callgrove.analysis.summaries import (
     Summary,
     WindowMode,
 )
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Directory, Ids, Ints, distinct_rows
 from callgrove.model.experiment import Severity
-from callgrove.model.grouping import Directory, distinct_rows
-from callgrove.model.intervals import enclosing, usable
-from callgrove.model.launches import launch_calls
-from callgrove.model.traces import LABEL, FindsLater, SideTable, SpanKind, Traces, Window
+from callgrove.model.traces.events import LABEL, FindsLater, SideTable, SpanKind, Traces, Window
+from callgrove.model.traces.intervals import enclosing, usable
+from callgrove.model.traces.pairing import launch_calls
 
 __all__ = ["Task", "of_part"]
 
@@ -89,7 +88,7 @@ def of_part(task: Task) -> Summary:
     summary = Summary(task.by)
     found = _read(task, summary)
     if found is not None:
-        spans, strings = _shown(*found, task, summary), _strings(task.traces)
+        spans, strings = _spans_in_window(*found, task, summary), _strings(task.traces)
         _add_durations(summary, task, spans, strings)
         if task.with_devices:
             _add_devices(summary, task, spans, strings, found[0])
@@ -158,7 +157,7 @@ def _columns(task: Task, names: Sequence[str]) -> dict[str, Array] | None:
     return {name: column[:filled] for name, column in out.items()}
 
 
-def _shown(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
+def _spans_in_window(spans: _Spans, valid: Array, task: Task, summary: Summary) -> _Spans:
     kept, start, end = valid, spans.start_ns, spans.end_ns
     if task.window is not None:
         low, high = task.window
@@ -209,7 +208,7 @@ def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
 def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str]) -> None:
     if not len(spans):
         return
-    columns = [_divided(by, spans, task.places, strings) for by in summary.by]
+    columns = [_divide(by, spans, task.places, strings) for by in summary.by]
     groups, number = distinct_rows(spans.kind, spans.name, *columns)
     own = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
     summary.durations.add(own, spans.end_ns - spans.start_ns)
@@ -217,7 +216,7 @@ def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequenc
         _add_sizes(summary, task.traces.side(side, task.side), spans, own)
 
 
-def _divided(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> Ints:
+def _divide(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> Ints:
     """What divides rows, as a number for each span; -1 is nothing."""
     if by is By.DOMAIN:
         return _domains(spans.category, strings)
@@ -333,7 +332,7 @@ def _add_latencies(
 ) -> None:
     linked = operations.take(activity.linked)
     delays = latency(activity)
-    columns = [_divided(by, linked, task.places, strings) for by in task.by]
+    columns = [_divide(by, linked, task.places, strings) for by in task.by]
     divisions, number = _divisions(task, columns, len(linked), strings)
     lengths = {"call": delays.call_ns, "delay": delays.delay_ns, "call and delay": delays.total_ns}
     for name, length in lengths.items():

@@ -1,4 +1,4 @@
-"""An experiment's own tables, streamed: what `export` prints.
+"""An experiment's tables, streamed: what `export` prints.
 
     profiles contexts metrics values samples spans counters parameters     of an experiment
     series parameters                                                      of a study
@@ -9,22 +9,92 @@ rows that can be computed (exclusive, inclusive), which have no source_id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.analysis.trace_tables import counter_tables, sample_tables, span_tables
 from callgrove.analysis.value_tables import metric_rows, silent, value_tables
+from callgrove.arrays import ABSENT, NO_OFFSET, Array, Ints
 from callgrove.errors import UsageError
-from callgrove.model.arrays import ABSENT, NO_OFFSET, Ints
 from callgrove.model.contexts import LONGEST_PATH, ContextKind, ContextTree, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import IDENTITY, ProfileKind
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.model.table import CHUNK, Column, Table
+from callgrove.model.traces.events import Samples, SpanKind, Traces
 
-__all__ = ["TABLES", "Selection", "export", "metric_rows", "n_rows"]
+__all__ = ["TABLES", "Selection", "counter_tables", "export", "metric_rows", "n_rows", "sample_tables", "span_tables"]
+
+
+# What happened over time, as tables: samples, spans and counters.
+
+
+SPAN_NAMES = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation")
+
+
+def sample_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Table]:
+    """Samples, line after line."""
+    empty = True
+    for profile, metric, line in traces.lines(profiles):
+        for first in range(0, len(line), CHUNK):
+            part = Samples(line.time_ns[first : first + CHUNK], line.context[first : first + CHUNK])
+            yield _sample_table(profile, metric, part)
+            empty = False
+    if empty:
+        yield _sample_table(0, ABSENT, Samples(np.empty(0, np.int64), np.empty(0, np.int32)))
+
+
+def _sample_table(profile: int, metric: int, samples: Samples) -> Table:
+    n = len(samples)
+    return Table(
+        (
+            Column("profile", np.full(n, profile)),
+            Column("time_ns", samples.time_ns),
+            Column("context", samples.context, ABSENT),
+            Column("metric", np.full(n, metric), ABSENT),
+        )
+    )
+
+
+def span_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Table]:
+    """Spans in the order of the file."""
+    backend = traces.spans_backend
+    empty = True
+    for chunk in traces.spans(SPAN_NAMES, profiles=profiles):
+        assert backend is not None
+        yield Table(tuple(_span_column(name, chunk[name], backend.strings) for name in SPAN_NAMES))
+        empty = False
+    if empty:
+        yield Table(tuple(Column(name, []) for name in SPAN_NAMES))
+
+
+def _span_column(name: str, values: Array, strings: Sequence[str]) -> Column:
+    if name == "kind":
+        return Column(name, [SpanKind(k).word for k in values.tolist()])
+    if name in ("category", "name"):
+        return Column(name, [strings[k] if k >= 0 else None for k in values.tolist()])
+    return Column(name, values, None if name.endswith("_ns") else ABSENT)
+
+
+def counter_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Table]:
+    """Values of quantities over time, all at once."""
+    counters = traces.counters
+    if counters is None:
+        yield Table(tuple(Column(name, []) for name in ("profile", "name", "time_ns", "value")))
+        return
+    kept = np.ones(len(counters), np.bool_)
+    if profiles is not None:
+        kept = np.isin(counters.profile, profiles)
+    yield Table(
+        (
+            Column("profile", counters.profile[kept]),
+            Column("name", [counters.names[k] for k in counters.name[kept].tolist()]),
+            Column("time_ns", counters.time_ns[kept]),
+            Column("value", counters.value[kept]),
+        )
+    )
+
 
 MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may take 50 kB
 

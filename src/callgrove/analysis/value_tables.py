@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.arrays import Array, Ints
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Ints
 from callgrove.model.books import Totals, counted_contexts
 from callgrove.model.experiment import Experiment
-from callgrove.model.matrices import matrices
 from callgrove.model.metrics import Metric, Scope
-from callgrove.model.scopes import SOURCES, Recipe, recipe
+from callgrove.model.scopes import SOURCES, Recipe, matrices, recipe
 from callgrove.model.table import CHUNK, Column, Table
 from callgrove.model.values import SparseBlock, is_set
 
@@ -71,9 +70,9 @@ def value_tables(
     if profiles is not None:
         experiment.values.demand_known(profiles)
     if scope == "stored":
-        blocks = _stored(experiment, profiles, quantity)
+        blocks = _stored_blocks(experiment, profiles, quantity)
     else:
-        blocks = _computed(experiment, profiles, quantity, _scope(scope), tell, complain)
+        blocks = _computed_blocks(experiment, profiles, quantity, _scope(scope), tell, complain)
     empty = True
     for block in blocks:
         for first in range(0, len(block), CHUNK):
@@ -90,13 +89,13 @@ def left_out(experiment: Experiment, scope: str = "stored") -> list[str]:
     if scope in (s.word for s in SOURCES):
         rest = (name for name in metrics.quantities if name not in derived)
         composite = [n for n in rest if metrics.first(n).composite and _possible(experiment, n, Scope(scope)) is None]
-    out = [f"{_counted(derived)} derived, and formulas are not evaluated"] if derived else []
+    out = [f"{_count_names(derived)} derived, and formulas are not evaluated"] if derived else []
     if composite:
-        out.append(f"{_counted(composite)} composite, and what is stored in another scope gives no {scope} values")
+        out.append(f"{_count_names(composite)} composite, and what is stored in another scope gives no {scope} values")
     return out
 
 
-def _counted(names: Sequence[str]) -> str:
+def _count_names(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"left out: metric {names[0]}: it is"
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -121,7 +120,7 @@ def _value_table(experiment: Experiment, block: SparseBlock, composite: bool) ->
     return Table((*columns, Column("fields", fields)) if composite else columns)
 
 
-def _stored(experiment: Experiment, profiles: Ints | None, quantity: str | None) -> Iterator[SparseBlock]:
+def _stored_blocks(experiment: Experiment, profiles: Ints | None, quantity: str | None) -> Iterator[SparseBlock]:
     """Everything as stored, summaries included unless profiles were chosen."""
     chosen = np.arange(len(experiment.profiles)) if profiles is None else profiles
     wanted = None
@@ -131,7 +130,7 @@ def _stored(experiment: Experiment, profiles: Ints | None, quantity: str | None)
         yield block.triples()
 
 
-def _computed(
+def _computed_blocks(
     experiment: Experiment,
     profiles: Ints | None,
     quantity: str | None,

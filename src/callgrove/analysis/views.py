@@ -1,156 +1,394 @@
-"""Tables that explain themselves: which metric, how much in all, and what a reader should know.
-
-The methods of an experiment that return tables are the plain functions of this package, with a title and notes.
+"""Views of the call tree: flat (`top`), from the roots down (`tree`), from costly functions up, and the hot path
+(`hot`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from callgrove.analysis.columns import ShownColumns, shown_columns
-from callgrove.analysis.comparison import Comparison
-from callgrove.analysis.costs import Costs, costs
-from callgrove.analysis.memory_peaks import memory_peaks
-from callgrove.analysis.summary import SECTIONS, By, WindowMode, summarise
-from callgrove.analysis.summary_table import sections_of, table
-from callgrove.analysis.tables import Selection, export, n_rows
-from callgrove.errors import InputError, Parameter, UsageError, worded
-from callgrove.model.arrays import Ints
-from callgrove.model.completing import series_of
-from callgrove.model.experiment import Experiment
-from callgrove.model.runs import Numbers
-from callgrove.model.selection import choose_profiles
-from callgrove.model.table import Table, first_rows
-from callgrove.model.traces import Window
+from callgrove.analysis.columns import Rows, ShownColumns
+from callgrove.analysis.costs import Costs
+from callgrove.analysis.groups import functions_of, group, nearest, outermost
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.errors import UsageError
+from callgrove.model.contexts import ContextKind, ContextTree
+from callgrove.model.metrics import Aggregation
+from callgrove.model.table import Column, Table
 
-__all__ = ["View", "compared", "exported", "summarised"]
+__all__ = [
+    "Callers",
+    "Folded",
+    "bottom_up",
+    "describe_contexts",
+    "describe_groups",
+    "exclusive_of",
+    "fold_lines",
+    "grow_callers",
+    "hot_path",
+    "top",
+    "top_down",
+]
 
-SOME = 3  # names in a note
-SCOPES = ("stored", "exclusive", "inclusive", "point", "function", "lexical")
+
+# The columns that tables of contexts share: name, kind, file, line, module.
+
+
+def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bool = True) -> tuple[Column, ...]:
+    """One row per context; absent cells are empty. A row that stands for a group is named without parameters. Functions
+    that nothing but their mangled names tells apart have these in brackets: `f [_Z1fi]`."""
+    chosen = list(contexts)
+    regions = tree.regions
+    names = [tree.label(c) if parameters else tree.name(c) for c in chosen]
+    if regions.overloads:
+        told_apart = [int(tree.region[c]) in regions.overloads for c in chosen]
+        names = [
+            f"{name} [{tree.mangled_name(c)}]" if apart else name
+            for name, c, apart in zip(names, chosen, told_apart, strict=True)
+        ]
+    kinds = [ContextKind(int(tree.kind[c])).word for c in chosen]
+    owner = [int(tree.region[c]) for c in chosen]
+    files = [int(regions.file[r]) if r >= 0 else ABSENT for r in owner]
+    lines = [int(regions.line[r]) if r >= 0 else ABSENT for r in owner]
+    modules = [int(regions.module[r]) if r >= 0 else ABSENT for r in owner]
+    return (
+        Column("name", names),
+        Column("kind", kinds),
+        Column("file", [regions.files.paths[f] if f >= 0 else None for f in files]),
+        Column("line", lines, ABSENT),
+        Column("module", [regions.modules[m] if m >= 0 else None for m in modules]),
+    )
 
 
 @dataclass(frozen=True)
-class View:
-    """The costs that a table shows, and the further columns of its rows where all metrics are wanted."""
+class Folded:
+    """A tree in which lines and call sites are part of what they are nested in.
 
-    costs: Costs
-    columns: ShownColumns | None
-    profiles: Ints | None  # those chosen; None is all
+    `shown` are the contexts that remain, `owner` is the one that each became part of; `parent` and `depth` are theirs,
+    for every context of the tree.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        experiment: Experiment,
-        metric: str | None,
-        ranks: Numbers | None,
-        threads: Numbers | None,
-        runs: Numbers | None,
-        all_metrics: bool = False,
-    ) -> View:
-        """Compute the costs of one metric, over the profiles chosen."""
-        found = costs(experiment, metric, ranks, threads, runs)
-        chosen = choose_profiles(experiment, ranks, threads, runs)
-        return cls(found, shown_columns(experiment, chosen) if all_metrics else None, chosen)
-
-    def explain(self, table: Table) -> Table:
-        """Return the table with a title and notes. A table that is empty because of damage is an error."""
-        experiment, unit = self.costs.experiment, self.costs.metric.unit
-        damage = experiment.damage_met
-        if not len(table) and (damage or experiment.damage):
-            raise damage[0] if damage else InputError(experiment.damage[0].text)
-        title = f"{self.costs.metric.name}: {self.costs.total:,.6g} {unit}".rstrip() + " in all"
-        return replace(
-            table, title=title, notes=(*_added_up(experiment, self.profiles), *self._left_out(), *_damage(experiment))
-        )
-
-    def _left_out(self) -> Iterator[str]:
-        if self.columns is None:
-            return
-        for names, what in (
-            (self.columns.left_out, "columns have a formula that cannot be computed"),
-            (self.columns.derived, "metrics have a formula that is not evaluated"),
-        ):
-            if names:
-                yield f"{len(names)} {what}: {', '.join(names[:SOME])}{', ...' * (len(names) > SOME)}"
+    shown: Bools
+    owner: Ids
+    parent: Ids
+    depth: Ids
+    exclusive: Array
+    inclusive: Array
 
 
-def _added_up(experiment: Experiment, profiles: Ints | None = None) -> list[str]:
-    """Say that costs of several runs are added up, which is rarely what somebody wants to see."""
-    chosen = experiment.profiles.measured if profiles is None else profiles
-    n_runs = len(np.unique(experiment.profiles.run[chosen]))
-    said = worded(f"{n_runs} runs are added up; ", Parameter("runs"), " chooses some of them")
-    return [said] if n_runs > 1 else []
+def fold_lines(costs: Costs, source: bool = False) -> Folded:
+    """Fold source lines, call sites and instructions into their functions and loops; `source` keeps them."""
+    tree, n = costs.tree, costs.tree.n_listed
+    shown = np.ones(n, np.bool_) if source else ~tree.folded[:n]
+    owner = nearest(tree, shown)
+    above = tree.parent[:n]
+    parent = np.where(above >= 0, owner[np.maximum(above, 0)], -1).astype(np.int32)
+    depth: list[int] = []
+    for up, visible in zip(above.tolist(), shown.tolist(), strict=True):
+        depth.append((depth[up] if up >= 0 else -1) + visible)
+    return Folded(shown, owner, parent, np.array(depth, np.int32), exclusive_of(costs, owner), costs.inclusive)
 
 
-def _damage(experiment: Experiment) -> list[str]:
-    """Say what damage reading has met so far."""
-    return [f"damaged: {problem}" for problem in experiment.damage_met]
+def exclusive_of(costs: Costs, owner: Ids) -> Array:
+    """Exclusive cost of contexts with all that became part of them; the same owners serve every metric."""
+    aggregation = costs.metric.aggregation
+    kind = costs.exclusive.dtype if not aggregation.neutral else np.dtype(np.float64)
+    exclusive = np.full(len(owner), aggregation.neutral, kind)
+    aggregation.combine_at(exclusive, owner, costs.exclusive)
+    return exclusive
 
 
-def compared(found: Comparison, experiments: list[Experiment], limit: int | None) -> Table:
-    """Return what `diff` shows, with the totals of all sides as its title."""
-    unit = found.metric.unit
-    sides = zip(found.names, found.totals, strict=True)
-    totals = ", ".join(f"{total:,.6g} {unit}".rstrip() + f" in {name}" for name, total in sides)
-    notes = dict.fromkeys(note for one in experiments for note in (*_added_up(one), *_damage(one)))
-    return replace(found.table(limit), title=f"{found.metric.name}: {totals}", notes=tuple(notes))
-
-
-def exported(experiment: Experiment, name: str, chosen: Selection, limit: int | None) -> Table:
-    """Return one of the experiment's own tables, or its first rows; its notes say what was left out."""
-    if name != "values" and (chosen.quantity is not None or chosen.scope != "stored"):
-        raise UsageError(f"metric and scope choose values; the table {name} has no such choice")
-    if chosen.scope not in SCOPES:
-        raise UsageError(f"there is no scope {chosen.scope!r}; there are {', '.join(SCOPES)}")
-    if name == "series":
-        return series_of(experiment).table().head(limit)
-    told: list[str] = []
-    said = replace(chosen, tell=told.append, complain=lambda text: told.append(f"unexplained: {text}"))
-    parts = export(experiment, name, said)
-    made = Table.joined(parts if limit is None else first_rows(parts, limit, n_rows(experiment, name, said)))
-    return replace(made, notes=(*told, *_damage(experiment)))
-
-
-def summarised(
-    experiment: Experiment,
-    sections: Sequence[str],
-    by: Sequence[str],
-    limit: int | None,
-    window: Window | None,
-    mode: str,
-    ranks: Numbers | None,
-    ignore_digits: bool,
+def top_down(
+    costs: Costs, source: bool = False, limit: int | None = None, columns: ShownColumns | None = None
 ) -> Table:
-    """Return the summary of a traced run as one table; its notes say what could not be divided, and damage."""
-    for word, given, known in (
-        ("section", sections, SECTIONS),
-        ("division", by, tuple(By)),
-        ("window mode", [mode], tuple(WindowMode)),
-    ):
-        if unknown := [one for one in given if one not in known]:
-            raise UsageError(f"there is no {word} {unknown[0]!r}; there are {', '.join(known)}")
-    profiles, chosen = choose_profiles(experiment, ranks), tuple(sections) or SECTIONS
-    found = summarise(
-        experiment,
-        [By(one) for one in by],
-        window,
-        WindowMode(mode),
-        profiles,
-        sections=chosen,
-        ignore_digits=ignore_digits,
+    """The call tree in preorder, the costliest child first (by size, where costs are signed); percent is of inclusive
+    cost.
+
+    Contexts without any cost at or below them are left out. A limit keeps the contexts with the highest inclusive cost
+    and all that lies above them. `columns` are shown of the same rows.
+    """
+    folded = fold_lines(costs, source)
+    reached = costs.weights > 0 if costs.is_signed else costs.has(folded.exclusive) | costs.has(folded.inclusive)
+    costly = np.flatnonzero(folded.shown & reached)
+    ranks = costs.rank(folded.inclusive)
+    chosen = costly if limit is None or len(costly) <= limit else _heaviest(folded, costly, ranks, limit)
+    order = _walk_tree(folded, chosen, ranks)
+    return Table(
+        (
+            Column("context", order),
+            Column("depth", folded.depth[order]),
+            *describe_contexts(costs.tree, order.tolist()),
+            *costs.columns(folded.exclusive[order], folded.inclusive[order], folded.inclusive[order]),
+            *_source_text(costs, order, source),
+            *(columns.of_rows(Rows.of_contexts(order, folded.owner)) if columns else ()),
+        ),
+        left=len(costly) - len(chosen),
     )
-    if "memory" in sections:  # it takes all events once more
-        found.memory = memory_peaks(experiment, profiles, window)
-    undivided = found.find_undivided(sections_of(found, chosen)).items()
-    notes = [
-        f"{' and '.join(names)} cannot be divided by {one.value}: these rows are of all" for one, names in undivided
-    ]
-    if found.n_flagged:
-        notes.append(
-            f"{found.n_flagged:,} of {found.n_read:,} spans have times that no clock shows; they are in no sum"
+
+
+def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
+    """The `limit` contexts with the highest inclusive cost, each with everything above it."""
+    kept: set[int] = set()
+    for context in costly[np.lexsort((costly, -ranks[costly]))].tolist():
+        chain = []
+        while context >= 0 and context not in kept:
+            chain.append(context)
+            context = int(folded.parent[context])
+        if len(kept) + len(chain) > limit:
+            break
+        kept.update(chain)
+    return np.array(sorted(kept), np.int64)
+
+
+def _walk_tree(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:
+    """Preorder with the costliest sibling first."""
+    below: dict[int, list[int]] = {}
+    inside = set(chosen.tolist())
+    for context in chosen.tolist():
+        above = int(folded.parent[context])
+        while above >= 0 and above not in inside:  # a parent whose parts cancel out has no row
+            above = int(folded.parent[above])
+        below.setdefault(above, []).append(context)
+    for children in below.values():
+        children.sort(key=lambda c: (ranks[c], -c))  # popped from the end: the costliest first
+    order: list[int] = []
+    stack = list(below.get(-1, []))
+    while stack:
+        context = stack.pop()
+        order.append(context)
+        stack.extend(below.get(context, []))
+    return np.array(order, np.int64)
+
+
+def _source_text(costs: Costs, order: Ints, source: bool) -> tuple[Column, ...]:
+    """The text of each context's line, where a copy of the source is at hand."""
+    if not source:
+        return ()
+    tree: ContextTree = costs.tree
+    texts: dict[int, list[str]] = {}
+    cells: list[str | None] = []
+    for context in order.tolist():
+        region = int(tree.region[context])
+        file = int(tree.regions.file[region]) if region >= 0 else -1
+        line = int(tree.regions.line[region]) if region >= 0 else -1
+        if file not in texts:
+            texts[file] = costs.experiment.sources.lines(file)
+        cells.append(texts[file][line - 1].strip() if 0 < line <= len(texts[file]) else None)
+    return (Column("source", cells),)
+
+
+# The call tree from the costly functions up: who called them, and how much of their cost came that way.
+#
+# A full tree of callers has a row for every suffix of every call path, which may be many more than there are contexts.
+# It is grown from the costliest row on, so that a limit bounds the work and not only the print.
+
+
+@dataclass(frozen=True)
+class Callers:
+    """A table of functions with their callers. `functions_left` functions are not in it, which have `rest` of the
+    exclusive cost; what else is left are callers of those that are: their cost is in the table."""
+
+    table: Table
+    functions_left: int
+    rest: float
+
+
+@dataclass
+class Row:
+    """A function or a chain of callers. `at` are the contexts where the chain stands now, one per origin."""
+
+    group: int
+    depth: int
+    at: Ints
+    exclusive: Array
+    inclusive: Array
+    children: list[Row] = field(default_factory=list)
+
+    def totals(self) -> tuple[float, float]:
+        return self.exclusive.sum(), self.inclusive.sum()
+
+    @property
+    def weight(self) -> float:
+        """The sizes of all costs: what lies below zero does not cancel out what lies above."""
+        return float(np.abs(self.exclusive).sum())
+
+
+def bottom_up(costs: Costs, limit: int | None = None) -> Table:
+    """Functions by exclusive cost, each with its callers below it; percent is of exclusive cost.
+
+    A caller's cost is the part of the function's cost that was reached through it. At depth 0 the exclusive column
+    adds up to the total. The metric must be additive.
+    """
+    return grow_callers(costs, limit).table
+
+
+@np.errstate(invalid="ignore", over="ignore")  # values need not be finite
+def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
+    """Return the table of `bottom_up`, and what the functions cost that a limit leaves out of it."""
+    if costs.metric.aggregation != Aggregation.SUM:
+        word = costs.metric.aggregation.name.lower()
+        raise UsageError(f"{costs.metric.name} is a {word}, no sum: it cannot be divided among callers")
+    tree = costs.tree
+    owner, groups = functions_of(tree), group(tree, "function")
+    own = np.zeros(tree.n_listed, costs.exclusive.dtype)
+    np.add.at(own, owner, costs.exclusive)
+    anchors = np.flatnonzero(owner == np.arange(tree.n_listed))
+    once = outermost(groups.of, tree)[anchors]
+    reached = np.where(once, costs.inclusive[anchors], 0)
+    caller = np.where(tree.parent[: tree.n_listed] >= 0, owner[np.maximum(tree.parent[: tree.n_listed], 0)], -1)
+    roots = [r for r in _split(groups.of, anchors, own[anchors], reached, 0) if r.exclusive.any()]
+    taken, left = _grow(roots, groups.of, caller, limit)
+    rows = _walk_callers(taken)
+    columns = [_totals(rows)[:, k] for k in (0, 1)]
+    table = Table(
+        (
+            Column("context", [-1] * len(rows), -1),
+            Column("depth", [r.depth for r in rows]),
+            *describe_contexts(tree, [int(groups.first[r.group]) for r in rows], parameters=False),
+            *costs.columns(columns[0], columns[1], columns[0]),
+        ),
+        left=len(left),
+    )
+    functions = [row for row in left if row.depth == 0]
+    return Callers(table, len(functions), float(sum(row.exclusive.sum() for row in functions)))
+
+
+def _split(of: Ids, at: Ints, exclusive: Array, inclusive: Array, depth: int) -> list[Row]:
+    """Rows for the groups in which the contexts `at` lie."""
+    if len(at) == 1:
+        return [Row(int(of[at[0]]), depth, at, exclusive, inclusive)]
+    order = np.argsort(of[at], kind="stable")
+    names = of[at[order]]
+    bounds = np.flatnonzero(np.diff(names)) + 1
+    parts = (np.split(array[order], bounds) for array in (at, exclusive, inclusive))
+    return [Row(int(of[a[0]]), depth, a, e, i) for a, e, i in zip(*parts, strict=True) if len(a)]
+
+
+def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[list[Row], list[Row]]:
+    """Take the costliest row again and again and put its callers up for choice; gives the functions that were taken
+    and the rows that were not. A caller never costs more than what it calls, so rows stay connected."""
+    taken: list[Row] = []
+    count = 0
+    heap = [(-row.weight, number, row, taken) for number, row in enumerate(roots)]
+    heapq.heapify(heap)
+    pushed = len(heap)
+    while heap and (limit is None or count < limit):
+        _, _, row, siblings = heapq.heappop(heap)
+        siblings.append(row)
+        count += 1
+        for child in _callers(row, of, caller):
+            heapq.heappush(heap, (-child.weight, pushed, child, row.children))
+            pushed += 1
+    return taken, [row for _, _, row, _ in heap]
+
+
+def _callers(row: Row, of: Ids, caller: Ids) -> list[Row]:
+    above = caller[row.at]
+    kept = (above >= 0) & ((row.exclusive != 0) | (row.inclusive != 0))
+    if not kept.any():
+        return []
+    return _split(of, above[kept], row.exclusive[kept], row.inclusive[kept], row.depth + 1)
+
+
+def _walk_callers(roots: list[Row]) -> list[Row]:
+    """Rows in preorder, the largest cost first."""
+    order: list[Row] = []
+    stack = _largest_last(roots)
+    while stack:
+        row = stack.pop()
+        order.append(row)
+        stack.extend(_largest_last(row.children))
+    return order
+
+
+def _largest_last(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: -abs(float(row.exclusive.sum())))[::-1]
+
+
+def _totals(rows: list[Row]) -> Array:
+    return np.array([row.totals() for row in rows]).reshape(len(rows), 2)
+
+
+# The flat profile: where the cost is, whoever called.
+
+
+def top(costs: Costs, by: str = "function", limit: int | None = None, columns: ShownColumns | None = None) -> Table:
+    """Groups by exclusive cost, the costliest first; percent is of their exclusive cost.
+
+    Groups without any cost are left out. Over all rows, the exclusive column adds up to the total. `columns` are shown
+    of the same rows.
+    """
+    groups = group(costs.tree, by)
+    exclusive, inclusive = groups.exclusive(costs), groups.inclusive(costs)
+    costly = np.flatnonzero(costs.has(exclusive) | costs.has(inclusive))
+    order = costly[np.lexsort((costly, -costs.rank(inclusive[costly]), -costs.rank(exclusive[costly])))]
+    shown = order if limit is None else order[:limit]
+    more = columns.of_rows(groups.rows(shown, costs.tree)) if columns else ()
+    return Table(
+        (
+            *describe_groups(costs, by, groups.first[shown].tolist()),
+            *costs.columns(exclusive[shown], inclusive[shown], exclusive[shown]),
+            *more,
+        ),
+        left=len(order) - len(shown),
+    )
+
+
+def describe_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:
+    """What groups are called, each of which one of its contexts stands for."""
+    columns = describe_contexts(costs.tree, contexts, parameters=by == "context")
+    return _only(by, contexts, columns) if by in ("file", "module") else columns
+
+
+def _only(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """A row that stands for a file or a module is named after it and has no other place."""
+    cells = {column.name: column.plain() for column in columns}
+    n = len(contexts)
+    names = [cell if cell is not None else f"<unknown {by}>" for cell in cells[by]]
+    empty: list[str | None] = [None] * n
+    return (
+        Column("name", names),
+        Column("kind", [by] * n),
+        Column("file", cells["file"] if by == "file" else empty),
+        Column("line", [ABSENT] * n, ABSENT),
+        Column("module", cells["module"] if by == "module" else empty),
+    )
+
+
+# The hot path: from the costliest root along the costliest calls, as long as one call dominates.
+
+
+def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = None) -> Table:
+    """Contexts from a root down, each with at least `share` of its parent's inclusive cost; percent is of the total. Of
+    signed costs, at least `share` of all changes below the parent, whichever way they go."""
+    folded = fold_lines(costs)
+    path = _walk_hot_path(folded, costs.weights, share)
+    chosen = np.array(path, np.int64)
+    return Table(
+        (
+            Column("context", chosen),
+            Column("depth", folded.depth[chosen]),
+            *describe_contexts(costs.tree, path),
+            *costs.columns(folded.exclusive[chosen], folded.inclusive[chosen], folded.inclusive[chosen]),
+            *(columns.of_rows(Rows.of_contexts(chosen, folded.owner)) if columns else ()),
         )
-    damage = [f"damaged: {text}" for text in dict.fromkeys(found.damage)]
-    return replace(table(found, chosen, limit), notes=(*notes, *damage, *_damage(experiment)))
+    )
+
+
+def _walk_hot_path(folded: Folded, weights: Floats, share: float) -> list[int]:
+    below: dict[int, list[int]] = {}
+    for context in np.flatnonzero(folded.shown & (weights > 0)).tolist():
+        below.setdefault(int(folded.parent[context]), []).append(context)
+    path: list[int] = []
+    children, floor = below.get(-1, []), 0.0
+    while children:
+        best = max(children, key=lambda c: (weights[c], -c))
+        if weights[best] < floor:
+            break
+        path.append(best)
+        floor = share * float(weights[best])
+        children = below.get(best, [])
+    return path

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from callgrove.binary.filebytes import FileBytes
+from callgrove.binary.files import FileBytes
 from callgrove.errors import InputError, UsageError
 
 __all__ = ["HEAD_BUDGET", "Source"]

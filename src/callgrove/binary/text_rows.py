@@ -24,7 +24,7 @@ __all__ = [
     "fractions",
     "hexadecimals",
     "integers",
-    "joined",
+    "join_fields",
     "only",
     "where",
 ]
@@ -62,21 +62,21 @@ def integers(values: Array) -> Cells:
     """Whole numbers in decimal, as short as they can be."""
     numbers = np.asarray(values)
     if numbers.dtype.kind == "u":
-        return _unsigned(numbers.astype(np.uint64, copy=False))
+        return _digits_of_unsigned(numbers.astype(np.uint64, copy=False))
     signed = numbers.astype(np.int64, copy=False)
     if not len(signed) or int(signed.min()) >= 0:
-        return _unsigned(signed.view(np.uint64))
+        return _digits_of_unsigned(signed.view(np.uint64))
     negative = signed < 0
     size = signed.view(np.uint64).copy()
     size[negative] = np.uint64(0) - size[negative]  # also right for the smallest one
-    digits = _unsigned(size)
+    digits = _digits_of_unsigned(size)
     out = np.zeros((len(signed), 1 + digits.itemsize), np.uint8)
     out[:, 0] = np.where(negative, np.uint8(ord("-")), np.uint8(0))
     out[:, 1:] = digits.view(np.uint8).reshape(len(signed), -1)
     return _cells(out)
 
 
-def _unsigned(values: Unsigned) -> Cells:
+def _digits_of_unsigned(values: Unsigned) -> Cells:
     most = int(values.max()) if len(values) else 0
     n_groups = max(1, -(-len(str(most)) // 4))
     out = np.empty((len(values), n_groups), np.uint32)
@@ -205,7 +205,7 @@ def _layout(fields: Sequence[Cells | bytes]) -> np.dtype[np.void]:
     return np.dtype([(f"f{k}", kind) for k, kind in enumerate(kinds)])
 
 
-def joined(n: int, fields: Sequence[Cells | bytes]) -> bytes:
+def join_fields(n: int, fields: Sequence[Cells | bytes]) -> bytes:
     """The text of n rows: their fields one after the other."""
     if not n:
         return b""

@@ -1,4 +1,4 @@
-"""Arguments -> verb -> exit code.
+"""The command line: the table of verbs, and the way from arguments to a verb and its exit code.
 
 Only the chosen verb's module is imported, and the overview needs none, so help is immediate on a slow file system.
 """
@@ -10,15 +10,78 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import NamedTuple
 
-from callgrove.cli.ending import tidy_ending
-from callgrove.cli.messages import exit_code_of, saying_broken_plugins, settle_stdout
+from callgrove.cli.messages import exit_code_of, saying_broken_plugins, settle_stdout, tidy_ending
 from callgrove.cli.parser import Parser, did_you_mean
 from callgrove.cli.targets import refuse_output
-from callgrove.cli.verbs import VERBS, Verb
 from callgrove.errors import UsageError
 
-__all__ = ["main"]
+__all__ = ["VERBS", "Verb", "main"]
+
+
+# The table of verbs: name, module and what the overview says. A new verb is one module and one line here.
+
+
+class Verb(NamedTuple):
+    name: str
+    help: str
+    module: str
+    group: str = ""  # under which the overview lists it
+
+
+LOOK, COMPARE, DATA, WRITE, BEGIN = "look", "compare and predict", "data", "write", "begin"
+
+VERBS = (
+    Verb(
+        "info",
+        "what is this: format, runs, profiles, metrics, damage, what to do next",
+        "callgrove.cli.verbs.info",
+        LOOK,
+    ),
+    Verb("formats", "every format, and whether it can be read and written here", "callgrove.cli.verbs.formats", LOOK),
+    Verb("top", "where the cost is: a flat table of functions, lines, loops, files", "callgrove.cli.verbs.top", LOOK),
+    Verb("tree", "the call tree with its cost, top-down or bottom-up", "callgrove.cli.verbs.tree", LOOK),
+    Verb("hot", "the hot path: from the root along the costliest calls", "callgrove.cli.verbs.hot", LOOK),
+    Verb(
+        "diff",
+        "what differs between two or more experiments, call path by call path",
+        "callgrove.cli.verbs.diff",
+        COMPARE,
+    ),
+    Verb(
+        "model",
+        "how costs scale: functions of the parameters, as Extra-P makes them",
+        "callgrove.cli.verbs.model",
+        COMPARE,
+    ),
+    Verb("predict", "what will cost most at a scale that was not measured", "callgrove.cli.verbs.predict", COMPARE),
+    Verb("summary", "GPU runs: kernels, calls, copies, busy, overlap, idle", "callgrove.cli.verbs.summary", LOOK),
+    Verb(
+        "report",
+        "pictures as one page: flame graph, call tree, spread, timeline, scaling",
+        "callgrove.cli.verbs.report",
+        LOOK,
+    ),
+    Verb(
+        "export",
+        "one table in full: contexts, values, profiles, samples, spans, ...",
+        "callgrove.cli.verbs.export",
+        DATA,
+    ),
+    Verb("sql", "SQL over the tables of any input, and over rocprofv3's view names", "callgrove.cli.verbs.sql", DATA),
+    Verb("convert", "write an experiment in another format", "callgrove.cli.verbs.convert", WRITE),
+    Verb("prof", "measurement directories as a database: the job of hpcprof", "callgrove.cli.verbs.prof", WRITE),
+    Verb("merge", "several experiments as one, with everything that they have", "callgrove.cli.verbs.merge", WRITE),
+    Verb("mean", "the mean of several experiments", "callgrove.cli.verbs.mean", WRITE),
+    Verb("cut", "a call tree with other roots, or without some calls", "callgrove.cli.verbs.cut", WRITE),
+    Verb("part", "an experiment with some of its ranks, threads or runs only", "callgrove.cli.verbs.part", WRITE),
+    Verb("common", "several experiments on the call tree that all of them have", "callgrove.cli.verbs.common", WRITE),
+    Verb("dump", "the raw structure of a file as text", "callgrove.cli.verbs.dump", DATA),
+    Verb("check", "validate, and list every damage", "callgrove.cli.verbs.check", DATA),
+    Verb("demo", "make a small experiment of every kind and walk through it", "callgrove.cli.verbs.demo", BEGIN),
+)
+
 
 _BARE_PATH_VERB = "info"
 
@@ -68,7 +131,7 @@ def _run(arguments: list[str], verbs: Sequence[Verb]) -> int:
         return _print(_overview(verbs))
     if first == "--version":
         return _print(f"callgrove {_version()}\n")
-    verb, rest = _chosen(words, verbs)
+    verb, rest = _choose_verb(words, verbs)
     module = import_module(verb.module)
     parser = Parser(f"callgrove {verb.name}", verb.help, _examples(verb.name) if _wants_help(rest) else ())
     module.add_arguments(parser)
@@ -89,7 +152,7 @@ def _wants_help(arguments: Sequence[str]) -> bool:
 
 
 def _examples(verb: str) -> Sequence[str]:
-    from callgrove.cli.help_examples import EXAMPLES
+    from callgrove.cli.parser import EXAMPLES
 
     return EXAMPLES.get(verb, ())
 
@@ -99,7 +162,7 @@ def _after_global_options(arguments: list[str]) -> list[str]:
     return arguments[n_leading:]
 
 
-def _chosen(words: list[str], verbs: Sequence[Verb]) -> tuple[Verb, list[str]]:
+def _choose_verb(words: list[str], verbs: Sequence[Verb]) -> tuple[Verb, list[str]]:
     """The verb and its arguments; a word that is no verb but exists is a path to look at."""
     by_name = {verb.name: verb for verb in verbs}
     first = words[0]

@@ -1,4 +1,4 @@
-"""What goes to stderr, and what an error means for the exit code.
+"""What goes to stderr, what an error means for the exit code, and what a signal that ends the program means.
 
 Messages of the library name its parameters; here they are spelled as flags. Every message is one line
 `callgrove: ...`; what comes from files is made visible first, so that a hostile name cannot move the cursor or forge a
@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from shlex import quote
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from callgrove.cli.ending import Ended
 from callgrove.errors import CallgroveError, IncompleteResult, Parameter, PluginWarning, spell, worded
-from callgrove.model.visible import visible
+from callgrove.model.table import visible
 
 if TYPE_CHECKING:
     from callgrove.formats.interface import LossReport
 
 __all__ = [
+    "Ended",
     "exit_code_of",
     "flag",
     "note",
@@ -32,8 +35,47 @@ __all__ = [
     "say_unexplained",
     "saying_broken_plugins",
     "settle_stdout",
+    "tidy_ending",
     "with_flags",
 ]
+
+
+# A batch system that ends a job, or a terminal that closes, is like Ctrl-C: what was begun is taken back first.
+#
+# By default these signals end the program on the spot, and hidden folders and worker processes would stay behind.
+
+
+SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class Ended(KeyboardInterrupt):
+    """Somebody wants the program to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.exit_code = 128 + number  # as a shell reports it
+
+
+@contextmanager
+def tidy_ending() -> Iterator[None]:
+    """Inside, the signals raise `Ended`. Those that somebody handles or ignores already (nohup) are left alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough: taking back must not be cut short
+    raise Ended(number)
+
 
 WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended

@@ -19,12 +19,12 @@ from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import find_entry, format_using, open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 
 __all__ = [
     "as_study",
     "inputs",
-    "named",
+    "name_of_input",
     "open_any",
     "open_experiment",
     "open_study",
@@ -33,24 +33,26 @@ __all__ = [
     "say_added_up",
 ]
 
-WORK = ("callgrove.formats.gpu.formats", "callgrove.model.span_profile")  # what processes run
+WORK = ("callgrove.formats.gpu.formats", "callgrove.model.traces.profile_from_spans")  # what processes run
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
 
 def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | Study:
     """The experiment or study at PATH, or the runs of --point. `notes`: say what there is to know about it; not for a
     verb that prints all of that."""
-    opened = _chosen_runs(_opened(args), args)
+    opened = _choose_runs(_open_input(args), args)
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
     _say([w.text for w in damage])
     if args.strict and damage:
-        raise InputError(f"{named(args)}: is damaged, and --strict refuses that; `callgrove check` lists every damage")
+        raise InputError(
+            f"{name_of_input(args)}: is damaged, and --strict refuses that; `callgrove check` lists every damage"
+        )
     if notes:
         _say_all(opened.warnings if isinstance(opened, Study) else _notes(opened.warnings))
     return opened
 
 
-def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experiment | Study:
+def _choose_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experiment | Study:
     """What of an input --run chooses. One run of a folder is opened by itself, so that it is what naming it gives, with
     its traces and its own columns; whoever opens many databases as one has chosen among them already."""
     from callgrove.model.runs import choose_runs
@@ -59,18 +61,18 @@ def _chosen_runs(opened: Experiment | Study, args: argparse.Namespace) -> Experi
     if wanted is None:
         return opened
     if isinstance(opened, Study):
-        raise UsageError(f"{named(args)}: holds series over parameters, not runs, so there is none to choose")
+        raise UsageError(f"{name_of_input(args)}: holds series over parameters, not runs, so there is none to choose")
     entry = find_entry(opened.format)
     if entry is not None and entry.opens_many:
         return opened
     try:
         numbers = choose_runs(opened.runs, wanted)
     except UsageError as error:
-        raise UsageError(f"{named(args)}: ", error) from None
+        raise UsageError(f"{name_of_input(args)}: ", error) from None
     sources = {opened.runs[number].source for number in numbers}
     if len(numbers) == 1 and entry is not None and entry.holds_inputs and (source := sources.pop()):
         alone = {"path": source, "points": None, "folder_pattern": "", "points_file": "", "run": None}
-        return _opened(argparse.Namespace(**{**vars(args), **alone}))
+        return _open_input(argparse.Namespace(**{**vars(args), **alone}))
     if len(numbers) == len(opened.runs):
         return opened
     from callgrove.algebra.selecting import part
@@ -90,7 +92,7 @@ def _notes(warnings: Iterable[InputWarning]) -> list[InputWarning]:
     return [warning for warning in warnings if warning.severity == Severity.NOTE]
 
 
-def _opened(args: argparse.Namespace) -> Experiment | Study:
+def _open_input(args: argparse.Namespace) -> Experiment | Study:
     points, paths = _points(args), _paths(args)
     if bool(points) == bool(paths):
         wanted = "either PATH or --point, not both" if points else "a PATH"
@@ -115,7 +117,7 @@ def _opened(args: argparse.Namespace) -> Experiment | Study:
         if options.extrap_compat:
             return _as_extra_p(paths, args, options)
         if points:
-            from callgrove.formats.runs.points import open_points
+            from callgrove.formats.runs.folder import open_points
 
             return open_points([(point, path) for point, path in points], args.from_format or "", options)
         by_name = format_using("folder_pattern") if options.folder_pattern or options.points_file else ""
@@ -154,7 +156,7 @@ def inputs(args: argparse.Namespace) -> list[str]:
     return _paths(args) + [run for _, run in _points(args)]
 
 
-def named(args: argparse.Namespace) -> str:
+def name_of_input(args: argparse.Namespace) -> str:
     """How messages call the input."""
     first, *more = inputs(args)
     return f"{first} and {len(more)} more" if more else first
@@ -165,7 +167,7 @@ def open_experiment(args: argparse.Namespace) -> Experiment:
     opened = open_any(args)
     if isinstance(opened, Study):
         raise UsageError(
-            f"{named(args)}: holds series over parameters, not an execution; "
+            f"{name_of_input(args)}: holds series over parameters, not an execution; "
             "use `callgrove model`, or `callgrove export --table series`"
         )
     return opened
@@ -176,18 +178,18 @@ def open_study(args: argparse.Namespace) -> Study:
     study = as_study(open_any(args), args)
     say_unexplained(study.unexplained)
     if study.unexplained and args.strict:
-        raise IncompleteResult(f"{named(args)}: the study does not hold all that the runs have")
+        raise IncompleteResult(f"{name_of_input(args)}: the study does not hold all that the runs have")
     return study
 
 
 def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
     """A study as it is; of an experiment, its runs over their parameters."""
-    from callgrove.model.completing import series_of
-    from callgrove.model.folding import Combination, combination_for
+    from callgrove.model.study.fill_missing_points import series_of
+    from callgrove.model.study.from_runs import Combination, combination_for
 
     if isinstance(opened, Study):
         if args.scaling:
-            note(f"{named(args)}: holds series already, which --scaling does not change")
+            note(f"{name_of_input(args)}: holds series already, which --scaling does not change")
         return opened
     combination = combination_for(opened, args.scaling or "")
     if combination is Combination.DEVICE and not args.scaling:
@@ -196,7 +198,7 @@ def as_study(opened: Experiment | Study, args: argparse.Namespace) -> Study:
             "means over these; --scaling strong adds up all, --scaling weak counts every thread and stream"
         )
     with progress() as report:
-        study = series_of(opened, args.scaling or "", args.study_scope, report, named(args))
+        study = series_of(opened, args.scaling or "", args.study_scope, report, name_of_input(args))
     whole = f"{opened.path}: "  # what is missing in single runs is not said
     known = {w for w in opened.warnings if w.severity == Severity.NOTE or not w.text.startswith(whole)}
     for warning in study.warnings:  # `check` knows nothing of them: a few, whatever they are about
@@ -216,7 +218,7 @@ def said_everything(experiment: Experiment, args: argparse.Namespace, printed: b
                 note(warning.text)
     _say(problem.message for problem in met)
     if met and args.strict:
-        raise IncompleteResult(f"{named(args)}: printed without what is damaged")
+        raise IncompleteResult(f"{name_of_input(args)}: printed without what is damaged")
     return 0
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from callgrove.render.visible import visible
+from callgrove.model.table import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -55,7 +55,7 @@ class _Bars:
         if self._display is None:
             if now < self._next_drawing:
                 return
-            self._display = _started_display()
+            self._display = _start_display()
         self._next_drawing = max(self._next_drawing, now + INTERVAL_S)
         if label not in self._tasks:
             self._tasks[label] = self._display.add_task(visible(label), total=total)
@@ -66,7 +66,7 @@ class _Bars:
             self._display.stop()
 
 
-def _started_display() -> Progress:
+def _start_display() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

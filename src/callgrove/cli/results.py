@@ -43,7 +43,7 @@ def add_care(group: argparse._ActionsContainer) -> None:
     add_salvage(care)
 
 
-def ignored(text: str) -> list[str]:
+def parse_ignored(text: str) -> list[str]:
     """A list of what may differ."""
     words = [word.strip() for word in text.split(",")]
     if unknown := [word for word in words if word not in IGNORABLE]:
@@ -54,7 +54,7 @@ def ignored(text: str) -> list[str]:
 def add_matching(parser: argparse.ArgumentParser, *, systems: bool = True) -> None:
     group = parser.add_argument_group("matching")
     group.add_argument(
-        "--ignore", metavar="LIST", type=ignored, default=[], help=f"what may differ: {', '.join(IGNORABLE)}"
+        "--ignore", metavar="LIST", type=parse_ignored, default=[], help=f"what may differ: {', '.join(IGNORABLE)}"
     )
     group.add_argument(
         "--by", choices=("place", "name"), default="place", help="what makes two contexts the same (default: place)"
@@ -95,7 +95,7 @@ def _names(target: str, inputs: Sequence[str], args: argparse.Namespace) -> list
     """The format that OUT is written in, where that is known; the input is looked at only if there is anything that it
     would replace."""
     from callgrove.binary.sources import Source
-    from callgrove.formats.registry import settled
+    from callgrove.formats.registry import settle_format
 
     if getattr(args, "index", False):
         return []
@@ -104,7 +104,7 @@ def _names(target: str, inputs: Sequence[str], args: argparse.Namespace) -> list
     if not os.path.lexists(target) or not args.force:
         return []
     try:
-        return [_format_of(target, lambda: args.from_format or settled(Source.of(inputs[0]))[0].name)]
+        return [_format_of(target, lambda: args.from_format or settle_format(Source.of(inputs[0]))[0].name)]
     except UsageError:  # said when it is written
         return []
 
@@ -124,17 +124,17 @@ def write_result(result: Experiment, inputs: Sequence[Experiment], target: str, 
     from callgrove.cli.progress import progress
     from callgrove.errors import IncompleteResult
     from callgrove.formats.interface import WriteOptions
-    from callgrove.formats.losses import group_lines
-    from callgrove.formats.registry import checked_dialect, writer_of
-    from callgrove.formats.transfer import write
+    from callgrove.formats.registry import check_dialect, writer_of
+    from callgrove.formats.writing.losses import group_lines
+    from callgrove.formats.writing.transfer import write_experiment
 
     name = args.to or _format_of(target, lambda: inputs[0].format)
-    format_, dialect = writer_of(name), checked_dialect(name, args.dialect)
+    format_, dialect = writer_of(name), check_dialect(name, args.dialect)
     sums = [f"{e.path}: {digest}" for e in inputs if (digest := _sha256(e.path))]
     if sums:
         result = replace(result, attributes={**result.attributes, "sha256": ", ".join(sums)})
     with progress() as report:
-        lost = write(result, format_, Path(target), WriteOptions(dialect, args.force, report))
+        lost = write_experiment(result, format_, Path(target), WriteOptions(dialect, args.force, report))
     known = {warning for experiment in inputs for warning in experiment.warnings}
     for text in group_lines(warning.text for warning in result.warnings if warning not in known):
         note(text)

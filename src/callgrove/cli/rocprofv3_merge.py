@@ -13,8 +13,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from callgrove.cli.ending import tidy_ending
-from callgrove.cli.messages import exit_code_of, settle_stdout
+from callgrove.cli.messages import exit_code_of, settle_stdout, tidy_ending
 from callgrove.cli.parser import Parser
 
 __all__ = ["main"]
@@ -38,11 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from callgrove.cli.convert import add_ignored, add_trace_options, convert, say_ignored, unused_options
     from callgrove.cli.messages import note
     from callgrove.cli.options import add_execution, add_salvage, engine_for
     from callgrove.cli.selecting import add_cutting
     from callgrove.cli.targets import refuse_target
+    from callgrove.cli.verbs.convert import add_ignored, add_trace_options, convert, find_unused_options, say_ignored
     from callgrove.execute import executor
 
     parser = Parser("rocprofv3-merge", "databases of many processes as one trace or database")
@@ -71,7 +70,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     args.dialect, args.from_format, args.scaling, args.study_scope = "", None, None, "exclusive"
     say_ignored(args)
-    for text in unused_options(args, [FORMATS[word] for word in args.output_format]):
+    for text in find_unused_options(args, [FORMATS[word] for word in args.output_format]):
         note(text)  # scripts give the same options whatever they write
     each = list(_each(args))
     for word, one in each:  # before the first one is written

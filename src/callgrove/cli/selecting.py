@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from callgrove.model.experiment import Experiment
-    from callgrove.model.traces import Window
-    from callgrove.model.windows import TimeWindow
+    from callgrove.model.traces.events import Window
+    from callgrove.model.traces.windows import TimeWindow
 
 __all__ = ["add_cutting", "cut", "is_cut"]
 
@@ -25,7 +25,7 @@ KINDS = ("kernel", "copy", "alloc", "memset", "api", "marker", "region", "sync",
 
 def time_window(text: str) -> TimeWindow:
     """The text of --window, checked; what it means depends on the experiment."""
-    from callgrove.model.windows import TimeWindow
+    from callgrove.model.traces.windows import TimeWindow
 
     try:
         return TimeWindow.parse(text)
@@ -93,7 +93,7 @@ def cut(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     part = experiment.select(
         ranks=args.rank,
         threads=args.thread,
-        metrics=list(_named(experiment, args.metric)) or None,
+        metrics=list(_match_quantities(experiment, args.metric)) or None,
         window=_window(experiment, args),
         traces=not args.no_traces,
         kinds=args.kind,
@@ -119,7 +119,7 @@ def _there(experiment: Experiment) -> str:
     """The kinds of spans that an experiment has, with their categories."""
     import numpy as np
 
-    from callgrove.model.traces import SpanKind
+    from callgrove.model.traces.events import SpanKind
 
     found: dict[str, set[str]] = {}
     backend = experiment.traces.spans_backend
@@ -131,7 +131,7 @@ def _there(experiment: Experiment) -> str:
     return ", ".join(f"{kind} ({', '.join(sorted(names))})" if names else kind for kind, names in sorted(found.items()))
 
 
-def _named(experiment: Experiment, asked: list[str]) -> Iterator[str]:
+def _match_quantities(experiment: Experiment, asked: list[str]) -> Iterator[str]:
     """Quantities by name; a text that is no name by itself is a list of them."""
     for text in asked:
         names = [text] if text in experiment.metrics.quantities else text.split(",")

@@ -35,7 +35,7 @@ def _refuse_file(path: Path, args: argparse.Namespace) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, and a file is to be written; choose another name")
     where = really(path)
-    if path.exists() and any(where.is_relative_to(source) for source in _sources(_named(args))):
+    if path.exists() and any(where.is_relative_to(source) for source in _sources(_named_targets(args))):
         raise UsageError(f"{path}: is an input or a part of one, which is never modified; name another FILE")
     _refuse_folder(path)
 
@@ -45,7 +45,7 @@ def refuse_target(target: str, inputs: Iterable[str], names: Sequence[str] = (),
     was asked for, and if it is of the same kind. `names` are the formats it may be written in, as far as that is known
     yet."""
     from callgrove.formats.registry import entry_of
-    from callgrove.formats.targets import refuse_existing
+    from callgrove.formats.writing.targets import refuse_existing
 
     if target == STDOUT:
         return
@@ -69,7 +69,7 @@ def _refuse_kind(path: Path, names: Sequence[str]) -> None:
     """A folder is never replaced by a file, nor a file by a folder."""
     from callgrove.formats.interface import ChoosesTargets
     from callgrove.formats.registry import load
-    from callgrove.formats.targets import refuse_folder
+    from callgrove.formats.writing.targets import refuse_folder
 
     for format_ in map(load, names):
         if isinstance(format_, ChoosesTargets):
@@ -91,7 +91,7 @@ def _refuse_folder(path: Path) -> None:
         raise UsageError(f"{path}: cannot be written: nothing can be created in the folder {path.parent}")
 
 
-def _named(args: argparse.Namespace) -> list[str]:
+def _named_targets(args: argparse.Namespace) -> list[str]:
     one, many, points = (getattr(args, name, None) for name in ("path", "paths", "points"))
     return [*([one] if one else []), *(many or []), *(run for _, run in points or [])]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from callgrove.analysis.columns import CostColumn, ShownColumns, shown_columns
+from callgrove.analysis.columns import CostColumn, ShownColumns, columns_to_show
 from callgrove.analysis.costs import Costs, costs
 from callgrove.cli.messages import note
 from callgrove.cli.opening import say_added_up
@@ -17,13 +17,11 @@ from callgrove.errors import InputError, UsageError
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.selection import choose_profiles
 from callgrove.model.table import Column, Table
-from callgrove.render.amounts import amount
-from callgrove.render.bars import bar, signed_bar
-from callgrove.render.cells import Amounts, Signed, Whole, align_right
-from callgrove.render.units import percent, printf
+from callgrove.render.text_formats import Amounts, Signed, Whole, align_right
+from callgrove.render.units import amount, bar, percent, printf, signed_bar
 from callgrove.render.visible import INDENT
 
-__all__ = ["all_columns", "costs_of", "headline", "shown"]
+__all__ = ["all_columns", "costs_of", "format_table", "headline"]
 
 PLACES = ("line", "loop", "instruction", "call", "file", "module")  # kinds that are named after a path
 WIDE_ENOUGH = 100  # columns of a terminal; on narrower ones names need the room that bars would take
@@ -58,7 +56,7 @@ def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumn
     """The columns that --all-metrics asks for."""
     if not args.all_metrics:
         return None
-    found = shown_columns(experiment, choose_profiles(experiment, args.rank, args.thread))
+    found = columns_to_show(experiment, choose_profiles(experiment, args.rank, args.thread))
     for names, why in (
         (found.left_out, "{} columns have a formula that cannot be computed"),
         (found.derived, "not computed: {} metrics have a formula that is not evaluated"),
@@ -69,7 +67,7 @@ def all_columns(experiment: Experiment, args: argparse.Namespace) -> ShownColumn
     return found
 
 
-def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
+def format_table(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
     """The table as --format wants it."""
     if args.format != "table":
         return table
@@ -82,7 +80,7 @@ def shown(table: Table, costs: Costs, args: argparse.Namespace) -> Table:
     kind, draw = (Signed, signed_bar) if costs.is_signed else (Whole, bar)
     depths = cells.get("depth", [0] * len(table))
     columns = [
-        Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
+        Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)]),
         kind("exclusive", align_right(["" if v is None else write(v) for v in cells["exclusive"]])),
         kind("inclusive", align_right(["" if v is None else write(v) for v in cells["inclusive"]])),
         kind("percent", align_right(["" if p is None else percent(p / 100) for p in cells["percent"]])),
@@ -101,7 +99,7 @@ def _with_all_metrics(table: Table) -> Table:
     """Names and every column that has anything to say about these rows; zeros are blank, as what is not stored."""
     cells = {column.name: column.plain() for column in table.columns}
     depths = cells.get("depth", [0] * len(table))
-    columns = [Column("name", [_named(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
+    columns = [Column("name", [_indent_name(*row) for row in zip(cells["name"], cells["kind"], depths, strict=True)])]
     costs = [column for column in table.columns if isinstance(column, CostColumn)]
     used = [column for column in costs if any(column.plain())]
     columns += [Amounts(column.name, _texts(column)) for column in used]
@@ -123,7 +121,7 @@ def _texts(column: CostColumn) -> list[str]:
     return [f"{cell}  {share.rjust(width)}" if cell else "" for cell, share in zip(cells, shares, strict=True)]
 
 
-def _named(name: str, kind: str, depth: int) -> str:
+def _indent_name(name: str, kind: str, depth: int) -> str:
     """The name under its callers; a place is shown without the folders it lies in."""
     short = name
     if kind in PLACES:

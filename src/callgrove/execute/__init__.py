@@ -24,15 +24,12 @@ workers stay inside until the work is over, and end there.
 
 module         what is there
 workers.py     `map` and `reduce` on a pool, or in this process where there is none
-engines.py     what to run on, and workers of it
-processes.py   a pool of processes on this machine
-clusters.py    workers of MPI and of Dask
+engines.py     what to run on, and workers of it: processes, MPI, Dask
 """
 
 from __future__ import annotations
 
-from callgrove.execute.engines import Engine, executor, executor_when_needed
-from callgrove.execute.processes import usable_cores
+from callgrove.execute.engines import Engine, executor, executor_when_needed, usable_cores
 from callgrove.execute.workers import IN_PROCESS, Progress, Workers, silent
 
 __all__ = ["IN_PROCESS", "Engine", "Progress", "Workers", "executor", "executor_when_needed", "silent", "usable_cores"]

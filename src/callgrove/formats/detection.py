@@ -1,8 +1,10 @@
-"""Whose content is it? Formats say what they make of it, and the strongest claim wins."""
+"""Which format does a path hold? Formats judge its content; files of other tools are refused by name."""
 
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,9 +15,10 @@ from callgrove.errors import InputError, NotRecognised, Parameter
 from callgrove.formats.interface import Format, Grade, Match
 
 if TYPE_CHECKING:
-    from callgrove.formats.registry import Entry
+    from callgrove.formats.interface import Entry
 
-__all__ = ["Claim", "claims_on", "is_sure", "named_like", "strongest"]
+__all__ = ["Claim", "claims_on", "formats_named_like", "is_sure", "stranger", "strongest"]
+
 
 Claim = tuple[Format, Match]
 T = TypeVar("T")
@@ -23,7 +26,7 @@ T = TypeVar("T")
 NAMES_LOOKED_AT = 256  # of those in a folder
 
 
-def named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
+def formats_named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
     """The formats whose files or folders have such names. An ending does not count for names that are another's."""
     names = _names(source)
     whole = {name for entry in entries for name in entry.usual_names if not name.startswith(".")}
@@ -90,7 +93,7 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
         _refuse_stranger(source)
     if best is None:
         unable = f"; these formats could not be tried: {', '.join(missing)}" if missing else ""
-        raise NotRecognised(f"{_unrecognised(source)}; see `callgrove formats`{unable}")
+        raise NotRecognised(f"{_explain_unrecognised(source)}; see `callgrove formats`{unable}")
     winners = [(f, m) for f, m in claims if m.grade == best]
     if len(winners) > 1:
         both = " and ".join(f"{f.name} ({m.reason})" for f, m in winners)
@@ -100,13 +103,12 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
 
 def _refuse_stranger(source: Source) -> None:
     """What an input is that no format reads; loaded only where nothing is sure of the content."""
-    from callgrove.formats.strangers import stranger
 
     if other := _readable(source.path, lambda: stranger(source)):
         raise NotRecognised(f"{source.path}: {other}")
 
 
-def _unrecognised(source: Source) -> str:
+def _explain_unrecognised(source: Source) -> str:
     if source.is_folder:
         names = _readable(source.path, lambda: sorted(p.name for p in source.path.iterdir())[:5])
         inside = f"it holds {', '.join(names)}" + (", ..." if len(names) == 5 else "") if names else "it is empty"
@@ -123,3 +125,120 @@ def _readable(path: Path, look: Callable[[], T]) -> T:
         return look()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
+
+
+# Files that people hand to callgrove and that it does not read: what they are, and what to do instead.
+#
+# Most are traces that it writes itself. Like formats, they are known by their content; only where other programs' files
+# have no mark of their own, by their names.
+
+
+LOOKED_AT = 16 << 10  # bytes
+MOST_PACKETS = 8
+PACKET = 0x0A  # tag of Perfetto's Trace.packet
+CSV_HEADER = re.compile(
+    rb'"(Guid|Kind|Domain|Pid|Node_Id|Correlation_Id)","'
+    rb'(Kind|Domain|Node_Id|Correlation_Id|Operation|Agent_Id|Direction|Function|Logical_Node_Id|Dispatch_Id)"'
+)
+NSYS_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
+TAR_HEADER = 512  # bytes
+GZIP = b"\x1f\x8b"
+UNPACK = "open what is in it, after unpacking it"
+NOT_READ = "which callgrove does not read"
+ROCPD = "rocprofv3 --output-format rocpd records what it reads"
+OTHERS = {  # how files of other tools begin
+    rb'\s*\{\s*"rocprofiler-sdk-tool"': f"is a JSON file of rocprofv3, {NOT_READ}; {ROCPD}",
+    rb'"Index","KernelName"': f"is a CSV file of the first rocprof, {NOT_READ}; {ROCPD}",
+    rb"\d+ templated_functions": f"is a profile of TAU, {NOT_READ}",
+    rb"__rec=": f"is a Caliper file, {NOT_READ}",
+    rb"(# callgrind format|version: 1\s+creator: callgrind)": f"is a profile of Callgrind, {NOT_READ}",
+    rb"gmon\x01\x00\x00\x00": f"is a profile for gprof, {NOT_READ}",
+    rb"#Paraver ": f"is a Paraver trace, {NOT_READ}",
+    rb'\s*\{[^\[]*"\$schema":\s*"https://www\.speedscope\.app/': f"is a speedscope file, {NOT_READ}",
+    rb"\xff\xfe|\xfe\xff": "is text in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
+}
+WRITTEN = "which callgrove writes and does not read; open what it was made of"
+
+
+def _is_perfetto(source: Source) -> bool:
+    """Packets follow each other: a tag, a length of variable size, that many bytes."""
+    data, at, n = source.head(LOOKED_AT), 0, 0
+    if data.isascii():  # a text that begins with an empty line
+        return False
+    while n < MOST_PACKETS and at < len(data):
+        if data[at] != PACKET:
+            return False
+        length, shift, at = 0, 0, at + 1
+        while at < len(data) and shift < 35:
+            byte = data[at]
+            length, shift, at = length | (byte & 0x7F) << shift, shift + 7, at + 1
+            if byte < 0x80:
+                break
+        at, n = at + length, n + 1
+    return n > 1
+
+
+def _is_chrome(source: Source) -> bool:
+    head = source.head(LOOKED_AT).lstrip()
+    return head[:1] in (b"{", b"[") and (b'"traceEvents"' in head or (b'"ph"' in head and b'"pid"' in head))
+
+
+def _is_archive(source: Source) -> bool:
+    """A tar archive, as it is or compressed with gzip."""
+    head = source.head(TAR_HEADER)
+    if head.startswith(GZIP):
+        try:
+            head = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(source.head(LOOKED_AT), TAR_HEADER)
+        except zlib.error:
+            return False
+    return head[257:262] == b"ustar"
+
+
+def _begins(*marks: bytes) -> Callable[[Source], bool]:
+    return lambda source: source.head(8).startswith(marks)
+
+
+def _of_another(source: Source) -> str:
+    """What one of the others says of a file, by how it begins."""
+    head = source.head(LOOKED_AT)
+    return next((text for mark, text in OTHERS.items() if re.match(mark, head)), "")
+
+
+def _is_otf2(source: Source) -> bool:
+    if not source.is_folder:
+        return source.head(6)[1:] == b"BOTF2"
+    return any(path.suffix == ".otf2" for path in source.path.iterdir())
+
+
+Known = tuple[tuple[Callable[[Source], bool], str], ...]
+
+PACKED: Known = (
+    (_is_archive, f"is a tar archive; {UNPACK} with tar xf"),
+    (_begins(b"PK\3\4"), f"is a zip archive; {UNPACK} with unzip"),
+    (_begins(GZIP), f"is compressed; {UNPACK} with gunzip -k"),
+    (_begins(b"\xfd7zXZ"), f"is compressed; {UNPACK} with unxz -k"),
+    (_begins(b"BZh"), f"is compressed; {UNPACK} with bunzip2 -k"),
+    (_begins(b"\x28\xb5\x2f\xfd"), f"is compressed; {UNPACK} with unzstd"),
+)
+OF_CUBE = (".cubex", ".cube.gz")  # they are packed as well, and their reader tells what is wrong with them
+STRANGERS: Known = (
+    (_is_chrome, f"is a Chrome trace (JSON), {WRITTEN}, or look at it on ui.perfetto.dev"),
+    (_is_otf2, f"is an OTF2 archive, {WRITTEN}, or look at it with Vampir or otf2-print"),
+    (lambda source: CSV_HEADER.match(source.head(64)) is not None, f"is a CSV file of rocprofv3, {WRITTEN}; {ROCPD}"),
+    (_begins(b"PERFILE2"), "is a recording of Linux perf, which callgrove does not read"),
+    (
+        lambda source: source.path.name.endswith(NSYS_REPORTS),
+        "is a report of Nsight Systems; export it first: nsys export --type sqlite",
+    ),
+    (
+        lambda source: source.path.name.endswith(".ncu-rep"),
+        f"is a report of Nsight Compute, {NOT_READ}; Nsight Systems records whole runs",
+    ),
+    (_is_perfetto, f"is a Perfetto trace, {WRITTEN}, or look at it on ui.perfetto.dev"),
+)
+
+
+def stranger(source: Source) -> str:
+    """What an input is that no format reads, and what to do; empty where that is not known either."""
+    packed = () if source.path.name.endswith(OF_CUBE) else PACKED
+    return next((text for is_it, text in (*packed, *STRANGERS) if is_it(source)), "") or _of_another(source)

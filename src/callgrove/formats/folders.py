@@ -13,7 +13,7 @@ from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, NotRecognised, Parameter, worded
 from callgrove.formats.detection import Claim
 from callgrove.formats.interface import Grade
-from callgrove.model.run_names import suggest_pattern
+from callgrove.formats.run_names import suggest_pattern
 
 __all__ = ["only_input", "without_ingredients"]
 

@@ -19,14 +19,14 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from callgrove.binary.filepart import FilePart
+from callgrove.arrays import Array, Ids, Ints
+from callgrove.binary.files import FilePart
 from callgrove.binary.sources import Source
 from callgrove.execute import IN_PROCESS, Progress, Workers, silent
-from callgrove.model.arrays import Array, Ids, Ints
 from callgrove.model.books import Books
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.study import Study
-from callgrove.model.traces import Samples, SpanChunk, Window
+from callgrove.model.study.series import Study
+from callgrove.model.traces.events import Samples, SpanChunk, Window
 from callgrove.model.values import Block
 
 __all__ = [
@@ -279,7 +279,7 @@ class LossReport:
     @property
     def lines(self) -> list[str]:
         """The losses, with one line for many of one kind."""
-        from callgrove.formats.losses import group_lines  # detection does without it
+        from callgrove.formats.writing.losses import group_lines  # detection does without it
 
         return group_lines(self.losses)
 

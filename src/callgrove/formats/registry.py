@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 from callgrove.binary.sources import Source
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
-from callgrove.formats.detection import Claim, claims_on, is_sure, named_like, strongest
+from callgrove.formats.detection import Claim, claims_on, formats_named_like, is_sure, strongest
 from callgrove.formats.interface import Checks, Entry, Format, Problem, ReadOptions, Writes, WritesStudies
 from callgrove.model.experiment import Experiment, Severity
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.model.table import Table
 
 __all__ = [
@@ -26,8 +26,8 @@ __all__ = [
     "Entry",
     "all_formats",
     "check",
+    "check_dialect",
     "check_path",
-    "checked_dialect",
     "detect",
     "entry_of",
     "find_entry",
@@ -41,7 +41,7 @@ __all__ = [
     "open_source",
     "plugins",
     "refuse_unused",
-    "settled",
+    "settle_format",
     "writer_of",
 ]
 
@@ -57,7 +57,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpctoolkit-prerelease",
         "HPCToolkit database before 4.0 was released (experiment.xml)",
-        "callgrove.formats.hpctoolkit.prerelease:FORMAT",
+        "callgrove.formats.hpctoolkit.prerelease.format:FORMAT",
         how_to_trace=HPCRUN_TRACES,
         usual_names=("experiment.xml", *HPCTOOLKIT_PARTS[:3]),
         writes=True,
@@ -66,7 +66,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpctoolkit-release",
         "HPCToolkit database since 4.0 was released (meta.db)",
-        "callgrove.formats.hpctoolkit.release:FORMAT",
+        "callgrove.formats.hpctoolkit.release.format:FORMAT",
         how_to_trace=HPCRUN_TRACES,
         usual_names=HPCTOOLKIT_PARTS,
         writes=True,
@@ -75,7 +75,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpctoolkit-legacy",
         "HPCToolkit database of the years before (experiment.xml 2.x)",
-        "callgrove.formats.hpctoolkit.legacy:FORMAT",
+        "callgrove.formats.hpctoolkit.legacy.format:FORMAT",
         how_to_trace=HPCRUN_TRACES,
         usual_names=("experiment.xml",),
     ),
@@ -93,7 +93,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpctrace",
         "HPCToolkit trace of one thread or GPU stream (.hpctrace)",
-        "callgrove.formats.hpcrun.hpctrace:FORMAT",
+        "callgrove.formats.hpcrun.hpctrace.format:FORMAT",
         usual_names=(".hpctrace",),
         writes=True,
         dialects=("01.01", "01.01-us", "01.00"),
@@ -102,7 +102,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "hpcstruct",
         "HPCToolkit structure of load modules (.hpcstruct)",
-        "callgrove.formats.hpcrun.hpcstruct:FORMAT",
+        "callgrove.formats.hpcrun.hpcstruct.format:FORMAT",
         usual_names=(".hpcstruct",),
     ),
     Entry(
@@ -127,7 +127,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "extrap-talpas",
         "Extra-P TaLPas file (a line per value)",
-        "callgrove.formats.extrap.records:TALPAS",
+        "callgrove.formats.extrap.json_lines:TALPAS",
         usual_names=(".talpas", ".txt"),
         writes=True,
         holds_series=True,
@@ -136,7 +136,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "extrap-json",
         "Extra-P JSON file",
-        "callgrove.formats.extrap.json_new:FORMAT",
+        "callgrove.formats.extrap.json:FORMAT",
         usual_names=(".json",),
         writes=True,
         holds_series=True,
@@ -145,7 +145,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "extrap-json-old",
         "Extra-P JSON file of the older form (ids)",
-        "callgrove.formats.extrap.json_old:FORMAT",
+        "callgrove.formats.extrap.json:OLD_FORMAT",
         usual_names=(".json",),
         writes=True,
         holds_series=True,
@@ -153,7 +153,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "extrap-jsonl",
         "Extra-P JSON Lines file",
-        "callgrove.formats.extrap.records:JSON_LINES",
+        "callgrove.formats.extrap.json_lines:JSON_LINES",
         usual_names=(".jsonl",),
         writes=True,
         holds_series=True,
@@ -217,7 +217,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "perfetto",
         "Perfetto trace (protocol buffers)",
-        "callgrove.formats.timeline.perfetto.format:FORMAT",
+        "callgrove.formats.timeline.perfetto_encoder:FORMAT",
         reads=False,
         writes=True,
         holds_only_traces=True,
@@ -237,7 +237,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry(
         "otf2",
         "OTF2 archive (a folder) for Vampir and the tools of Score-P",
-        "callgrove.formats.timeline.otf2_archive:FORMAT",
+        "callgrove.formats.timeline.otf2:FORMAT",
         reads=False,
         writes=True,
         holds_only_traces=True,
@@ -337,13 +337,13 @@ def formats_for_target(target: str | Path) -> list[str]:
     """Return the names of the formats that the ending of a target's name may mean; there may be one for executions and
     another one for series."""
     name = Path(target).name
-    if named := _written_as(name, FORMATS) or _written_as(name, plugins()):
+    if named := _formats_written_as(name, FORMATS) or _formats_written_as(name, plugins()):
         return named
     nothing = f"{target}: its ending names no format to write; choose one with "
     raise UsageError(nothing, Parameter("to_format"), " ('callgrove formats')")
 
 
-def _written_as(name: str, entries: Sequence[Entry]) -> list[str]:
+def _formats_written_as(name: str, entries: Sequence[Entry]) -> list[str]:
     return [entry.name for entry in entries if entry.writes and name.endswith(entry.suffixes or ("\0",))]
 
 
@@ -354,7 +354,7 @@ def format_for_target(target: str | Path, *, series: bool | None = None) -> str:
     return next((name for name in named if series is None or entry_of(name).holds_series == series), named[0])
 
 
-def checked_dialect(name: str, dialect: str) -> str:
+def check_dialect(name: str, dialect: str) -> str:
     """Return the dialect to write a format in; the first one is the default."""
     dialects = entry_of(name).dialects
     if dialect and dialect not in dialects:
@@ -375,7 +375,7 @@ def detect(source: Source, without: Container[str] = ()) -> Claim:
         return [e for e in entries if e.reads and e.name not in without and (e.opens_many or not source.more)]
 
     asked = askable(FORMATS)
-    likely = named_like(source, asked)
+    likely = formats_named_like(source, asked)
     claims, missing = claims_on(source, likely, [entry for entry in asked if entry not in likely])
     theirs: list[Claim] = []
     if not is_sure(source, claims):
@@ -385,7 +385,7 @@ def detect(source: Source, without: Container[str] = ()) -> Claim:
     return strongest(source, claims, missing, theirs)
 
 
-def settled(source: Source, format_name: str = "") -> tuple[Format, Source]:
+def settle_format(source: Source, format_name: str = "") -> tuple[Format, Source]:
     """The format that is named, or that the content shows, and what it reads: the source, or the one input in a folder
     that is none itself, such as the profile in a results folder of Score-P."""
     if format_name:
@@ -414,7 +414,7 @@ def _refuse_set(source: Source) -> NoReturn:
 
 def open_source(source: Source, format_name: str = "", options: ReadOptions | None = None) -> Experiment | Study:
     """Read a source with the format named, or with the one that its content shows."""
-    chosen, source = settled(source, format_name)
+    chosen, source = settle_format(source, format_name)
     if source.more and not entry_of(chosen.name).opens_many:
         _refuse_set(source)
     options = options or ReadOptions()
@@ -490,7 +490,7 @@ def _open_points(
 ) -> Experiment:
     if len(points) != len(paths):
         raise UsageError(f"every path needs its point: there are {len(paths)} paths and {len(points)} points")
-    module = importlib.import_module("callgrove.formats.runs.points")  # by name, as all that belongs to a format
+    module = importlib.import_module("callgrove.formats.runs.folder")  # by name, as all that belongs to a format
     given = [(point, str(path)) for point, path in zip(points, paths, strict=True)]
     found: Experiment = module.open_points(given, from_format, options)
     return found
@@ -507,7 +507,7 @@ def check_path(
     path: str | Path, from_format: str = "", options: ReadOptions | None = None
 ) -> tuple[Format, list[Problem]]:
     """Validate what lies at a path: the format that reads it, and every damage and note."""
-    chosen, source = settled(Source.of(path), from_format)
+    chosen, source = settle_format(Source.of(path), from_format)
     options = options or ReadOptions()
     try:
         if isinstance(chosen, Checks):

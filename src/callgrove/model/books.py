@@ -23,10 +23,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
-from callgrove.model.traces import SideTable, SpanChunk, SpanKind
+from callgrove.model.traces.events import SideTable, SpanChunk, SpanKind
 from callgrove.model.values import Block, DenseBlock, is_set
 
 __all__ = [

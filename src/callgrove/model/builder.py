@@ -12,13 +12,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from callgrove.arrays import ABSENT, Ids, freeze
 from callgrove.errors import InvalidExperiment
-from callgrove.model.arrays import ABSENT, Ids, frozen
-from callgrove.model.chains import in_memory
+from callgrove.model.chained_values import in_memory
 from callgrove.model.context_builder import ContextBuilder
 from callgrove.model.contexts import ContextTree
-from callgrove.model.experiment import Attachment, Experiment, InputWarning, Severity, Sources
-from callgrove.model.invariants import problems_of_experiment
+from callgrove.model.experiment import Attachment, Experiment, InputWarning, Severity, Sources, problems_of_experiment
 from callgrove.model.metrics import Column, Metric, Metrics
 from callgrove.model.profiles import (
     DEFAULT_ID_NAMES,
@@ -26,12 +25,13 @@ from callgrove.model.profiles import (
     IdentifierTuples,
     ProfileKind,
     Profiles,
+    System,
     absent_system,
+    system_of,
 )
 from callgrove.model.runs import Run
-from callgrove.model.system import System, system_of
 from callgrove.model.table import Table
-from callgrove.model.traces import Counters, SampleBackend, SpanBackend, Split, Traces, Window
+from callgrove.model.traces.events import Counters, SampleBackend, SpanBackend, Split, Traces, Window
 from callgrove.model.values import NoValues, SparseBlock, ValueBackend, Values
 
 __all__ = ["ExperimentBuilder"]
@@ -194,11 +194,11 @@ class ExperimentBuilder(ContextBuilder):
         runs, kinds, names, ids = zip(*self._profile_rows, strict=True) if self._profile_rows else ((), (), (), ())
         identifiers = self._identifiers or IdentifierTuples.of(self._tuples, self.id_names)
         profiles = Profiles(
-            frozen(np.array(runs, np.int32)),
-            frozen(np.array(kinds, np.int32)),
+            freeze(np.array(runs, np.int32)),
+            freeze(np.array(kinds, np.int32)),
             tuple(names),
             absent_system(len(names)),
-            frozen(np.array(ids, np.int64)),
+            freeze(np.array(ids, np.int64)),
             identifiers,
             tuple(self._profile_attributes) if any(self._profile_attributes) else (),
         )

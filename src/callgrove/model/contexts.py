@@ -23,9 +23,21 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, NO_OFFSET, Bools, Ids, Ints, Offsets, frozen
-from callgrove.model.orders import depths, levels, nearest_above, subtree_ends
-from callgrove.model.renumbering import absent_stays, new_numbers
+from callgrove.arrays import (
+    ABSENT,
+    NO_OFFSET,
+    Bools,
+    Ids,
+    Ints,
+    Offsets,
+    absent_stays,
+    depths,
+    freeze,
+    levels,
+    nearest_above,
+    new_numbers,
+    subtree_ends,
+)
 
 __all__ = [
     "LAST_LINE",
@@ -205,15 +217,15 @@ class ContextTree:
         parent = new[self.parent[contexts]]
         return replace(
             self,
-            parent=frozen(parent),
-            subtree_end=frozen(subtree_ends(parent)),
-            kind=frozen(self.kind[contexts]),
-            relation=frozen(self.relation[contexts]),
-            region=frozen(self.region[contexts]),
-            within=frozen(new[self.within[contexts]]),
-            call_file=frozen(self.call_file[contexts]),
-            call_line=frozen(self.call_line[contexts]),
-            source_id=frozen(self.source_id[contexts]),
+            parent=freeze(parent),
+            subtree_end=freeze(subtree_ends(parent)),
+            kind=freeze(self.kind[contexts]),
+            relation=freeze(self.relation[contexts]),
+            region=freeze(self.region[contexts]),
+            within=freeze(new[self.within[contexts]]),
+            call_file=freeze(self.call_file[contexts]),
+            call_line=freeze(self.call_line[contexts]),
+            source_id=freeze(self.source_id[contexts]),
             parameters={int(new[c]): v for c, v in self.parameters.items() if new[c] >= 0},
             attributes={int(new[c]): v for c, v in self.attributes.items() if new[c] >= 0},
         )

@@ -1,34 +1,40 @@
-"""An experiment: one or more runs and everything measured in them."""
+"""An experiment: one or more runs and everything measured in them; and what every experiment must satisfy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Array, Ids, Ints, cycles
 from callgrove.errors import CallgroveError, InputError, RefusedInput, UsageError
-from callgrove.model.arrays import Array, Ints
-from callgrove.model.contexts import ContextTree
-from callgrove.model.matrices import matrices
+from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation
 from callgrove.model.methods import ExperimentMethods
 from callgrove.model.metrics import Metrics, Scope
-from callgrove.model.profiles import Profiles
+from callgrove.model.profiles import ProfileKind, Profiles, System
 from callgrove.model.runs import Run
-from callgrove.model.scopes import recipe
-from callgrove.model.system import System
-from callgrove.model.traces import Traces
-from callgrove.model.values import Values
+from callgrove.model.scopes import matrices, recipe
+from callgrove.model.traces.events import ArraySamples, ArraySpans, Counters, SpanKind, Traces
+from callgrove.model.values import SparseBlock, Values
 
 if TYPE_CHECKING:
-    from callgrove.model.folding import Combination
-    from callgrove.model.study import Study
+    from callgrove.model.study.from_runs import Combination
+    from callgrove.model.study.series import Study
 
-__all__ = ["Attachment", "Experiment", "InputWarning", "Severity", "Sources"]
+__all__ = [
+    "Attachment",
+    "Experiment",
+    "InputWarning",
+    "Severity",
+    "Sources",
+    "problems_of_contexts",
+    "problems_of_experiment",
+]
 
 
 class Severity(StrEnum):
@@ -198,11 +204,11 @@ class Experiment(ExperimentMethods):
         combination: Combination | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Study:
-        """Return the runs over their parameters, as they were measured: see `callgrove.model.folding.fold`.
+        """Return the runs over their parameters, as they were measured: see `callgrove.model.study.from_runs.fold`.
 
         `series` makes of it what `callgrove model` fits.
         """
-        from callgrove.model.folding import Combination, fold
+        from callgrove.model.study.from_runs import Combination, fold
 
         return fold(self, metrics, scope, combination or Combination.SUM, progress)
 
@@ -213,6 +219,192 @@ class Experiment(ExperimentMethods):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from callgrove.model.notebook import experiment_html
+        from callgrove.model.table import experiment_html
 
         return experiment_html(self)
+
+
+# What every experiment must satisfy. Each function lists all that is broken, in words.
+
+
+def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n_files: int) -> list[str]:
+    """What is broken in contexts that are not ordered yet."""
+    table = {name: np.asarray(values, np.int64) for name, values in columns.items()}
+    n = len(table["parent"])
+    found = [
+        *(text for name in table if name != "source_id" for text in _too_wide(name, table[name])),
+        *_outside("contexts", "parent", table["parent"], n),
+        *_outside("contexts", "region", table["region"], n_regions),
+        *_outside("contexts", "kind", table["kind"], len(ContextKind), lowest=0),
+        *_outside("contexts", "relation", table["relation"], len(Relation), lowest=0),
+        *_outside("contexts", "within", table["within"], n, lowest=-2),
+        *_outside("contexts", "call_file", table["call_file"], n_files),
+    ]
+    parent, elided = table["parent"], table["kind"] == ContextKind.ELIDED
+    parent = np.where((parent >= ABSENT) & (parent < n), parent, ABSENT)  # wrong ones are named above
+    if len(wrong := cycles(parent.astype(np.int32))):
+        found.append(f"contexts: {len(wrong)} lie on or below a cycle, the first is {wrong[0]}")
+    if len(wrong := np.flatnonzero(elided & (parent >= 0))):
+        found.append(f"contexts: elided context {wrong[0]} has a parent")
+    if len(wrong := np.flatnonzero((parent >= 0) & elided[np.maximum(parent, 0)])):
+        found.append(f"contexts: context {wrong[0]} lies below an elided one")
+    return found
+
+
+def _too_wide(column: str, values: Array) -> Iterator[str]:
+    wrong = np.flatnonzero((values < -(2**31)) | (values >= 2**31))
+    if len(wrong):
+        yield f"contexts: a number does not fit its column: {column} {int(values[wrong[0]])} of row {int(wrong[0])}"
+
+
+def problems_of_experiment(experiment: Experiment, blocks: Sequence[SparseBlock]) -> list[str]:
+    """What is broken in an assembled experiment and in the values that are held in memory for it."""
+    e = experiment
+    return [
+        *_regions(e.contexts.regions),
+        *_tree(e),
+        *_profiles(e.profiles, len(e.runs), len(e.system)),
+        *_system(e.system),
+        *_metrics(e.metrics),
+        *_values(blocks, e),
+        *_traces(e.traces, e),
+    ]
+
+
+def _outside(table: str, column: str, ids: Array, n: int, lowest: int = ABSENT) -> Iterator[str]:
+    wrong = np.flatnonzero((ids < lowest) | (ids >= n))
+    if len(wrong):
+        yield f"{table}: {column} {int(ids[wrong[0]])} of row {int(wrong[0])} is not one of {n}"
+
+
+def _find_uneven(table: str, **lengths: int) -> Iterator[str]:
+    if len(set(lengths.values())) > 1:
+        yield f"{table}: columns differ in length: {lengths}"
+
+
+def _regions(regions: Regions) -> Iterator[str]:
+    for column, n in (
+        ("name", len(regions.strings)),
+        ("role", len(regions.strings)),
+        ("paradigm", len(regions.strings)),
+        ("file", len(regions.files)),
+        ("module", len(regions.modules)),
+    ):
+        yield from _outside("regions", column, getattr(regions, column), n)
+    yield from _outside("regions", "kind", regions.kind, len(ContextKind), lowest=0)
+
+
+def _tree(experiment: Experiment) -> Iterator[str]:
+    tree = experiment.contexts
+    n = tree.n_listed
+    if (tree.kind[n:] != ContextKind.ELIDED).any():
+        yield "contexts: an elided context stands inside the tree"
+    if (tree.parent >= np.arange(len(tree))).any():
+        yield "contexts: a parent comes after its child"
+    inner = np.flatnonzero(tree.parent >= 0)
+    if (tree.subtree_end[tree.parent[inner]] < tree.subtree_end[inner]).any():
+        yield "contexts: a subtree reaches beyond its parent's"
+
+
+def _profiles(profiles: Profiles, n_runs: int, n_system: int) -> Iterator[str]:
+    if len(profiles.identifiers) != len(profiles):
+        yield f"profiles: {len(profiles)} profiles, but {len(profiles.identifiers)} identifier tuples"
+    if len(profiles.system) != len(profiles):
+        yield f"profiles: {len(profiles)} profiles, but {len(profiles.system)} leaves of the system tree"
+    yield from _outside("profiles", "run", profiles.run, n_runs, lowest=0)
+    yield from _outside("profiles", "kind", profiles.kind, len(ProfileKind), lowest=0)
+    yield from _outside("profiles", "system", profiles.system, n_system)
+
+
+def _system(system: System) -> Iterator[str]:
+    n = len(system)
+    yield from _find_uneven("system", parent=n, kind=len(system.kind), name=len(system.name), rank=len(system.rank))
+    yield from _outside("system", "parent", system.parent, n)
+    if (system.parent >= np.arange(n)).any():
+        yield "system: a parent comes after its child"
+    for topology in system.topologies:
+        yield from _outside(f"topology {topology.name}", "system", topology.system, n, lowest=0)
+        shape = (len(topology.system), len(topology.sizes))
+        if topology.coordinates.shape != shape:
+            yield f"topology {topology.name}: coordinates are {topology.coordinates.shape}, expected {shape}"
+        elif ((topology.coordinates < 0) | (topology.coordinates >= np.array(topology.sizes))).any():
+            yield f"topology {topology.name}: a coordinate lies outside of {topology.sizes}"
+
+
+def _metrics(metrics: Metrics) -> Iterator[str]:
+    parent = np.array([m.parent for m in metrics], np.int32)
+    yield from _outside("metrics", "parent", parent, len(metrics))
+    if not ((parent < ABSENT) | (parent >= len(metrics))).any() and len(cycles(parent)):
+        yield "metrics: a metric lies above itself"
+    seen: set[tuple[str, str, str]] = set()
+    for index, metric in enumerate(metrics):
+        key = (metric.name, metric.scope.word, metric.statistic)
+        if key in seen:
+            yield f"metrics: row {index} repeats {metric.name!r} in scope {metric.scope.word!r}"
+        seen.add(key)
+
+
+def _values(blocks: Sequence[SparseBlock], experiment: Experiment) -> Iterator[str]:
+    if not blocks:
+        return
+    keys = [np.concatenate([getattr(b, name) for b in blocks]) for name in ("profile", "context", "metric")]
+    yield from _outside("values", "profile", keys[0], len(experiment.profiles), lowest=0)
+    yield from _outside("values", "context", keys[1], len(experiment.contexts), lowest=0)
+    yield from _outside("values", "metric", keys[2], len(experiment.metrics), lowest=0)
+    order = np.lexsort(keys)
+    if np.logical_and.reduce([np.diff(key[order]) == 0 for key in keys]).any():
+        yield "values: a (profile, context, metric) has more than one value"
+    types: dict[int, set[np.dtype[Any]]] = {}
+    for block in blocks:
+        for metric in np.unique(block.metric).tolist():
+            types.setdefault(metric, set()).add(block.value.dtype)
+    for metric, found in types.items():
+        if len(found) > 1 and any(t.names is not None for t in found):
+            yield f"values: metric {metric} has numbers and composite values, or composite values of several types"
+
+
+def _traces(traces: Traces, experiment: Experiment) -> Iterator[str]:
+    n_profiles, n_contexts = len(experiment.profiles), len(experiment.contexts)
+    if isinstance(traces.samples, ArraySamples):
+        yield from _outside("samples", "profile", traces.samples.profile, n_profiles, lowest=0)
+        yield from _outside("samples", "metric", traces.samples.metric, len(experiment.metrics))
+        s = traces.samples
+        yield from _find_uneven("samples", profile=len(s.profile), metric=len(s.metric), lines=len(s.lines))
+        for number, line in enumerate(traces.samples.lines):
+            yield from _find_uneven(f"sample line {number}", time_ns=len(line.time_ns), context=len(line.context))
+            yield from _outside(f"sample line {number}", "context", line.context, n_contexts)
+            if (np.diff(line.time_ns) < 0).any():
+                yield f"sample line {number}: time runs backwards"
+    if isinstance(traces.spans_backend, ArraySpans):
+        yield from _spans(traces.spans_backend, n_profiles, n_contexts)
+    if isinstance(traces.counters_source, Counters):
+        c = traces.counters_source
+        lengths = {"profile": len(c.profile), "name": len(c.name), "time_ns": len(c.time_ns), "value": len(c.value)}
+        yield from _find_uneven("counters", **lengths)
+        yield from _outside("counters", "profile", c.profile, n_profiles, lowest=0)
+        yield from _outside("counters", "name", c.name, len(c.names), lowest=0)
+
+
+def _spans(spans: ArraySpans, n_profiles: int, n_contexts: int) -> Iterator[str]:
+    columns: Mapping[str, Array] = spans.columns
+    if missing := [name for name in ("start_ns", "end_ns") if name not in columns]:
+        yield f"spans: there is no column {missing[0]}"
+        return
+    yield from _find_uneven("spans", **{name: len(column) for name, column in columns.items()})
+    if "kind" in columns:
+        yield from _outside("spans", "kind", columns["kind"], len(SpanKind), lowest=0)
+    bounds: tuple[tuple[str, int], ...] = (
+        ("profile", n_profiles),
+        ("context", n_contexts),
+        ("name", len(spans.strings)),
+        ("category", len(spans.strings)),
+    )
+    for name, n in bounds:
+        if name in columns:
+            ids: Ids = columns[name]
+            yield from _outside("spans", name, ids, n)
+    for name, side in spans.sides.items():
+        yield from _outside(f"side table {name}", "span", side.span, spans.count(), lowest=0)
+        yield from _find_uneven(
+            f"side table {name}", span=len(side.span), **{k: len(v) for k, v in side.columns.items()}
+        )

@@ -1,4 +1,4 @@
-"""Several executions as one experiment with several runs.
+"""Several executions as one experiment with several runs; their trees are matched by call path.
 
 Contexts are matched by call path (see unify.py), metrics by name, scope and statistic; values stay where they are and
 are chained. Traces and copies of sources belong to one execution each and are left there.
@@ -6,23 +6,300 @@ are chained. Traces and copies of sources belong to one execution each and are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Ints, absent_stays
 from callgrove.errors import UsageError
-from callgrove.model.arrays import ABSENT, Ids
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.chains import ChainedValues, Link
+from callgrove.model.chained_values import ChainedValues, Link
+from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment, InputWarning
 from callgrove.model.metrics import Metric
 from callgrove.model.profiles import Identifier, ProfileKind, Profiles
-from callgrove.model.renumbering import absent_stays
 from callgrove.model.runs import Run
-from callgrove.model.unify import Unifier
 
-__all__ = ["join_runs"]
+__all__ = ["PLACES", "ROOT", "Unified", "Unifier", "join_runs", "names", "unify"]
+
+
+# Trees of several runs matched by call path.
+#
+# Two contexts are the same where their parents are and they have equal kind, relation, region (name, file, line,
+# module, offset), call site and parameters. Siblings of one tree that look the same (two call instructions on one line
+# that call one function) stay apart: the first matches the first of the other trees, the second the second.
+#
+#     a: main            b: main            unified: main            maps of b
+#        |-- f              |-- f                    |-- f            main -> main
+#        `-- f              `-- g                    |-- f               f -> the first f
+#                                                    `-- g               g -> g
+#
+# New contexts follow in the order in which they appear, so unify([a, b, c]) is unify([unify([a, b]), c]), to the last
+# id. `by_name` compares nothing but `names`: formats differ in kinds and places. Overloads (regions that differ in
+# nothing but their mangled names) match by these. Compilers mangle differently, so where none of them is known but
+# there are as many as before, the first matches the first. What the first tree says of a context (region, call site,
+# attributes) stays. `source_id` is gone, as it means one file; elided contexts are never matched and keep theirs.
+
+
+PLACES = ("file", "line", "module", "offset")  # what matching may ignore: builds of one program differ in these
+
+ROOT = "<root>"  # of measurements: it holds the others together
+ROOTS = {"<program root>": "main thread", "<thread root>": "application thread"}  # two generations of HPCToolkit
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Unified:
+    """One tree, and for every input the map from its contexts to those of the tree (-1: left out)."""
+
+    tree: ContextTree
+    maps: tuple[Ids, ...]
+
+
+def unify(
+    trees: Sequence[ContextTree],
+    *,
+    ignore: Collection[str] = (),
+    by_name: bool = False,
+    merge_equal: bool = False,
+    keep_elided: bool = True,
+) -> Unified:
+    """One tree of many; the options are those of `Unifier`."""
+    builder = ExperimentBuilder("unified")
+    unifier = Unifier(builder, ignore=ignore, by_name=by_name, merge_equal=merge_equal, keep_elided=keep_elided)
+    numbers = [unifier.add(tree) for tree in trees]
+    final = absent_stays(builder.order())
+    return Unified(builder.build().contexts, tuple(final[own] for own in numbers))
+
+
+class Unifier:
+    """Adds trees, one after the other, to the contexts of a builder.
+
+    `ignore` names what of PLACES does not count, for runs of different builds; `by_name` lets nothing but names count.
+    `merge_equal` makes one context of equal siblings inside a tree, whose values then add up. `keep_elided=False`
+    leaves elided contexts out.
+    Where copies of source files lie is for the caller to say: they belong to one input each.
+    """
+
+    def __init__(
+        self,
+        builder: ExperimentBuilder,
+        *,
+        ignore: Collection[str] = (),
+        by_name: bool = False,
+        merge_equal: bool = False,
+        keep_elided: bool = True,
+    ) -> None:
+        if unknown := sorted(set(ignore) - set(PLACES)):
+            raise UsageError(f"matching cannot ignore {unknown[0]!r}; it can ignore {', '.join(PLACES)}")
+        self._builder = builder
+        self._kept = tuple(place for place in PLACES if place not in ignore)
+        self._by_name = by_name
+        self._merge_equal = merge_equal
+        self._keep_elided = keep_elided
+        self._keys: dict[Key, int] = {}
+        self._mangled: dict[Key, list[str]] = {}  # by which regions that look the same are told apart
+        self._unmangled: set[Key] = set()  # of regions of which no mangled name is known
+        self._known: dict[int, int] = {}  # unified parent, key and ordinal, packed -> unified context
+
+    def add(self, tree: ContextTree, keep_elided: bool | None = None) -> Ids:
+        """Match a tree with those added before; gives, for each of its contexts, the number in the builder.
+        `keep_elided` may differ from tree to tree."""
+        keys = [] if self._by_name else self._region_keys(tree)
+        mangled = {} if self._by_name else self._match_mangled(tree, keys)
+        for region, name in mangled.items():
+            keys[region] = (*keys[region], name) if name else keys[region]
+        slots = self._slots(tree, keys)
+        numbers, fresh = self._match(tree, slots, self._keep_elided if keep_elided is None else keep_elided)
+        self._add_contexts(tree, numbers, fresh, mangled)
+        return numbers
+
+    def _match(self, tree: ContextTree, slots: Ints, keep_elided: bool) -> tuple[Ids, Ints]:
+        """The number of every context, and which contexts are new, in the order of their numbers."""
+        n = tree.n_listed
+        above = tree.parent[:n].tolist()
+        numbers, fresh = [ABSENT] * len(tree), []
+        known, following = self._known, self._builder.n_contexts
+        for context, (slot, parent) in enumerate(zip(slots.tolist(), above, strict=True)):
+            key = ((numbers[parent] + 1 if parent >= 0 else 0) << 62) | slot
+            number = known.setdefault(key, following)
+            if number == following:
+                fresh.append(context)
+                following += 1
+            numbers[context] = number
+        if keep_elided:
+            fresh.extend(range(n, len(tree)))
+            numbers[n:] = range(following, following + len(tree) - n)
+        return np.array(numbers, np.int32), np.array(fresh, np.int64)
+
+    def _slots(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
+        """Key and ordinal of each context in one number below 2^62: (ordinal << 31) + key."""
+        keys = self._key_numbers(tree, region_keys)
+        if self._merge_equal:
+            return keys
+        order = np.lexsort((keys, tree.parent[: len(keys)]))
+        fresh = np.append(True, (np.diff(tree.parent[order]) != 0) | (np.diff(keys[order]) != 0))[: len(keys)]
+        starts = np.flatnonzero(fresh)
+        ordinal = np.empty(len(keys), np.int64)
+        ordinal[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+        return (ordinal << 31) + keys
+
+    def _key_numbers(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
+        """What identifies each context below its parent, as a number that is the same in all trees."""
+        n = tree.n_listed
+        if self._by_name:
+            return np.array([self._number((name,)) for name in names(tree)], np.int64)
+        site = [tree.call_file] * ("file" in self._kept) + [tree.call_line] * ("line" in self._kept)
+        code = np.zeros(n, np.int64)
+        for column in (tree.region, tree.kind, tree.relation, *site):
+            _, code = np.unique((code << 32) + column[:n] + 1, return_inverse=True)
+        _, one, code = np.unique(code, return_index=True, return_inverse=True)
+        keys = self._keys_of(tree, one, region_keys)
+        numbers = np.array([self._number(key) for key in keys], np.int64)[code]
+        for context in sorted(c for c in tree.parameters if c < n):
+            numbers[context] = self._number((*keys[code[context]], tree.parameters[context]))
+        return numbers
+
+    def _number(self, key: Key) -> int:
+        return self._keys.setdefault(key, len(self._keys))
+
+    def _keys_of(self, tree: ContextTree, contexts: Ints, region_keys: list[Key]) -> list[Key]:
+        regions: list[Key] = [*region_keys, ()]  # -1 picks the last: no region
+        columns: list[list[object]] = [
+            tree.kind[contexts].tolist(),
+            tree.relation[contexts].tolist(),
+            [regions[k] for k in tree.region[contexts].tolist()],
+        ]
+        if "file" in self._kept:
+            columns.append(_texts(tree.call_file[contexts], tree.regions.files.paths))
+        if "line" in self._kept:
+            columns.append(tree.call_line[contexts].tolist())
+        return list(zip(*columns, strict=True))
+
+    def _region_keys(self, tree: ContextTree) -> list[Key]:
+        regions = tree.regions
+        tables = {"name": regions.strings, "file": regions.files.paths, "module": regions.modules}
+        columns: list[list[object]] = []
+        for name in ("name", *self._kept):
+            column: Ids = getattr(regions, name)
+            columns.append(_texts(column, tables[name]) if name in tables else column.tolist())
+        return list(zip(*columns, strict=True))
+
+    def _match_mangled(self, tree: ContextTree, keys: list[Key]) -> dict[int, str]:
+        """The mangled name by which each region is known: its own, or that of the region that it matches."""
+        used = _present(tree.region[: tree.n_listed]).tolist()
+        own = {region: tree.regions.mangled_name(region) for region in used} if tree.regions.details else {}
+        if not any(own.values()) and not self._mangled:  # as nearly always
+            self._unmangled.update(keys[region] for region in used)
+            return {}
+        alike: dict[Key, list[int]] = {}
+        for region in used:
+            alike.setdefault(keys[region], []).append(region)
+        out: dict[int, str] = {}
+        for key, regions in alike.items():
+            said = list(dict.fromkeys(own.get(region, "") for region in regions))
+            known = self._mangled.setdefault(key, [""] if key in self._unmangled else [])
+            if len(said) == len(known) and not set(said) & set(known):
+                renamed = dict(zip(said, known, strict=True))
+            else:
+                renamed = {name: name for name in said}
+                known += [name for name in said if name not in known]
+            out |= {region: renamed[own.get(region, "")] for region in regions}
+        return out
+
+    def _add_contexts(self, tree: ContextTree, numbers: Ids, fresh: Ints, mangled: dict[int, str]) -> None:
+        regions, files = self._tables(tree, fresh, mangled)
+        lookup = absent_stays(numbers)
+        elided = tree.kind[fresh] == ContextKind.ELIDED
+        columns = {
+            "parent": lookup[tree.parent[fresh]],
+            "kind": tree.kind[fresh],
+            "relation": tree.relation[fresh],
+            "region": regions[tree.region[fresh]],
+            "within": lookup[tree.within[fresh]],
+            "call_file": files[tree.call_file[fresh]],
+            "call_line": tree.call_line[fresh],
+            "source_id": np.where(elided, tree.source_id[fresh], ABSENT),
+        }
+        self._builder.add_contexts(**{name: column.tolist() for name, column in columns.items()})
+        described = sorted(tree.parameters.keys() | tree.attributes.keys())
+        for context in np.intersect1d(np.array(described, np.int64), fresh).tolist():
+            given = tree.parameters.get(context, ()), tree.attributes.get(context, {})
+            self._builder.describe_context(int(numbers[context]), *given)
+
+    def _tables(self, tree: ContextTree, fresh: Ints, mangled: dict[int, str]) -> tuple[Ids, Ids]:
+        """The builder's numbers of the regions and of the files that new contexts need; absent stays absent.
+
+        Each table is gone through in its own order, so that ids do not depend on how trees were grouped.
+        """
+        regions, builder = tree.regions, self._builder
+        used = _present(tree.region[fresh])
+        files = np.full(len(regions.files) + 1, ABSENT, np.int32)
+        for file in _present(regions.file[used], tree.call_file[fresh]).tolist():
+            files[file] = builder.file(regions.files.paths[file])
+        for text in _present(regions.name[used], regions.role[used], regions.paradigm[used]).tolist():
+            builder.string(regions.strings[text])
+        modules = np.full(len(regions.modules) + 1, ABSENT, np.int32)
+        for module in _present(regions.module[used]).tolist():
+            modules[module] = builder.module(regions.modules[module])
+        out = np.full(len(regions) + 1, ABSENT, np.int32)
+        words = (_texts(column[used], regions.strings) for column in (regions.name, regions.role, regions.paradigm))
+        numbers = (regions.kind[used], files[regions.file[used]], modules[regions.module[used]])
+        places = (regions.line[used], regions.end_line[used], regions.offset[used])
+        rows = zip(used.tolist(), *words, *(c.tolist() for c in (*numbers, *places)), strict=True)
+        for region, name, role, paradigm, kind, file, module, line, end_line, offset in rows:
+            out[region] = builder.region(
+                ContextKind(kind),
+                name,
+                file=file,
+                line=line,
+                end_line=end_line,
+                module=module,
+                offset=None if offset == int(NO_OFFSET) else offset,
+                role=role,
+                paradigm=paradigm,
+                details=_details(regions, region, mangled),
+            )
+        return out, files
+
+
+def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str, str]:
+    """The details of a region, with the mangled name by which it is known."""
+    found = dict(regions.details.get(region, {}))
+    if name := mangled.get(region, found.get(MANGLED, "")):
+        found[MANGLED] = name
+    else:
+        found.pop(MANGLED, None)
+    return found
+
+
+def _present(*columns: Ids) -> Ids:
+    """The ids that occur, in order."""
+    ids: Ids = np.unique(np.concatenate(columns))
+    return ids[ids >= 0]
+
+
+def names(tree: ContextTree) -> list[str]:
+    """What the listed contexts are called where formats are compared, parameters included.
+
+    An instruction is called by its place, whatever a file says of it; a file's own id, which others do not share, is
+    no name; and the two roots that every program has are called the same.
+    """
+    regions, kinds = tree.region[: tree.n_listed].tolist(), tree.kind[: tree.n_listed].tolist()
+    found: list[str] = []
+    for context, (region, kind, parent) in enumerate(zip(regions, kinds, tree.parent.tolist(), strict=False)):
+        name = tree.label(context) if region >= 0 else f"<{ContextKind(kind).word}>"
+        if kind == ContextKind.INSTRUCTION and region >= 0 and tree.regions.offset[region] != NO_OFFSET:
+            module = int(tree.regions.module[region])
+            name = f"{tree.regions.modules[module] if module >= 0 else ''}+{int(tree.regions.offset[region]):#x}"
+        found.append(ROOTS.get(name, name) if parent < 0 or found[parent] == ROOT else name)
+    return found
+
+
+def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
+    return [table[k] if k >= 0 else "" for k in ids.tolist()]
 
 
 def join_runs(

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 from callgrove.errors import UsageError
 
 if TYPE_CHECKING:
-    from callgrove.model.arrays import Ints
+    from callgrove.arrays import Ints
     from callgrove.model.experiment import Experiment
     from callgrove.model.runs import Numbers
-    from callgrove.model.study import Study
+    from callgrove.model.study.series import Study
     from callgrove.model.table import Table
-    from callgrove.model.traces import Window
+    from callgrove.model.traces.events import Window
     from callgrove.modeling.fitting import Models
     from callgrove.modeling.options import ModelOptions
 
@@ -34,10 +34,9 @@ class _Methods:
     def info(self) -> Table:
         """Return what there is, as `callgrove info` prints it: one row for each fact."""
         from callgrove.analysis.overview import overview
-        from callgrove.model.study import Study
+        from callgrove.model.study.series import Study
         from callgrove.model.table import Table
-        from callgrove.render.facts import facts_of
-        from callgrove.render.study_facts import study_facts
+        from callgrove.render.facts import facts_of, study_facts
 
         opened = cast("Experiment | Study", self)
         facts = study_facts(opened) if isinstance(opened, Study) else facts_of(overview(opened))
@@ -53,14 +52,14 @@ class _Methods:
         """
         from dataclasses import replace
 
-        from callgrove.query.asking import sql
+        from callgrove.query.sql import sql
 
         with sql(cast("Experiment | Study", self), query, engine) as answer:
             return replace(answer.table(), notes=answer.left_out)
 
     def sql_tables(self) -> Table:
         """Return every table that can be asked with `sql`, with its columns."""
-        from callgrove.query.asking import table_list
+        from callgrove.query.sql import table_list
 
         return table_list([cast("Experiment | Study", self)])
 
@@ -72,7 +71,7 @@ class _Methods:
 
             lost = experiment.write("run.cubex", overwrite=True)
         """
-        from callgrove.formats.saving import write
+        from callgrove.formats.writing.transfer import write
 
         return write(cast("Experiment | Study", self), target, to_format, **options)
 
@@ -94,7 +93,7 @@ class _Methods:
 
             experiment.report("report.html", title="LULESH on 64 ranks")
         """
-        from callgrove.formats.targets import PendingFile
+        from callgrove.formats.writing.targets import PendingFile
         from callgrove.viewer.panels import Choice
         from callgrove.viewer.report import Input, report
 
@@ -145,8 +144,8 @@ class ExperimentMethods(_Methods):
             experiment.top(limit=10)
             experiment.top("cycles", by="line", ranks={0, 1})
         """
-        from callgrove.analysis.flat import top
-        from callgrove.analysis.views import View
+        from callgrove.analysis.titled_tables import View
+        from callgrove.analysis.views import top
 
         view = View.of(cast("Experiment", self), metric, ranks, threads, runs, all_metrics)
         return view.explain(top(view.costs, by, limit, view.columns))
@@ -174,9 +173,9 @@ class ExperimentMethods(_Methods):
 
             print(experiment.tree(limit=20))
         """
-        from callgrove.analysis.callers import bottom_up as callers
-        from callgrove.analysis.trees import top_down
-        from callgrove.analysis.views import View
+        from callgrove.analysis.titled_tables import View
+        from callgrove.analysis.views import bottom_up as callers
+        from callgrove.analysis.views import top_down
 
         if bottom_up and (source or all_metrics):
             what = "source" if source else "all_metrics"
@@ -203,8 +202,8 @@ class ExperimentMethods(_Methods):
 
             experiment.hot_path(share=0.3)["name"]
         """
-        from callgrove.analysis.hot_path import hot_path
-        from callgrove.analysis.views import View
+        from callgrove.analysis.titled_tables import View
+        from callgrove.analysis.views import hot_path
 
         if not 0 <= share <= 1:
             raise UsageError(f"{share!r} is not a share between 0 and 1")
@@ -235,14 +234,14 @@ class ExperimentMethods(_Methods):
             before.diff(after, limit=10)
         """
         from callgrove.analysis.comparison import Question, compare
-        from callgrove.analysis.views import compared
+        from callgrove.analysis.titled_tables import comparison_table
         from callgrove.model.metrics import Scope
 
         if scope not in {one.word for one in Scope if one.word}:
             raise UsageError(f"there is no scope {scope!r}; there are {', '.join(s.word for s in Scope if s.word)}")
         sides = [cast("Experiment", self), *others]
         found = compare(sides, Question(metric, Scope(scope), ranks, threads, source, flat))
-        return compared(found, sides, limit)
+        return comparison_table(found, sides, limit)
 
     def summary(
         self,
@@ -271,10 +270,10 @@ class ExperimentMethods(_Methods):
 
             experiment.summary("kernels", by="rank", limit=5)
         """
-        from callgrove.analysis.views import summarised
+        from callgrove.analysis.titled_tables import summary_of_run
 
         experiment = cast("Experiment", self)
-        return summarised(
+        return summary_of_run(
             experiment.select(runs=runs) if runs is not None else experiment,
             [section] if isinstance(section, str) else section,
             [by] if isinstance(by, str) else by,
@@ -305,13 +304,13 @@ class ExperimentMethods(_Methods):
             experiment.export("values", "time", "inclusive", ranks=0).to_pandas()
         """
         from callgrove.analysis.tables import Selection
-        from callgrove.analysis.views import exported
+        from callgrove.analysis.titled_tables import export_table
         from callgrove.model.selection import choose_profiles
 
         experiment = cast("Experiment", self)
         quantity = None if metric is None else experiment.metrics.resolve(metric)
         chosen = Selection(choose_profiles(experiment, ranks, threads, runs), quantity, scope)
-        return exported(experiment, table, chosen, limit)
+        return export_table(experiment, table, chosen, limit)
 
     def select(
         self,
@@ -427,7 +426,7 @@ class ExperimentMethods(_Methods):
 
             callgrove.open("runs/").series().model()
         """
-        from callgrove.model.completing import series_of
+        from callgrove.model.study.fill_missing_points import series_of
 
         return series_of(cast("Experiment", self), scaling, scope)
 
@@ -458,8 +457,8 @@ class StudyMethods(_Methods):
 
             study.model("time").table()
         """
-        from callgrove.modeling.asking import models_of, prepare
         from callgrove.modeling.options import ModelOptions
+        from callgrove.modeling.stored import models_of, prepare
 
         ready = prepare(cast("Study", self), along, times)
         return models_of(ready, options or ModelOptions(), metric, callpath, stored, refit)

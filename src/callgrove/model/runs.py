@@ -42,14 +42,14 @@ class IntSet:
         ranges = sorted((int(part[1]), _last(part)) for part in parts if part)
         if len(ranges) < len(parts) or any(first > last for first, last in ranges):
             raise UsageError(f"{text!r} is not a list of numbers and ranges like 0-3,7")
-        return cls(_joined(ranges))
+        return cls(_join_ranges(ranges))
 
     def __contains__(self, number: Any) -> bool:
         index = bisect_right(self.ranges, number, key=lambda bounds: bounds[0]) - 1
         return index >= 0 and bool(number <= self.ranges[index][1])
 
     def __str__(self) -> str:
-        return ",".join(_written(first, last) for first, last in self.ranges)
+        return ",".join(_write_range(first, last) for first, last in self.ranges)
 
 
 def _last(part: re.Match[str]) -> int:
@@ -58,13 +58,13 @@ def _last(part: re.Match[str]) -> int:
     return int(part[3]) if part[3] else _NO_END
 
 
-def _written(first: int, last: int) -> str:
+def _write_range(first: int, last: int) -> str:
     if last >= _NO_END:
         return f"{first}-"
     return f"{first}-{last}" if last > first else str(first)
 
 
-def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _join_ranges(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Sorted ranges with those joined that touch or overlap."""
     joined: list[tuple[int, int]] = []
     for first, last in ranges:
@@ -108,7 +108,7 @@ def choose_runs(runs: Sequence[Run], wanted: Numbers) -> tuple[int, ...]:
     """Return the numbers of the runs that a text names, or that a container has. None at all is an error that lists the
     runs there are."""
     if isinstance(wanted, str):
-        found = _named(runs, wanted)
+        found = _runs_named(runs, wanted)
     else:
         chosen = numbers_in(wanted)
         found = [k for k in range(len(runs)) if k in chosen]
@@ -118,7 +118,7 @@ def choose_runs(runs: Sequence[Run], wanted: Numbers) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _named(runs: Sequence[Run], text: str) -> list[int]:
+def _runs_named(runs: Sequence[Run], text: str) -> list[int]:
     """A name counts before a number, and a number before parameters."""
     by_name = [k for k, run in enumerate(runs) if text and text in (run.name, run.source)]
     if by_name:

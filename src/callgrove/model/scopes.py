@@ -1,4 +1,4 @@
-"""Exclusive and inclusive where a file does not store them.
+"""Exclusive and inclusive values where a file does not store them, and quantities in a scope as matrices.
 
     exclusive   stored, else function(c) - sum of function over the contexts lexically within c,
                 else v(c) - sum of v(children) of an inclusive metric, else point (which lacks elided contexts)
@@ -12,17 +12,20 @@ concern the tree only; elided contexts have none.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from callgrove.arrays import Array, Bools, Floats, Ints, combine_upwards, subtract_children, summable
 from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Bools, Floats, summable
+from callgrove.model.books import Totals
 from callgrove.model.contexts import ContextTree
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
-from callgrove.model.orders import combine_upwards, subtract_children
+from callgrove.model.values import Block, DenseBlock, Values
 
-__all__ = ["Recipe", "recipe"]
+__all__ = ["Recipe", "matrices", "recipe"]
+
 
 SOURCES = {
     Scope.EXCLUSIVE: (Scope.EXCLUSIVE, Scope.FUNCTION, Scope.INCLUSIVE, Scope.POINT),
@@ -65,7 +68,7 @@ class Recipe:
         if self.metric.composite is not None:
             return self._composite_inclusive(values, tree)
         if self.wanted == Scope.LEXICAL:
-            return subtract_children(_signed(values), tree.loop_around)
+            return subtract_children(_as_signed(values), tree.loop_around)
         neutral = self.metric.aggregation.neutral
         # Not np.where(..., neutral): a neutral 0.0 makes doubles of counters, which exceed 2^53.
         own = values.astype(np.float64, copy=False) if np.isinf(neutral) else summable(values)
@@ -108,10 +111,10 @@ class Recipe:
         scope, aggregation = self.metric.scope, self.metric.aggregation
         if scope in (Scope.EXCLUSIVE, Scope.POINT) or aggregation in (Aggregation.MINIMUM, Aggregation.MAXIMUM):
             return values
-        return subtract_children(_signed(values), tree.within if scope == Scope.FUNCTION else tree.parent)
+        return subtract_children(_as_signed(values), tree.within if scope == Scope.FUNCTION else tree.parent)
 
 
-def _signed(values: Array) -> Array:
+def _as_signed(values: Array) -> Array:
     """The same numbers in a type that holds their differences: those of counters may be negative."""
     if values.dtype.kind not in "iu":
         return values
@@ -138,3 +141,63 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
             return Recipe(index, metrics[index], scope)
     stored = ", ".join(s.word or "a value without scope" for s in metrics.scopes(quantity)) or "nothing"
     raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
+
+
+# Quantities in a scope as matrices, contexts x profiles.
+#
+# Blocks come by profile or by metric, sparse or dense; all of some profiles is read in one pass over them.
+
+
+def matrices(
+    values: Values, tree: ContextTree, ways: Sequence[Recipe], profiles: Ints, given: Totals | None = None
+) -> dict[int, Array]:
+    """The wanted scope of each way, by its stored row; rows without any value are left out. What is read is added to
+    `given`.
+
+    Like every view, and like `Values.totals`, they are made of what was measured: numbers that an input holds in places
+    where nothing was measured are not in them. Composite values that do not fit one another raise UsageError.
+    """
+    filled: dict[int, Array] = {}
+    column = np.zeros(len(values.profiles), np.int64)
+    column[profiles] = np.arange(len(profiles))
+    chosen = {way.stored: way for way in ways}
+    for block in values.measured_blocks(profiles, np.array(list(chosen), np.int64)):
+        if given is not None:
+            given.add(block)
+        for metric, part in _by_metric(block):
+            _fill(filled, metric, chosen[metric], part, column, (len(tree), len(profiles)))
+    return {way.stored: way.apply(filled[way.stored], tree, in_place=True) for way in ways if way.stored in filled}
+
+
+def _by_metric(block: Block) -> Iterator[tuple[int, Block]]:
+    if isinstance(block, DenseBlock):
+        yield block.metric, block
+        return
+    for metric in np.unique(block.metric).tolist():
+        yield metric, block.take(block.metric == metric)
+
+
+def _fill(
+    filled: dict[int, Array], metric: int, way: Recipe, block: Block, column: Ints, shape: tuple[int, int]
+) -> None:
+    """Put the values of one metric into its matrix, which is made when the first of them come."""
+    values = block.matrix if isinstance(block, DenseBlock) else block.value
+    neutral = way.metric.aggregation.neutral
+    kind = values.dtype if not neutral else np.dtype(np.float64)
+    out = filled.get(metric)
+    if out is None:
+        filled[metric] = out = np.zeros(shape, kind)
+        if neutral:
+            out[:] = neutral
+    elif out.dtype != kind:  # the runs of one experiment may store a metric in different types
+        filled[metric] = out = out.astype(np.promote_types(out.dtype, kind))
+    if isinstance(block, DenseBlock):
+        if block.neutral != neutral:
+            values = np.where(values == block.neutral, neutral, values)
+        columns = column[block.profiles]
+        if len(columns) == shape[1] and (np.diff(columns) == 1).all():
+            out[block.contexts] = values
+        else:
+            out[np.ix_(block.contexts, columns)] = values
+    else:
+        out[block.context, column[block.profile]] = values

@@ -18,9 +18,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints, bundles, summable
 from callgrove.errors import CallgroveError, CorruptFile, UsageError
-from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints, summable
-from callgrove.model.grouping import bundles
 from callgrove.model.metrics import Aggregation, Metrics
 from callgrove.model.profiles import Profiles
 

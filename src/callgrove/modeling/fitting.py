@@ -1,28 +1,81 @@
-"""From a study to models: series with the same points are fitted together, in blocks of bounded size."""
+"""From a study to models: series with the same points are fitted together; and what to know before trusting them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntFlag
 
 import numpy as np
 
-from callgrove.errors import UsageError
-from callgrove.model.arrays import Array, Bools, Floats, Ids, Ints
-from callgrove.model.study import Study
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.errors import Parameter, UsageError, worded
+from callgrove.model.study.series import Study
 from callgrove.model.table import Table, first_rows
-from callgrove.modeling.cautions import FEWEST_POINTS, NOISY, POOR_FIT, Caution
-from callgrove.modeling.costs import Costs
-from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece
-from callgrove.modeling.lines import Line, lines_of
+from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, logs_are_possible
+from callgrove.modeling.least_squares import Costs
 from callgrove.modeling.multi import ParameterFits, combine
 from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.refining import fit_refining
-from callgrove.modeling.segmented import POINTS_FOR_SEGMENTS, SegmentedFits, Split, fit_segmented
-from callgrove.modeling.single import SingleFits, fit_series
-from callgrove.modeling.terms import logs_are_possible
+from callgrove.modeling.scaling import Line, lines_of
+from callgrove.modeling.single import POINTS_FOR_SEGMENTS, SegmentedFits, SingleFits, Split, fit_segmented, fit_series
 
-__all__ = ["Models", "model_study"]
+__all__ = ["FEWEST_POINTS", "NOISY", "POOR_FIT", "Caution", "Models", "model_study", "texts"]
+
+
+# What a user has to know about a model before trusting it.
+
+
+FEWEST_POINTS = 5
+NOISY = 0.2  # spread of the repetitions as part of their mean
+POOR_FIT = 20.0  # SMAPE in percent
+
+
+class Caution(IntFlag):
+    """Reasons for care, as bits."""
+
+    NOTHING = 1
+    FEW_POINTS = 2
+    FEW_ON_A_LINE = 4
+    NO_LINES = 8
+    NOT_FINITE = 16
+    MISSING = 32
+    NO_LOGARITHMS = 64
+    NO_FIT = 128
+    FEW_FOR_SEGMENTS = 256
+    NOISE = 512
+    POOR = 1024
+
+
+_TEXTS = {
+    Caution.NOTHING: "no finite value was measured, so there is no model",
+    Caution.FEW_POINTS: f"fewer than {FEWEST_POINTS} points",
+    Caution.FEW_ON_A_LINE: f"fewer than {FEWEST_POINTS} points along a parameter",
+    Caution.NO_LINES: worded(
+        "the parameters only vary together, so their influence cannot be told apart (try ", Parameter("along"), ")"
+    ),
+    Caution.NOT_FINITE: "values that are not finite were left out",
+    Caution.MISSING: "not measured at every point",
+    Caution.NO_LOGARITHMS: "coordinates below 1, so terms with logarithms were left out",
+    Caution.NO_FIT: "the combined terms have no finite fit, so the model is a constant",
+    Caution.FEW_FOR_SEGMENTS: "fewer than 9 points, too few to find a change of behaviour",
+    Caution.NOISE: f"repetitions differ by more than {NOISY:.0%}",
+    Caution.POOR: f"the model is off by more than {POOR_FIT:.0f}% (SMAPE)",
+}
+
+
+def texts(bits: int) -> list[str]:
+    """All cautions of one model, in words."""
+    return [text for caution, text in _TEXTS.items() if bits & caution]
+
+
+def count_cautions(cautions: Array) -> Iterator[tuple[Caution, str, Array]]:
+    """Each caution that applies to any model, in words, with the numbers of those models."""
+    for caution, text in _TEXTS.items():
+        found = np.flatnonzero(cautions & caution)
+        if len(found):
+            yield caution, text, found
+
 
 SERIES_AT_ONCE = 8_192  # progress is told after each; larger blocks are not faster
 Progress = Callable[[str, int, int], None]  # label, done, total
@@ -59,7 +112,7 @@ class Models:
 
     def table(self, limit: int | None = None) -> Table:
         """Return the models as a table: call path, metric, function, terms, measures of error, order, warnings."""
-        from callgrove.modeling.tables import model_tables
+        from callgrove.modeling.model_tables import model_tables
 
         tables = model_tables(self)
         return Table.joined(tables if limit is None else first_rows(tables, limit, len(self)))
@@ -74,7 +127,7 @@ class Models:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the first models."""
-        from callgrove.modeling.tables import models_html
+        from callgrove.modeling.model_tables import models_html
 
         return models_html(self)
 

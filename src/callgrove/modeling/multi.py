@@ -11,10 +11,17 @@ from functools import cache
 
 import numpy as np
 
-from callgrove.model.arrays import Bools, Floats, Ids, Ints
-from callgrove.modeling.costs import Costs, constant_costs, multi_costs, smape_terms
+from callgrove.arrays import Bools, Floats, Ids, Ints
 from callgrove.modeling.functions import FunctionBuilder
-from callgrove.modeling.least_squares import CentredColumn, centred, solve
+from callgrove.modeling.least_squares import (
+    CentredColumn,
+    Costs,
+    centre,
+    constant_costs,
+    multi_costs,
+    smape_terms,
+    solve,
+)
 from callgrove.modeling.options import ModelOptions
 from callgrove.modeling.single import chunks
 
@@ -110,7 +117,7 @@ def _fit_one_term(
     factor = fit.factor[chunk.rows]
     values = _values(out, factor, chunk.points[:, parameter])
     c0, c1 = fit.c0[chunk.rows], fit.c1[chunk.rows]
-    column, y = centred(values), centred(chunk.y)
+    column, y = centre(values), centre(chunk.y)
     new0, new1 = solve([column], y)
     if len(zeros := np.flatnonzero(_has_zero(chunk.y))):
         new0[zeros], new1[zeros] = solve([column.take(zeros)], y.take(zeros), singly=True)
@@ -176,7 +183,7 @@ class _Choice:
     """
 
     def __init__(self, y: Floats, single: list[Floats], options: ModelOptions, singly: bool = False) -> None:
-        self._y, self._single, self._by_rss, self._singly = centred(y), single, options.compare_with_rss, singly
+        self._y, self._single, self._by_rss, self._singly = centre(y), single, options.compare_with_rss, singly
         self._products: dict[Product, tuple[CentredColumn, Floats]] = {}
         n = y.shape[1]
         self.error, self.best = np.full(n, np.inf), np.zeros(n, np.int64)
@@ -237,7 +244,7 @@ class _Choice:
                 for position in product[1:]:
                     values = values * self._single[position]
                 reach = np.abs(values / self._y.values).max(axis=0)
-            self._products[product] = centred(values), reach
+            self._products[product] = centre(values), reach
         return self._products[product]
 
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from callgrove.model.function_text import bounds_text, factor_texts
-from callgrove.modeling.functions import FLAT, Factor, Functions, Piece
-from callgrove.modeling.terms import Exponents
+from callgrove.model.study.series import bounds_text, factor_texts
+from callgrove.modeling.functions import FLAT, Exponents, Factor, Functions, Piece
 
 __all__ = ["STYLES", "function_text", "order_text", "piece_text"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from callgrove.errors import UsageError
-from callgrove.model.study import MEASURES
+from callgrove.model.study.series import MEASURES
 
 __all__ = ["MODELERS", "SELECTIONS", "ModelOptions", "parse_exponents"]
 

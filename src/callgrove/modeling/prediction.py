@@ -1,4 +1,4 @@
-"""What models say about a scale that was not measured."""
+"""What models say about a scale that was not measured, functions that fit nearly as well, and curves to plot."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.errors import UsageError
-from callgrove.model.arrays import Floats, Ints
-from callgrove.model.study import Study
+from callgrove.arrays import Bools, Floats, Ints
+from callgrove.errors import Parameter, UsageError
+from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
-from callgrove.modeling.calltree import subtree_sums
 from callgrove.modeling.fitting import Models
+from callgrove.modeling.functions import Factor, FunctionBuilder, candidates
+from callgrove.modeling.least_squares import design
+from callgrove.modeling.model_tables import subtree_sums
 from callgrove.modeling.notation import function_text, order_text
 from callgrove.modeling.scaling import efficiency, process_parameter
+from callgrove.modeling.single import all_scores, constants
 
-__all__ = ["FAR", "Target", "far_from", "predict", "target_of"]
+__all__ = ["FAR", "NEARLY", "Curve", "Curves", "Target", "curves_of", "far_from", "predict", "runner_ups", "target_of"]
+
 
 FAR = 4.0  # times the largest value measured: beyond, terms that fit equally well part ways
 
@@ -117,3 +121,128 @@ def _ranking(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
     size = np.where(np.isnan(at), -np.inf, at)
     ranked: Ints = np.lexsort([-size, place])
     return ranked
+
+
+# Models that fit nearly as well as the chosen one. Where they part ways, a prediction is a guess.
+
+
+NEARLY = 1.5  # times the error of the best
+
+
+def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
+    """All functions of one parameter whose SMAPE is at most 1.5 times that of the best, the best first, and what they
+    say at a point (without one, at the largest measured)."""
+    study, series = models.study, int(models.series[number])
+    if len(study.parameters) > 1 or models.options.modeler != "default":
+        known = "runner-ups are known for the default modeler and one parameter; use "
+        raise UsageError(known, Parameter("along"), " to choose one")
+    values = study.measure(models.options.measure)[series]
+    usable = study.present[series] & np.isfinite(values)
+    x, y = study.points[usable, 0], values[usable]
+    target = np.array([[x.max(initial=1.0)]]) if at is None else at.reshape(1, 1)
+    builder = FunctionBuilder(study.parameters, 1, 1)
+    terms = candidates(x, models.options)
+    found: list[tuple[float, str, str, float]] = []
+    if len(y):
+        plain = constants(y[None])
+        builder.put(np.arange(1), plain.c0, np.empty((1, 0)), np.empty((1, 0, 1)))
+        found.append(_row(builder, target, float(plain.costs.smape[0])))
+    if len(y) > 1 and terms and plain.costs.rss[0] != 0:
+        made = design(x, terms)
+        smape, c0, c1 = all_scores(made, y[:, None], models.options)
+        for k in np.argsort(smape, kind="stable").tolist():
+            factor = np.array([[[builder.factor_number(Factor(made.terms[k]))]]])
+            builder.put(np.arange(1), c0[k : k + 1], c1[k : k + 1, None], factor)
+            found.append(_row(builder, target, float(smape[k])))
+    best = min((row[0] for row in found if np.isfinite(row[0])), default=np.nan)
+    near = sorted((row for row in found if row[0] <= NEARLY * best), key=lambda row: row[0])
+    names = ("smape", "function", "order", "prediction")
+    return Table(tuple(Column(name, [row[k] for row in near]) for k, name in enumerate(names)))
+
+
+def _row(builder: FunctionBuilder, target: Floats, smape: float) -> tuple[float, str, str, float]:
+    functions = builder.build()
+    return smape, function_text(functions, 0), order_text(functions, 0), float(functions.evaluate(target)[0, 0])
+
+
+# What a plot of one model shows: the function as curves, and what was measured beside it.
+
+
+SAMPLES = 121
+MOST_CURVES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A function over one parameter, the others fixed as the label says, and the points measured there."""
+
+    label: str
+    x: Floats
+    y: Floats
+    measured_x: Floats
+    measured_y: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The curves of one model."""
+
+    title: str
+    function: str
+    parameter: str
+    metric: str  # with its unit
+    curves: tuple[Curve, ...]
+
+
+def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
+    """One parameter: one curve. Several: a curve over the first for each value of the second (at most eight), the rest
+    at the values of the first point. `at` is a point that the curves should reach."""
+    study, series = models.study, int(models.series[number])
+    usable = study.present[series] & np.isfinite(study.measure(models.options.measure)[series])
+    points = study.points[usable]
+    if not len(points):
+        points = study.points
+    last = points[:, 0].max() if at is None else max(points[:, 0].max(), at[0])
+    x = _samples(points[:, 0].min(), last)
+    found = []
+    for fixed in _fixed_coordinates(points, at):
+        there = np.column_stack([x, np.tile(fixed, (len(x), 1))])
+        y = models.functions.take(np.array([number])).evaluate(there)[0]
+        here = usable & (study.points[:, 1:] == fixed).all(axis=1)
+        found.append(_curve(models, series, here, x, y, _label(study.parameters, fixed)))
+    text = function_text(models.functions, number, "short")
+    title = models.callpath(number)
+    metric = models.metric(number)
+    unit = study.units.get(metric, "")
+    known = unit and unit != "unknown" and f"({unit})" not in metric
+    return Curves(title, text, study.parameters[0], f"{metric} ({unit})" if known else metric, tuple(found))
+
+
+def _samples(first: float, last: float) -> Floats:
+    if first > 0 and last / first > 8:
+        return np.geomspace(first, last, SAMPLES)
+    return np.linspace(first, last, SAMPLES)
+
+
+def _fixed_coordinates(points: Floats, at: Floats | None) -> list[Floats]:
+    """The other coordinates of the curves."""
+    if points.shape[1] == 1:
+        return [np.empty(0)]
+    values = np.unique(points[:, 1])
+    values = values[np.unique(np.linspace(0, len(values) - 1, MOST_CURVES).astype(int))]
+    if at is not None and at[1] not in values:
+        values = np.append(values[: MOST_CURVES - 1], at[1])
+    return [np.array([value, *points[0, 2:]]) for value in values.tolist()]
+
+
+def _label(parameters: tuple[str, ...], fixed: Floats) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in zip(parameters[1:], fixed.tolist(), strict=True))
+
+
+def _curve(models: Models, series: int, here: Bools, x: Floats, y: Floats, label: str) -> Curve:
+    study = models.study
+    value = study.measure(models.options.measure)[series, here]
+    low, high = study.minimum[series, here], study.maximum[series, here]
+    return Curve(label, x, y, study.points[here, 0], value, np.fmin(low, value), np.fmax(high, value))

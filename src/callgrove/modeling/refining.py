@@ -15,19 +15,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from callgrove.model.arrays import Bools, Floats, Ints
-from callgrove.modeling.costs import constant_costs
-from callgrove.modeling.designs import MOST_DIRECT_POINTS, Design, design
+from callgrove.arrays import Bools, Floats, Ints
+from callgrove.modeling.functions import ZERO, Exponents
+from callgrove.modeling.least_squares import MOST_DIRECT_POINTS, Design, constant_costs, design
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.single import (
-    SingleFits,
-    chunks,
-    constants,
-    contribution,
-    fit_chosen,
-    score_chosen,
-)
-from callgrove.modeling.terms import ZERO, Exponents
+from callgrove.modeling.single import SingleFits, chunks, constants, contribution, fit_chosen, score_chosen
 
 __all__ = ["fit_refining"]
 

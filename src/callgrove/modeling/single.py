@@ -1,4 +1,4 @@
-"""Models of one parameter: the constant, or the term with the least error at points that are left out.
+"""Models of one parameter: the constant, the best term, or two parts where the behaviour changes.
 
 All series with the same coordinates are fitted together, in chunks that stay in the processor's cache: one product with
 the prepared matrices gives the coefficients for every term and every point left out.
@@ -13,25 +13,94 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from callgrove.model.arrays import Bools, Floats, Ints
-from callgrove.modeling.costs import Costs, constant_costs, in_sample_costs, left_out_costs, smape_terms
-from callgrove.modeling.designs import Design, design, least_norm, singular
-from callgrove.modeling.least_squares import by_lstsq
+from callgrove.arrays import Bools, Floats, Ints
+from callgrove.modeling.functions import Exponents, candidates, term_values
+from callgrove.modeling.least_squares import (
+    Costs,
+    Design,
+    by_lstsq,
+    constant_costs,
+    design,
+    in_sample_costs,
+    least_norm,
+    left_out_costs,
+    singular,
+    smape_terms,
+)
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.terms import Exponents, candidates
-from callgrove.modeling.ties import break_ties
 
 __all__ = [
+    "POINTS_FOR_SEGMENTS",
     "Scores",
+    "SegmentedFits",
     "SingleFits",
+    "Split",
     "all_scores",
+    "break_ties",
     "chunks",
     "constants",
     "contribution",
     "fit_chosen",
+    "fit_segmented",
     "fit_series",
     "score_chosen",
 ]
+
+
+# Terms with equal errors, told apart as Extra-P does: by the rounding of its own arithmetic.
+#
+# At coordinates such as 1, 2, 4 some terms are multiples of each other. Which of them has the smaller error is decided
+# by the last bit, so for these series the errors are computed once more, number by number, in Extra-P's order.
+
+
+SAME, NOTHING = 1e-10, 1e-11  # errors (percent) that differ by less are equal but for rounding
+
+
+def break_ties(
+    x: Floats,
+    y: Floats,
+    terms: tuple[Exponents, ...],
+    error: Floats,
+    possible: Bools,
+    best: Ints,
+    options: ModelOptions,
+) -> None:
+    """Moves `best` to the winner where several terms share the least error; error is (terms x series)."""
+    if options.compare_with_rss or not options.cross_validation:
+        return
+    least = error[best, np.arange(len(best))]
+    tied = possible & (error <= least * (1 + SAME) + NOTHING) & (best >= 0)
+    for series in np.flatnonzero(tied.sum(axis=0) > 1).tolist():
+        rivals = np.flatnonzero(tied[:, series]).tolist()
+        errors = [_left_out_smape(x, y[:, series], terms[term]) for term in rivals]
+        best[series] = rivals[int(np.argmin(errors))]
+
+
+def _left_out_smape(x: Floats, y: Floats, term: Exponents) -> float:
+    n = len(x)
+    t = term_values([term], x)[0]
+    total = 0.0
+    for k in range(n):
+        kept = np.arange(n) != k
+        c0, c1 = by_lstsq([t[kept]], y[kept])
+        smallest = min(y[kept])
+        if abs(c0 / (smallest or 1.0)) < CLEAN:
+            c0 = 0.0
+        predicted = c0 + _multiply(c1, float(x[k]), term)
+        size = abs(y[k]) + abs(predicted)
+        if size != 0:
+            total += (abs(predicted - y[k]) / size * 2) / n * 100
+    return total
+
+
+def _multiply(coefficient: float, x: float, term: Exponents) -> float:
+    """coefficient * x^i * log2(x)^j, from left to right."""
+    if term.power:
+        coefficient *= x ** float(term.power)
+    if term.logarithm:
+        coefficient *= np.log2(x) ** float(term.logarithm)
+    return coefficient
+
 
 CELLS_AT_ONCE = 100_000  # terms x points x series of a chunk: what stays in the cache
 ROUNDING = 1e-12
@@ -112,7 +181,7 @@ def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
         return in_sample_scores(found[:, 0], found[:, 1], made.values[:, :, None], y)
     values = made.values[:, :, None]
     if not made.is_direct:
-        return left_out_scores(*_updated(values, y), values, y)
+        return left_out_scores(*_fit_without_each(values, y), values, y)
     # one small product per term: a large one would be spread over threads, which costs more than it gains
     found = made.without.reshape(len(made.terms), -1, made.n_points) @ y
     c0, c1 = found[:, : made.n_points], found[:, made.n_points :]
@@ -135,7 +204,7 @@ def score_chosen(made: Design, rows: Ints, y: Floats, options: ModelOptions) -> 
         found = np.einsum("qscj,js->cqs", made.full[rows], y)
         return in_sample_scores(found[0], found[1], values, y), values
     if not made.is_direct:
-        return left_out_scores(*_updated(values, y), values, y), values
+        return left_out_scores(*_fit_without_each(values, y), values, y), values
     found = np.einsum("qsckj,js->cqks", made.without[rows], y)
     return left_out_scores(found[0], found[1], values, y), values
 
@@ -239,7 +308,7 @@ def contribution(t: Floats, slope: Floats, y: Floats) -> Floats:
         return found
 
 
-def _updated(t: Floats, y: Floats) -> tuple[Floats, Floats]:
+def _fit_without_each(t: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Fits without each point, from the fit with all: for many points, where matrices would be too large."""
     n = len(y)
     with np.errstate(all="ignore"):
@@ -259,3 +328,93 @@ def _updated(t: Floats, y: Floats) -> tuple[Floats, Floats]:
             norm0, norm1 = least_norm(n - 1, total - t, squares - t * t, y_total, ty_total)
             c0, c1 = np.where(is_full, c0, norm0), np.where(is_full, c1, norm1)
     return c0, c1
+
+
+# Models of one parameter that may change once along the way (Extra-P's segmented modeller).
+#
+# A window of five points slides along the coordinates. Where the model of a window fits much worse than the others, or
+# than the one before, the series is split there and each part gets a model of its own.
+#
+# Specification: modeling.md A8.
+
+
+WINDOW = 5
+POINTS_FOR_SEGMENTS = 2 * WINDOW - 1
+POOR_FIT, FLAGGED_FIT, JUMP = 0.5, 0.1, 4.0
+TINY = 1e-16
+SHARED_POINT = 3  # as many flagged windows mean that both parts meet in one point
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Series that are split alike: the left part ends at `end`, the right one begins at `start`."""
+
+    rows: Ints
+    end: float
+    start: float
+    left: SingleFits
+    right: SingleFits
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedFits:
+    """Models of series; those in `splits` have two parts instead of the one in `whole`, which has their errors."""
+
+    whole: SingleFits
+    splits: tuple[Split, ...]
+
+
+def fit_segmented(x: Floats, y: Floats, options: ModelOptions) -> SegmentedFits:
+    """The models of series (series x points) at coordinates x; all values are finite."""
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], np.ascontiguousarray(y[:, order])
+    whole = fit_series(x, y, options)
+    if len(x) < WINDOW:
+        return SegmentedFits(whole, ())
+    n_windows = len(x) - WINDOW + 1
+    windows = [fit_series(x[w : w + WINDOW], y[:, w : w + WINDOW], options) for w in range(n_windows)]
+    nrss = np.abs(np.stack([fits.costs.nrss for fits in windows]))
+    split, ends, starts = _splits(nrss)
+    found = []
+    for end, start in sorted(set(zip(ends[split].tolist(), starts[split].tolist(), strict=True))):
+        rows = np.flatnonzero(split & (ends == end) & (starts == start))
+        found.append(_split(x, y, rows, end, start, whole, options))
+    return SegmentedFits(whole, tuple(found))
+
+
+def _splits(nrss: Floats) -> tuple[Bools, Ints, Ints]:
+    """Which series are split, and the last point of the left and the first of the right part.
+
+    `nrss` is (windows x series). Undefined errors compare as false.
+    """
+    jump = np.full_like(nrss, -np.inf)
+    with np.errstate(all="ignore"):
+        jump[1:] = nrss[1:] / (nrss[:-1] + TINY)
+        is_split = (nrss.max(axis=0) > POOR_FIT) | (np.where(np.isnan(jump), -np.inf, jump).max(axis=0) > JUMP)
+    flagged = (nrss >= FLAGGED_FIT) | (jump > JUMP)
+    count = flagged.sum(axis=0)
+    middle = np.argmax(np.cumsum(flagged, axis=0) > count // 2, axis=0)  # the flagged window number count // 2
+    shared = count == SHARED_POINT
+    window = np.where(shared, middle, (middle - 1) % len(nrss))  # before the first comes the last, as in Extra-P
+    third = window + WINDOW // 2
+    return is_split, third, np.where(shared, third, third + 1)
+
+
+def _split(x: Floats, y: Floats, rows: Ints, end: int, start: int, whole: SingleFits, options: ModelOptions) -> Split:
+    left = fit_series(x[: end + 1], y[rows, : end + 1], options)
+    right = fit_series(x[start:], y[rows, start:], options)
+    predicted = np.concatenate([predictions(left, x[: end + 1]), predictions(right, x[end + 1 :])], axis=1)
+    values = np.ascontiguousarray(y[rows].T)
+    costs: Costs = in_sample_costs(np.ascontiguousarray(predicted.T), values, constant_costs(values)[1].rss)
+    whole.costs.put(rows, costs)
+    return Split(rows, float(x[end]), float(x[start]), left, right)
+
+
+def predictions(fits: SingleFits, x: Floats) -> Floats:
+    """(series x coordinates)."""
+    found = np.repeat(fits.c0[:, None], len(x), axis=1)
+    if len(fits.terms):
+        values = term_values(fits.terms, x)[np.maximum(fits.term, 0)]
+        with np.errstate(all="ignore"):
+            found = np.where((fits.term >= 0)[:, None], found + fits.c1[:, None] * values, found)
+    return found

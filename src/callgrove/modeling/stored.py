@@ -1,4 +1,4 @@
-"""Models that a file stores, as models to work with; and models as a study stores them."""
+"""Models of a study as a caller asks for them: those that a file stores, or new ones, of some series."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from fractions import Fraction
 
 import numpy as np
 
-from callgrove.errors import UsageError
-from callgrove.model.study import Segment, StoredModel, Study, Term
-from callgrove.modeling.costs import Costs
-from callgrove.modeling.fitting import Models
-from callgrove.modeling.functions import Factor, FunctionBuilder, Functions, Piece, TermOf
+from callgrove.arrays import Ints
+from callgrove.errors import Parameter, UsageError
+from callgrove.model.study.series import Segment, StoredModel, Study, Term
+from callgrove.modeling.fitting import Models, Progress, model_study
+from callgrove.modeling.functions import Exponents, Factor, FunctionBuilder, Functions, Piece, TermOf
+from callgrove.modeling.least_squares import Costs
 from callgrove.modeling.notation import function_text, piece_text
 from callgrove.modeling.options import ModelOptions
-from callgrove.modeling.terms import Exponents
+from callgrove.modeling.scaling import along as only_along
+from callgrove.modeling.scaling import total_cost
 
-__all__ = ["NAME", "stored_models", "to_stored", "with_models"]
+__all__ = ["NAME", "choose_series", "models_of", "prepare", "read_stored_models", "to_stored", "with_models"]
+
 
 NAME = "callgrove"  # of a set of models that was made here
 
 
-def stored_models(study: Study, name: str | None = None) -> Models:
+def read_stored_models(study: Study, name: str | None = None) -> Models:
     """The models that a study was stored with: those of one set, the last one without a name."""
     names = list(dict.fromkeys(model.name for model in study.models))
     if not names:
@@ -77,7 +80,7 @@ def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
 def to_stored(models: Models, name: str = NAME) -> tuple[StoredModel, ...]:
     """Models as a study stores them. Left out: series without a model, and functions of several parameters with a
     part in pieces, for which files have no place."""
-    found = (_stored(models, number, name) for number in range(len(models)))
+    found = (_as_stored(models, number, name) for number in range(len(models)))
     return tuple(model for model in found if model is not None)
 
 
@@ -105,7 +108,7 @@ def _modeler(models: Models) -> dict[str, object]:
     }
 
 
-def _stored(models: Models, number: int, name: str) -> StoredModel | None:
+def _as_stored(models: Models, number: int, name: str) -> StoredModel | None:
     functions = models.functions
     constant = float(functions.constant[number])
     if np.isnan(constant):
@@ -142,3 +145,59 @@ def _segments(functions: Functions, terms: tuple[TermOf, ...]) -> Iterable[Segme
     for piece in terms[0].factors[0][1].pieces:
         own = tuple(Term(c, {parameter: (str(e.power), str(e.logarithm))}) for c, e in piece.terms)
         yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, own)
+
+
+# Models of a study as a caller asks for them: of some series, of one parameter, stored ones or new ones.
+
+
+def prepare(study: Study, along: str | None = None, times: str | None = None) -> Study:
+    """Return the study as if `along` were its only parameter, with values multiplied by the parameter `times`."""
+    study = only_along(study, along) if along else study
+    return total_cost(study, times) if times else study
+
+
+def models_of(
+    study: Study,
+    options: ModelOptions,
+    metric: str | None = None,
+    callpath: str | None = None,
+    stored: str | None = None,
+    refit: bool = False,
+    progress: Progress | None = None,
+) -> Models:
+    """Return the models of some series: those that the study stores, or new ones where it has none or `refit` asks."""
+    if stored is None and (refit or not study.models):
+        return model_study(study, options, choose_series(study, metric, callpath), progress)
+    models = read_stored_models(study, stored)
+    rows = np.flatnonzero(np.isin(models.series, choose_series(models.study, metric, callpath)))
+    return models if len(rows) == len(models) else models.take(rows)
+
+
+def choose_series(study: Study, metric: str | None, callpath: str | None) -> Ints:
+    """Return the numbers of the series of a metric whose call paths contain a text; one that is equal counts alone."""
+    if metric is None and callpath is None:
+        return np.arange(len(study))
+    number = None if metric is None else _metric(study, metric)
+    pairs = zip(study.series_callpath.tolist(), study.series_metric.tolist(), strict=True)
+    found = [
+        series
+        for series, (c, m) in enumerate(pairs)
+        if (number is None or m == number) and (callpath is None or callpath in study.callpaths[c])
+    ]
+    if not found:
+        wanted = " with that metric" if metric is not None else ""
+        nothing = f"no call path{wanted} contains {callpath or ''!r}; "
+        raise UsageError(nothing, Parameter('export("series")'), " lists them")
+    exact = [series for series in found if study.callpaths[study.series_callpath[series]] == callpath]
+    return np.array(exact or found, np.int64)
+
+
+def _metric(study: Study, name: str) -> int:
+    """Return the metric of that name, or the only one whose name contains it."""
+    if name in study.metrics:
+        return study.metrics.index(name)
+    found = [number for number, known in enumerate(study.metrics) if name and name.lower() in known.lower()]
+    if len(found) != 1:
+        known = ", ".join(map(repr, study.metrics))
+        raise UsageError(f"{'several metrics contain' if found else 'there is no metric'} {name!r}; there are {known}")
+    return found[0]

@@ -1,4 +1,4 @@
-"""What a binary says about some of its addresses, apart from any experiment: what is kept in the cache.
+"""What a binary says about some of its addresses, apart from any experiment, with C++ names demangled.
 
     known      addresses that were looked up, also those about which nothing is known
     symbols    address -> the symbol that covers it
@@ -11,17 +11,21 @@ units that the addresses of a measurement lie in. So the answer is the same, wha
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Offsets
+from callgrove.arrays import ABSENT, Offsets
 from callgrove.model.contexts import Relation
-from callgrove.prof.scopes import ScopeChains, ScopeTable
+from callgrove.prof.contexts import ScopeChains, ScopeTable
 
-__all__ = ["UNKNOWN_FILE", "BinaryNames", "Described", "Frame", "Place", "Symbol", "UnitNames", "chains"]
+__all__ = ["UNKNOWN_FILE", "BinaryNames", "Described", "Frame", "Place", "Symbol", "UnitNames", "chains", "demangle"]
+
 
 UNKNOWN_FILE = "???"
 
@@ -152,3 +156,57 @@ class _Joined:
 
     def _line(self, file: str, line: int) -> int:
         return self._scopes.line(self._scopes.builder.file(file), line)
+
+
+# C++ names as people write them, by the C++ runtime of this machine.
+
+
+NO_FUNCTIONS = ("T", "G")  # after _Z: tables, thunks, guards
+ANONYMOUS = "(anonymous namespace)"
+
+
+@lru_cache(maxsize=1)
+def _demangler() -> Any:
+    """The C++ runtime's own, where there is one."""
+    for name in ("libstdc++.so.6", "libc++abi.so.1", ctypes.util.find_library("stdc++")):
+        try:
+            library = ctypes.CDLL(name) if name else None
+        except OSError:
+            continue
+        if library is not None and hasattr(library, "__cxa_demangle"):
+            function = library["__cxa_demangle"]
+            function.restype = ctypes.c_void_p
+            function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+            free = ctypes.CDLL(None).free
+            free.argtypes = [ctypes.c_void_p]
+            return function, free
+    return None
+
+
+def demangle(name: str) -> str:
+    """A C++ name as people write it, with its parameters and without its return type; any other name as it is."""
+    if not name.startswith("_Z") or _demangler() is None:
+        return name
+    demangle, free = _demangler()
+    status = ctypes.c_int()
+    made = demangle(name.encode("utf-8", "replace"), None, None, ctypes.byref(status))
+    if not made:
+        return name
+    text = ctypes.string_at(made).decode("utf-8", "backslashreplace")
+    free(made)
+    return _without_return_type(text) if name[2:3] not in NO_FUNCTIONS else text
+
+
+def _without_return_type(text: str) -> str:
+    """Only templates have one: what stands before the last space outside of brackets, up to the parameters. Names of
+    operators have spaces and brackets of their own, and are left as they are."""
+    if "operator" in text or text.startswith("decltype"):
+        return text
+    depth, start = 0, 0
+    for at, character in enumerate(text):
+        if character == "(" and depth == 0 and not text.startswith(ANONYMOUS, at):
+            return text[start:]
+        depth += (character in "<({[") - (character in ">)}]")
+        if character == " " and depth == 0:
+            start = at + 1
+    return text

@@ -16,29 +16,28 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.arrays import Floats, Ints
 from callgrove.errors import CallgroveError, InputError
-from callgrove.execute import Workers
-from callgrove.formats.interface import (
-    LossReport,
-    Progress,
-    SampleChunk,
-    SamplePlaces,
-    TakesPackedSamples,
-    Writer,
-    silent,
-)
-from callgrove.model.arrays import Floats, Ints
+from callgrove.execute import Progress, Workers, silent
+from callgrove.formats.interface import LossReport, SampleChunk, SamplePlaces, TakesPackedSamples, Writer
 from callgrove.model.metrics import Scope
-from callgrove.prof.costs import block_of, nodes_of_files, points_of
-from callgrove.prof.experiment import Attribution, Prepared, prepared
-from callgrove.prof.inputs import Inputs, bounded
+from callgrove.prof.experiment import Attribution, Prepared, prepare_experiment
+from callgrove.prof.inputs import Inputs, bound_ranges
 from callgrove.prof.nodes import Flavour
-from callgrove.prof.plan import PLAIN, Plan, load, plain_samples
-from callgrove.prof.spool import Done, Meeting, meeting, spooled
-from callgrove.prof.survey import FileTables, Programs, Survey, SurveyedFile, combined, surveyed
-from callgrove.prof.timelines import packed_samples
+from callgrove.prof.second_pass import (
+    PLAIN,
+    Plan,
+    block_of,
+    load,
+    nodes_of_files,
+    pack_samples,
+    plain_samples,
+    points_of,
+)
+from callgrove.prof.spool import Done, Meeting, meeting, spool
+from callgrove.prof.survey import FileTables, Programs, Survey, SurveyedFile, combine_surveys, survey_batch
 
-__all__ = ["Converted", "Request", "convert", "converted", "prepare", "survey_of"]
+__all__ = ["Converted", "Request", "convert", "prepare", "run_conversion", "survey_of"]
 
 KEPT_BYTES = 32 << 20  # of the tables of small files, between the passes of one process
 
@@ -68,7 +67,7 @@ def survey_of(request: Request, workers: Workers, progress: Progress = silent, p
     keeps = 0 if workers.are_elsewhere else KEPT_BYTES
     batches = request.inputs.batches(request.flavour, request.only_exe, request.wants_traces, keeps, place)
     watched = _in_files(progress, [len(batch.files) for batch in batches])
-    survey = workers.reduce(surveyed, combined, batches, label="reading files", progress=watched)
+    survey = workers.reduce(survey_batch, combine_surveys, batches, label="reading files", progress=watched)
     if survey is None or not survey.files:
         raise _nothing(request, survey)
     found = {file.folder for file in survey.files}
@@ -98,10 +97,10 @@ def _nothing(request: Request, survey: Survey | None) -> InputError:
 
 def prepare(request: Request, survey: Survey, progress: Progress = silent) -> Prepared:
     """The experiment of a survey."""
-    return prepared(survey, request.inputs, request.attribution, request.flavour, progress)
+    return prepare_experiment(survey, request.inputs, request.attribution, request.flavour, progress)
 
 
-def converted(
+def run_conversion(
     request: Request, writer: Writer, workers: Workers, target: Path, progress: Progress = silent
 ) -> tuple[Survey, Prepared, Converted]:
     """Both passes, into a writer for the target, which is closed; after an error it is given up."""
@@ -202,7 +201,7 @@ def _tasks(plan: Plan | Meeting, files: Sequence[SurveyedFile], places: SamplePl
             tuple(n_samples[first:last].tolist()),
             None if places is None else _cut(places, slice(first, last)),
         )
-        for first, last in bounded(sizes.tolist())
+        for first, last in bound_ranges(sizes.tolist())
     ]
 
 
@@ -217,7 +216,7 @@ def work_off(task: Task) -> Done:
     if not task.plan.is_seen():
         text = "a worker does not see this folder, though others do; put OUT where all nodes see it"
         raise CallgroveError(f"{task.plan.folder}: {text}")
-    return spooled(_made(load(str(task.plan.plan)), task), task.plan, task.first, task.places)
+    return spool(_made(load(str(task.plan.plan)), task), task.plan, task.first, task.places)
 
 
 def sent(task: Task) -> Done:
@@ -232,4 +231,4 @@ def _made(plan: Plan, task: Task) -> Done:
     measured -= np.bincount(points.quantity[at_root], points.value[at_root], len(measured))
     values = block_of(plan, points, np.arange(task.first, task.first + len(files)))
     traced = [(task.first + k, file, task.n_samples[k]) for k, file in enumerate(files) if task.n_samples[k]]
-    return Done(values, packed_samples(plan, traced), int(np.count_nonzero(at_root)), measured)
+    return Done(values, pack_samples(plan, traced), int(np.count_nonzero(at_root)), measured)

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Ints, Offsets
 from callgrove.formats.hpcrun.regions import readable
-from callgrove.model.arrays import ABSENT, Ints, Offsets
 from callgrove.model.contexts import LAST_LINE
-from callgrove.prof.binary_names import UNKNOWN_FILE, Described, Frame, Place, UnitNames
-from callgrove.prof.demangling import demangled
+from callgrove.prof.binary_names import UNKNOWN_FILE, Described, Frame, Place, UnitNames, demangle
 
 __all__ = ["units_of"]
 
@@ -123,7 +122,7 @@ class _Unit:
     def _description(self, die: Any, origin: Any, paths: dict[int, str], entry: int) -> Described:
         """Name and declaration, from the description itself or what it completes."""
         said = [die, origin]
-        if (declared := _referred(origin, "DW_AT_specification")) is not None:
+        if (declared := _follow_reference(origin, "DW_AT_specification")) is not None:
             said.append(declared)
         links = [_text(one, word) for one in said for word in ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name")]
         names = [_text(one, "DW_AT_name") for one in said]
@@ -132,7 +131,7 @@ class _Unit:
         line = next((n for one in said if (n := _number(one, "DW_AT_decl_line")) >= 0), 0)
         if file:
             self._files.setdefault(file, len(self._files))
-        return Described(demangled(readable(name)), file, line, entry)
+        return Described(demangle(readable(name)), file, line, entry)
 
     def _add_rows(self, program: Any, paths: dict[int, str]) -> None:
         rows = self._rows
@@ -195,10 +194,10 @@ def _ranges(die: Any, unit: Any, dwarf: Any) -> Iterator[tuple[int, int]]:
         return
     listed = die.attributes.get("DW_AT_ranges")
     if listed is not None:
-        yield from _listed(listed.value, unit, dwarf)
+        yield from _list_ranges(listed.value, unit, dwarf)
 
 
-def _listed(offset: int, unit: Any, dwarf: Any) -> Iterator[tuple[int, int]]:
+def _list_ranges(offset: int, unit: Any, dwarf: Any) -> Iterator[tuple[int, int]]:
     low = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
     base = low.value if low is not None else 0
     lists = dwarf.range_lists()
@@ -213,14 +212,14 @@ def _listed(offset: int, unit: Any, dwarf: Any) -> Iterator[tuple[int, int]]:
             yield shift + entry.begin_offset, shift + entry.end_offset
 
 
-def _referred(die: Any, word: str) -> Any:
+def _follow_reference(die: Any, word: str) -> Any:
     return die.get_DIE_from_attribute(word) if word in die.attributes else None
 
 
 def _origin(die: Any) -> Any:
     """Where a function is described: the end of its chain of origins."""
     for _ in range(16):
-        above = _referred(die, "DW_AT_abstract_origin")
+        above = _follow_reference(die, "DW_AT_abstract_origin")
         if above is None:
             break
         die = above
@@ -258,11 +257,11 @@ def _paths(program: Any, comp_dir: str) -> dict[int, str]:
     for number, entry in enumerate(header["file_entry"], 0 if version >= 5 else 1):
         name = readable(entry.name.decode("utf-8", "surrogateescape"))
         folder = folders[entry.dir_index] if entry.dir_index < len(folders) else ""
-        out[number] = _joined(comp_dir, folder, name)
+        out[number] = _join_path(comp_dir, folder, name)
     return out
 
 
-def _joined(*parts: str) -> str:
+def _join_path(*parts: str) -> str:
     """A path of parts, each below those before unless it is absolute; a relative one stays as it is spelled."""
     path = ""
     for part in parts:

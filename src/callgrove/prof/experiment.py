@@ -9,34 +9,101 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.errors import CallgroveError, Parameter, worded
+from callgrove.execute import Progress, silent
 from callgrove.formats.hpcrun.regions import readable
-from callgrove.formats.interface import Progress, silent
-from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment, Severity, Sources
 from callgrove.model.metrics import Scope
-from callgrove.model.traces import Samples, Window
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
+from callgrove.model.traces.events import Samples, Window
 from callgrove.model.values import Block, SparseBlock
-from callgrove.prof.contexts import Contexts, contexts_of
-from callgrove.prof.costs import block_of, nodes_of_files, points_of
-from callgrove.prof.inputs import Inputs, bounded
-from callgrove.prof.metric_rows import add_rows
-from callgrove.prof.name_cache import NameCache
-from callgrove.prof.nodes import Flavour
-from callgrove.prof.plan import MetricPlan, Plan, plain_layout, plain_samples
-from callgrove.prof.profiles import add_profiles
-from callgrove.prof.quantities import Quantities, quantities_of
-from callgrove.prof.raw_tree import RawTree
-from callgrove.prof.resolution import Resolver, resolved
-from callgrove.prof.samples_of_gpu import with_paths
-from callgrove.prof.scopes import ScopeTable
-from callgrove.prof.structures import Structures, structure_files
+from callgrove.prof.binaries import NameCache
+from callgrove.prof.contexts import Contexts, ScopeTable, contexts_of
+from callgrove.prof.gpu_samples import with_paths
+from callgrove.prof.inputs import Inputs, bound_ranges
+from callgrove.prof.metrics import Quantities, add_rows, quantities_of
+from callgrove.prof.nodes import Flavour, RawTree
+from callgrove.prof.resolution import Resolver, Structures, resolve, structure_files
+from callgrove.prof.second_pass import (
+    MetricPlan,
+    Plan,
+    block_of,
+    nodes_of_files,
+    pack_samples,
+    plain_layout,
+    plain_samples,
+    points_of,
+)
 from callgrove.prof.survey import Survey, SurveyedFile
-from callgrove.prof.timelines import packed_samples
 
-__all__ = ["Attribution", "Prepared", "prepared"]
+__all__ = ["Attribution", "Prepared", "add_profiles", "prepare_experiment", "with_logical_numbers"]
+
+
+# Files as profiles of the model: identifier tuples with their generated numbers, kinds and names.
+
+
+GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
+MOST_KINDS = 256
+Tuple = tuple[Identifier, ...]
+
+
+def add_profiles(builder: ExperimentBuilder, files: Sequence[SurveyedFile]) -> None:
+    """One profile for each file, in their order."""
+    builder.id_names = _id_names(files)
+    tuples = with_logical_numbers([file.identifiers for file in files])
+    for number, identifiers in enumerate(tuples, 1):
+        words = {builder.id_names[kind] for kind, _, _, _ in identifiers if kind < len(builder.id_names)}
+        kind = ProfileKind.GPU_STREAM if words & set(GPU_KINDS) else ProfileKind.THREAD
+        kind = ProfileKind.AGGREGATE if "SUMMARY" in words else kind
+        builder.add_profile(kind, identifiers, source_id=number)
+
+
+def with_logical_numbers(tuples: Sequence[Tuple]) -> list[Tuple]:
+    """Tuples in which numbers that are only known physically have a logical one: their order number below what comes
+    before them in the tuple, or among all of their kind."""
+    local: dict[tuple[object, int], set[int]] = {}
+    overall: dict[int, set[int]] = {}
+    for one in tuples:
+        for position, (kind, physical, _, how) in enumerate(one):
+            if how == Interpretation.LOGICAL_LOCAL:
+                local.setdefault((_before(one, position), kind), set()).add(physical)
+            elif how == Interpretation.LOGICAL_GLOBAL:
+                overall.setdefault(kind, set()).add(physical)
+    ranks = {key: _ranks(found) for key, found in local.items()}
+    ranks_overall = {kind: _ranks(found) for kind, found in overall.items()}
+    out: list[Tuple] = []
+    for one in tuples:
+        made: list[Identifier] = []
+        for position, (kind, physical, logical, how) in enumerate(one):
+            if how == Interpretation.LOGICAL_LOCAL:
+                logical, how = ranks[_before(one, position), kind][physical], Interpretation.BOTH
+            elif how == Interpretation.LOGICAL_GLOBAL:
+                logical, how = ranks_overall[kind][physical], Interpretation.BOTH
+            made.append((kind, physical, logical, int(how)))
+        out.append(tuple(made))
+    return out
+
+
+def _before(one: Tuple, position: int) -> tuple[tuple[int, int], ...]:
+    return tuple((kind, physical) for kind, physical, _, _ in one[:position])
+
+
+def _ranks(found: set[int]) -> dict[int, int]:
+    return {physical: rank for rank, physical in enumerate(sorted(found))}
+
+
+def _id_names(files: Sequence[SurveyedFile]) -> tuple[str, ...]:
+    """The names of identifier kinds, from all dictionaries; what is said first stays."""
+    named: dict[int, str] = {}
+    for kinds in dict.fromkeys(file.id_kinds for file in files):
+        for kind, name in kinds:
+            if kind < MOST_KINDS:
+                named.setdefault(kind, readable(name))
+    return tuple(named.get(kind, "") for kind in range(max(named) + 1)) if named else DEFAULT_ID_NAMES
+
 
 MOST_NAMED = 4  # binaries in a message
 
@@ -62,7 +129,7 @@ class Prepared:
     files: tuple[SurveyedFile, ...]
 
 
-def prepared(
+def prepare_experiment(
     survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour, progress: Progress = silent
 ) -> Prepared:
     """The experiment of a survey that found files."""
@@ -88,7 +155,7 @@ class _Preparation:
         scopes = ScopeTable(self.builder)
         cache = NameCache(self.attribution.cache) if self.attribution.cache is not None else None
         resolver = Resolver(scopes, described, self.inputs.locate, cache)
-        contexts = contexts_of(tree, *resolved(tree, resolver, progress))
+        contexts = contexts_of(tree, *resolve(tree, resolver, progress))
         quantities = quantities_of((file.path, file.metrics) for file in self.files)
         rows = add_rows(self.builder, quantities, self.attribution.views)
         self._note(structures.damage, Severity.DAMAGE)
@@ -237,7 +304,7 @@ class ProfValues:
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = np.arange(len(self._files)) if profiles is None else profiles
-        for first, last in bounded([self._files[p].n_values * 16 for p in chosen.tolist()]):
+        for first, last in bound_ranges([self._files[p].n_values * 16 for p in chosen.tolist()]):
             block = self._of(chosen[first:last]).of_metrics(metrics)
             if len(block):
                 yield block
@@ -262,6 +329,6 @@ class ProfSamples:
     def line(self, line: int, window: Window | None = None) -> Samples:
         chosen = self._files[line]
         [file] = nodes_of_files(self._plan, [chosen.tables or chosen.path])
-        [(packed, _)] = packed_samples(self._plan, [(int(self.profile[line]), file, int(self.count[line]))])
+        [(packed, _)] = pack_samples(self._plan, [(int(self.profile[line]), file, int(self.count[line]))])
         assert isinstance(packed.records, np.ndarray)
         return plain_samples(packed.records).within(window)

@@ -94,7 +94,7 @@ class Inputs:
         self, flavour: Flavour, only_exe: Programs, wants_traces: bool, keeps: int = 0, meeting: Meeting | None = None
     ) -> list[Batch]:
         """Files in batches of bounded size. All together they may keep so many bytes of their tables."""
-        bounds = bounded([_size(path) for path, _ in self.files])
+        bounds = bound_ranges([_size(path) for path, _ in self.files])
         files = [(str(path), str(folder)) for path, folder in self.files]
         each = keeps // max(1, len(bounds))
         return [Batch(tuple(files[a:b]), flavour, only_exe, wants_traces, each, meeting) for a, b in bounds]
@@ -155,7 +155,7 @@ class Inputs:
         return any(real.is_relative_to(folder) for folder in self.folders)
 
 
-def bounded(sizes: Sequence[int]) -> list[tuple[int, int]]:
+def bound_ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Ranges of items that are together not too large; at least one item each."""
     out: list[tuple[int, int]] = []
     first, total = 0, 0

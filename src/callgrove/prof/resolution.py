@@ -1,4 +1,4 @@
-"""From (module, address) to the scopes around it; the first that knows a module answers for it.
+"""From (module, address) to the scopes around it: structure files, symbols of the kernel, binaries.
 
     logical files    names of files that begin with HPCLOGICAL
     kernel symbols   modules in kernel_symbols/
@@ -11,24 +11,242 @@ hpcrun-and-prof.md 6.2.
 
 from __future__ import annotations
 
+import lzma
+import mmap
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from xml.sax.saxutils import unescape
 
 import numpy as np
 
-from callgrove.errors import CallgroveError, MissingExtra
+from callgrove.arrays import ABSENT, NO_OFFSET, Ids, Offsets
+from callgrove.binary.files import FileBytes
+from callgrove.errors import CallgroveError, CorruptFile, MissingExtra
+from callgrove.execute import Progress, silent
+from callgrove.formats.hpcrun.hpcstruct.tables import ScopeKind, Structure, read_structure
+from callgrove.formats.hpcrun.primitives import Cursor
 from callgrove.formats.hpcrun.regions import readable
-from callgrove.formats.interface import Progress, silent
-from callgrove.model.arrays import ABSENT, Ids, Offsets
 from callgrove.model.contexts import Relation
-from callgrove.prof.name_cache import NameCache
-from callgrove.prof.raw_tree import BARE, CODE, RawTree
-from callgrove.prof.scopes import ENTRY_NAMES, ScopeChains, ScopeTable, concatenated
-from callgrove.prof.structures import Described
-from callgrove.prof.symbols import KERNEL_FOLDER, LOGICAL_PREFIX, kernel_chains, logical_chains
+from callgrove.prof.binaries import NameCache
+from callgrove.prof.contexts import ENTRY_NAMES, ScopeChains, ScopeTable, concatenate
+from callgrove.prof.nodes import BARE, CODE, UNKNOWN, RawTree
 
-__all__ = ["Resolver", "resolved"]
+__all__ = [
+    "KERNEL_FOLDER",
+    "LOGICAL_PREFIX",
+    "Described",
+    "Resolver",
+    "Structures",
+    "kernel_chains",
+    "logical_chains",
+    "resolve",
+    "structure_files",
+]
+
+
+# Functions of the operating system's kernel, and of interpreted programs.
+#
+# kernel_symbols/vmlinux.HOSTID    text, or xz of it: `address type name [module]` lines, as /proc/kallsyms has them
+# HPCLOGICAL...                    stanzas {u32 id, str function, u8 mangling, str file, u32 line}, big-endian; an
+#                                  address is the id, then a line in 32 bits each
+
+
+KERNEL_FOLDER, LOGICAL_PREFIX = "kernel_symbols", "HPCLOGICAL"
+XZ_MAGIC = b"\xfd7zXZ\x00"
+MOST_BYTES = 256 << 20
+TEXT_TYPES = ("t", "T")
+SMALLEST_STANZA = 4 + 4 + 1 + 4 + 4
+
+
+def kernel_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
+    """The function around each address: the last that begins at or before it."""
+    addresses, names = _kernel_symbols(path)
+    at = np.searchsorted(addresses, offsets, side="right") - 1
+    found: dict[int, int] = {}
+    for row in np.unique(at[at >= 0]).tolist():
+        address = int(addresses[row])
+        found[row] = scopes.function(("symbol", module, address), readable(names[row]), ABSENT, ABSENT, module, address)
+    return _one_each([found.get(row, ABSENT) for row in at.tolist()])
+
+
+def _one_each(scope: list[int]) -> ScopeChains:
+    """One scope, called, or none (-1), for each address."""
+    column = np.array(scope, np.int32)
+    known = column >= 0
+    relation = np.full(int(known.sum()), Relation.CALL, np.int32)
+    return ScopeChains(np.append(0, np.cumsum(known)), column[known], relation)
+
+
+def _kernel_symbols(path: Path) -> tuple[Offsets, list[str]]:
+    rows = sorted(_symbol_lines(path), key=lambda row: row[0])
+    return np.array([row[0] for row in rows], np.uint64), [row[1] for row in rows]
+
+
+def _symbol_lines(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        words = line.split()
+        if len(words) < 3 or words[1] not in TEXT_TYPES:
+            continue
+        try:
+            address = int(words[0], 16)
+        except ValueError:
+            raise CorruptFile(
+                path, "symbols", line=number, expected="a hexadecimal address", found=repr(words[0])
+            ) from None
+        if address < 2**64:
+            yield address, " ".join([words[2], *words[3:4], "[vmlinux]"])
+
+
+def _text(path: Path) -> str:
+    file = FileBytes(path)
+    if file.size > MOST_BYTES:
+        raise CorruptFile(path, "symbols", expected=f"at most {MOST_BYTES} bytes", found=str(file.size))
+    content = file.copy(0, file.size, "symbols")
+    if content.startswith(XZ_MAGIC):
+        try:
+            content = lzma.LZMADecompressor().decompress(content, MOST_BYTES)
+        except lzma.LZMAError as error:
+            raise CorruptFile(path, "symbols", expected="symbols compressed with xz", found=str(error)) from error
+    return content.decode("utf-8", "backslashreplace")
+
+
+def logical_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
+    """The function, and the line where there is one, of each address."""
+    functions = {id_: (name, file, line) for id_, name, file, line in _stanzas(path)}
+    bounds, scope, relation = [0], list[int](), list[int]()
+    for offset in offsets.tolist():
+        id_, line = offset >> 32, offset & 0xFFFF_FFFF
+        if id_ not in functions or id_ == 0:
+            scope.append(scopes.placeholder(UNKNOWN))
+            relation.append(Relation.CALL)
+        else:
+            name, file_name, first_line = functions[id_]
+            file = scopes.builder.file(file_name)
+            identity = ("logical", module, id_)
+            scope.append(scopes.function(identity, name, file, first_line, module if file < 0 else ABSENT, None))
+            relation.append(Relation.CALL)
+            if file >= 0 and line:
+                scope.append(scopes.line(file, line))
+                relation.append(Relation.LEXICAL)
+        bounds.append(len(scope))
+    return ScopeChains(np.array(bounds, np.int64), np.array(scope, np.int32), np.array(relation, np.int32))
+
+
+def _stanzas(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    cursor = Cursor(FileBytes(path), "stanzas")
+    while cursor.end - cursor.at >= SMALLEST_STANZA:
+        id_, name = cursor.number("u4", "id"), cursor.text("function")
+        cursor.number("u1", "mangling")
+        yield id_, readable(name), readable(cursor.text("file")), cursor.number("u4", "line")
+
+
+# Structure files: found in measurement directories or named, read where they describe a module that was measured.
+#
+# A module is covered as soon as one file describes it: an address that lies in none of its ranges has no scopes, and
+# nothing else is asked. Files that cannot be read are treated as absent, and said.
+
+
+FOLDER, SUFFIX = "structs", ".hpcstruct"
+MODULE_NAME = re.compile(rb'<LM\s[^>]*?\bn="([^"]*)"')
+ENTITIES = {"&quot;": '"', "&apos;": "'"}
+INLINED, PROCEDURE, LOOP = int(ScopeKind.INLINED), int(ScopeKind.PROCEDURE), int(ScopeKind.LOOP)
+NOWHERE = int(NO_OFFSET)
+
+
+def structure_files(folders: Iterable[Path]) -> list[Path]:
+    """The structure files of measurement directories."""
+    return [path for folder in folders for path in sorted((folder / FOLDER).glob(f"*{SUFFIX}"))]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A module as a structure file describes it."""
+
+    structure: Structure
+    number: int  # of the module in the structure
+
+    def chains(self, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
+        """The scopes around each address, from the function to the line."""
+        found = self.structure.chains(self.structure.lookup(self.number, offsets))
+        rows, inverse = np.unique(found.scope, return_inverse=True)
+        made = np.array([self._scope(row, scopes, module) for row in rows.tolist()], np.int32)
+        kind = self.structure.scopes.kind[found.scope]
+        relation = np.where(kind == INLINED, Relation.INLINED, Relation.LEXICAL).astype(np.int32)
+        starts = found.bounds[:-1][np.diff(found.bounds) > 0]
+        relation[starts] = Relation.CALL
+        return ScopeChains(found.bounds, made[inverse] if len(made) else found.scope, relation)
+
+    def _scope(self, row: int, scopes: ScopeTable, module: int) -> int:
+        table, text = self.structure.scopes, self.structure.text
+        kind, line, address = int(table.kind[row]), int(table.line[row]), int(table.address[row])
+        file = scopes.builder.file(readable(text(int(table.file[row]))))
+        if kind in (PROCEDURE, INLINED):
+            offset = (address if address != NOWHERE else None) if kind == PROCEDURE else 0
+            identity = ("function", module, row)
+            return scopes.function(identity, readable(text(int(table.name[row]))), file, line, module, offset)
+        if kind == LOOP:
+            return scopes.loop(file, line, module, address if address != NOWHERE else None)
+        return scopes.line(file, line)
+
+    def procedures(self, offsets: Offsets) -> Ids:
+        """The function that each address lies in; -1 where there is none."""
+        found = self.structure.lookup(self.number, offsets)
+        return np.where(found >= 0, self.structure.scopes.procedure[found], ABSENT).astype(np.int32)
+
+
+class Structures:
+    """What structure files say about the modules that were measured. `notes` are those that are of no use, `damage`
+    those that cannot be read."""
+
+    def __init__(self, files: Sequence[Path], named: Sequence[Path], modules: Mapping[str, Sequence[str]]) -> None:
+        """`modules` maps the measured path of a module to all spellings that structure files may have for it."""
+        self.notes: list[str] = []
+        self.damage: list[str] = []
+        self._of_module: dict[str, Described] = {}
+        spellings = {spelling: path for path, others in modules.items() for spelling in reversed(others)}
+        for file in (*named, *files):
+            self._add(file, spellings, is_named=file in named)
+
+    def __getitem__(self, module: str) -> Described | None:
+        return self._of_module.get(module)
+
+    def __len__(self) -> int:
+        return len(self._of_module)
+
+    def _add(self, file: Path, spellings: Mapping[str, str], is_named: bool) -> None:
+        try:
+            names = _module_names(file)
+            wanted = [name for name in names if name in spellings]
+            if names and not wanted:
+                if is_named:
+                    self.notes.append(f"{file}: describes {names[0]}, in which nothing was measured; it is not used")
+                return
+            structure = read_structure(file)
+        except (CallgroveError, OSError) as error:
+            text = (
+                str(error)
+                if isinstance(error, CallgroveError)
+                else f"{file}: cannot be read: {error.strerror or error}"
+            )
+            self.damage.append(f"{text}; the structure file is not used")
+            return
+        for number, name in enumerate(structure.modules.path):
+            if name in spellings:
+                self._of_module.setdefault(spellings[name], Described(structure, number))
+
+
+def _module_names(file: Path) -> list[str]:
+    """The modules that a file describes, without parsing it."""
+    with file.open("rb") as opened:
+        if not opened.seek(0, 2):
+            return []
+        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            found = [match[1] for match in MODULE_NAME.finditer(content)]
+    return [unescape(name.decode("utf-8", "surrogateescape"), ENTITIES) for name in found]
+
 
 Locate = Callable[[str], Path | None]
 
@@ -87,7 +305,7 @@ class Resolver:
         return found
 
 
-def resolved(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> tuple[ScopeChains, Ids]:
+def resolve(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> tuple[ScopeChains, Ids]:
     """The chains of all regions of a tree, and the scopes of those that are entries directly below the root."""
     scopes, parts = resolver.scopes, list[ScopeChains]()
     last, relation = (np.zeros(len(tree.place), np.int32) for _ in range(2))
@@ -112,4 +330,4 @@ def resolved(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> 
             last[rows] = scopes.instructions(module, offsets)
             relation[rows] = np.where(np.diff(chains.bounds) > 0, Relation.LEXICAL, Relation.CALL)
     progress("looking up names", len(places), len(places))
-    return concatenated(parts, last, relation), entry
+    return concatenate(parts, last, relation), entry

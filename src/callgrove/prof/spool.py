@@ -24,13 +24,13 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from callgrove.binary.filepart import FilePart
+from callgrove.arrays import Array, Floats
+from callgrove.binary.files import FilePart
 from callgrove.execute import Workers
 from callgrove.formats.interface import PackedSamples, SamplePlaces
-from callgrove.model.arrays import Array, Floats
 from callgrove.model.values import SparseBlock
 
-__all__ = ["Done", "Line", "Meeting", "SpooledValues", "meeting", "spooled"]
+__all__ = ["Done", "Line", "Meeting", "SpooledValues", "meeting", "spool"]
 
 BEACON, PLAN = "beacon", "plan"
 
@@ -123,13 +123,13 @@ class Done:
             Path(self.file).unlink(missing_ok=True)
 
 
-def spooled(done: Done, meeting: Meeting, number: int, places: SamplePlaces | None = None) -> Done:
+def spool(done: Done, meeting: Meeting, number: int, places: SamplePlaces | None = None) -> Done:
     """The same with values and samples in a file of the folder, or samples in their places in the target; `number` is
     that of the first profile, and of the first place."""
     path = Path(meeting.folder) / f"{number}.spool"
     assert isinstance(done.values, SparseBlock)
     block = done.values
-    with path.open("wb") as file, _opened(places) as target:
+    with path.open("wb") as file, _open_places(places) as target:
         columns = (block.profile, block.context, block.metric, block.value)
         values = SpooledValues(tuple((column.dtype.str, _put(column, file, path)) for column in columns))
         lines = []
@@ -144,7 +144,7 @@ def spooled(done: Done, meeting: Meeting, number: int, places: SamplePlaces | No
     return replace(done, values=values, lines=tuple(lines), file=str(path))
 
 
-def _opened(places: SamplePlaces | None) -> AbstractContextManager[BinaryIO | None]:
+def _open_places(places: SamplePlaces | None) -> AbstractContextManager[BinaryIO | None]:
     return nullcontext() if places is None else Path(places.path).open("r+b", buffering=0)
 
 

@@ -13,18 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.filebytes import FileBytes
+from callgrove.arrays import Ids, Ints, Offsets
+from callgrove.binary.files import FileBytes
 from callgrove.errors import CallgroveError, CorruptFile, InputError
 from callgrove.formats.hpcrun import records as rec
 from callgrove.formats.hpcrun.files import TRACE_SUFFIX, read_tables, sort_key
-from callgrove.formats.hpcrun.hpctrace_records import CALL_TRACE, TraceFile
+from callgrove.formats.hpcrun.hpctrace.records import CALL_TRACE, TraceFile
 from callgrove.formats.hpcrun.measurement import Epoch, Measurement, SparsePlace
 from callgrove.formats.hpcrun.primitives import MetricDescription
 from callgrove.formats.hpcrun.regions import OUTLINED, readable
-from callgrove.model.arrays import Ids, Ints, Offsets
 from callgrove.model.profiles import Identifier
-from callgrove.prof.nodes import Flavour, normal_nodes
-from callgrove.prof.raw_tree import RawTree, place_table, translated
+from callgrove.prof.nodes import Flavour, RawTree, normal_nodes, place_table, translate
 from callgrove.prof.spool import Meeting
 
 __all__ = [
@@ -34,9 +33,9 @@ __all__ = [
     "Survey",
     "SurveyedFile",
     "TraceInfo",
-    "combined",
+    "combine_surveys",
     "file_tables",
-    "surveyed",
+    "survey_batch",
 ]
 
 Programs = tuple[str, ...]  # names of programs; none means all
@@ -125,7 +124,7 @@ class Survey:
     all_meet: bool = True
 
 
-def combined(left: Survey, right: Survey) -> Survey:
+def combine_surveys(left: Survey, right: Survey) -> Survey:
     """One survey of two."""
     trees = [survey.tree for survey in (left, right) if survey.tree is not None]
     tree = trees[0].merged(trees[1]) if len(trees) == 2 else trees[0] if trees else None
@@ -139,7 +138,7 @@ def combined(left: Survey, right: Survey) -> Survey:
     )
 
 
-def surveyed(batch: Batch) -> Survey:
+def survey_batch(batch: Batch) -> Survey:
     """The survey of a batch."""
     work = _Surveying(batch)
     for path, folder in batch.files:
@@ -169,7 +168,7 @@ class _Surveying:
         if self.batch.only_exe and Path(program_path).name not in self.batch.only_exe:
             self.others.append(Path(program_path).name)
             return
-        n_values = sum(_checked_values(epoch, file) for epoch in measurement.epochs)
+        n_values = sum(_check_values(epoch, file) for epoch in measurement.epochs)
         for module in (m for epoch in measurement.epochs for m in epoch.modules if m.path):
             self.modules.setdefault(module.path, len(self.modules))
         tables = file_tables(file, measurement, self.modules, self.batch.flavour)
@@ -219,14 +218,14 @@ class _Surveying:
     def survey(self) -> Survey:
         modules = tuple(sorted(self.modules))
         table = place_table(self.modules, modules)
-        trees = [(above, translated(place, table), offset) for above, place, offset in self.trees]
+        trees = [(above, translate(place, table), offset) for above, place, offset in self.trees]
         tree = RawTree.of(modules, trees) if self.files else None
         meets = self.batch.meeting is None or self.batch.meeting.is_seen()
         lists = (tuple(self.files), tuple(self.skipped), tuple(self.notes), tuple(self.others))
         return Survey(tree, *lists, meets)
 
 
-def _checked_values(epoch: Epoch, file: FileBytes) -> int:
+def _check_values(epoch: Epoch, file: FileBytes) -> int:
     """How many values there are; an error where one is of a metric that the file does not have."""
     place, n = epoch.place, len(epoch.metrics)
     if not isinstance(place, SparsePlace):

@@ -1,4 +1,4 @@
-"""All tables of all inputs, under one name each.
+"""All tables of all inputs, under one name each, the tables of `export` among them.
 
 Several inputs are asked as one: their rows follow each other, and ids (profile, context, metric, run, span) are
 numbered through, so that joins need no further condition. `profiles`, `metrics` and `contexts` say in `input` whose
@@ -7,25 +7,154 @@ they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from callgrove.analysis.tables import metric_rows
+from callgrove.analysis.tables import Selection, export, n_rows
+from callgrove.analysis.value_tables import metric_rows
+from callgrove.arrays import Array
 from callgrove.errors import UsageError
-from callgrove.model.study import Study
+from callgrove.model.experiment import Experiment
+from callgrove.model.study.series import Study
 from callgrove.model.table import Column, Table
-from callgrove.query.lanes import numbers
-from callgrove.query.own_tables import own_relations
-from callgrove.query.relations import NOTHING, Field, Opened, Relation, Type, Wanted, fields_of
-from callgrove.query.rocpd_sums import sum_relations
-from callgrove.query.rocpd_things import thing_relations
-from callgrove.query.rocpd_views import view_relations
+from callgrove.query.relations import NOTHING, Field, Opened, Relation, Type, Wanted, fields_of, unique_names
+from callgrove.query.rocpd_things import sum_relations, thing_relations
+from callgrove.query.rocpd_views import numbers, view_relations
 from callgrove.query.span_tables import span_relations
 
-__all__ = ["Catalog"]
+__all__ = ["Catalog", "exported_relations"]
+
+
+# The tables that `export` prints, as relations.
+
+
+PROFILES = (
+    "profile source_id run kind:t name:t node rank thread gpu_device gpu_context gpu_stream core identifiers:t host:t"
+)
+METRICS = (
+    "metric source_id name:t unit:t scope:t dtype:t aggregate:t parent statistic:t visible description:t formula:t"
+)
+CONTEXTS = "context source_id parent kind:t name:t file:t line module:t offset path:t relation:t call_line"
+INTEGERS = re.compile(r"u?int(eger)?\d*(_t)?")
+SERIES = "callpath:t metric:t repetitions mean:r median:r minimum:r maximum:r std:r"
+
+
+def exported_relations(inputs: Sequence[Opened], tell: Callable[[str], None]) -> list[Relation]:
+    """All of them; what columns `series` has, and whether values are integers, depends on the inputs. `tell` hears
+    which metrics have no values in a table that is read."""
+    ids = {name: name for name in ("profile", "context", "metric", "run")}
+    columns = _series_columns(inputs)
+    return [
+        _table("profiles", "threads, streams: where things were measured", fields_of(PROFILES, ids)),
+        _table("metrics", "what was measured, in which scope", fields_of(METRICS, ids | {"parent": "metric"})),
+        _table("contexts", "the calling context tree", fields_of(CONTEXTS, ids | {"parent": "context"})),
+        *_values(inputs, ids, tell),
+        _table("samples", "what profiles executed over time", fields_of("profile time_ns context metric", ids)),
+        _table("counters", "quantities over time", fields_of("profile name:t time_ns value:r", ids)),
+        Relation(
+            "parameters",
+            "the parameters of runs, or of the points of a study",
+            fields_of("run name:t value:r", ids),
+            partial(_export, "parameters"),
+            of_studies=True,
+        ),
+        Relation(
+            "series",
+            "measurements of a call path and metric over parameters",
+            _series_fields(columns),
+            partial(_series, columns),
+            of_experiments=any(isinstance(one, Experiment) and _parameters(one) for one in inputs),
+            of_studies=True,
+        ),
+    ]
+
+
+def _table(name: str, title: str, fields: tuple[Field, ...]) -> Relation:
+    return Relation(name, title, fields, partial(_export, name), n_rows=partial(_count, name))
+
+
+def _count(table: str, opened: Opened) -> int | None:
+    return n_rows(opened, table, Selection()) if isinstance(opened, Experiment) else None
+
+
+def _export(table: str, opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    return export(opened, table)
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str], None]) -> list[Relation]:
+    """`value` is an integer where all metrics are, else a real number, and then `integer` has what it may round."""
+    dtypes = [m.dtype for one in inputs if isinstance(one, Experiment) for m in one.metrics]
+    exact = bool(dtypes) and all(_is_integer(dtype) for dtype in dtypes)
+    columns = "profile context metric value{} integer fields:t"
+    fields, real = fields_of(columns.format("" if exact else ":r"), ids), fields_of(columns.format(":r"), ids)
+    stored = Relation(
+        "stored_values", "profile, context, metric: a value", fields, partial(_export_values, "stored", tell)
+    )
+    return [
+        Relation("values", 'the same; to be written "values"', fields, stored.read),
+        stored,
+        *(
+            Relation(f"{scope}_values", f"values in scope {scope}", real, partial(_export_values, scope, tell))
+            for scope in ("exclusive", "inclusive")
+        ),
+    ]
+
+
+def _is_integer(dtype: str) -> bool:
+    """Formats spell types in their own way: int, UINT64, ..."""
+    return INTEGERS.fullmatch(dtype.lower()) is not None
+
+
+def _export_values(scope: str, tell: Callable[[str], None], opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    if isinstance(opened, Experiment) and not len(opened.metrics):  # then no scope can be computed, which is no mistake
+        return
+    for table in export(opened, "values", Selection(scope=scope, tell=tell)):
+        value = np.asarray(table.column("value").values)
+        whole = value.dtype.kind in "biu"
+        integer: Array = value if whole else np.full(len(value), NOTHING)
+        fields = table.columns[4:] or (Column("fields", [None] * len(table)),)
+        yield Table((*table.columns[:4], Column("integer", integer, None if whole else NOTHING), *fields))
+
+
+# -- series -----------------------------------------------------------------------------------------------------------
+
+
+def _parameters(experiment: Experiment) -> list[str]:
+    return list(dict.fromkeys(name for run in experiment.runs for name in run.parameters))
+
+
+def _names(opened: Opened) -> list[str]:
+    return list(opened.parameters) if isinstance(opened, Study) else _parameters(opened)
+
+
+def _series_columns(inputs: Sequence[Opened]) -> dict[str, str]:
+    """A column for each parameter that any input has; a name that is taken gets a number."""
+    fixed = [*(field.name for field in fields_of(SERIES)), "input"]
+    parameters = list(dict.fromkeys(name for one in inputs for name in _names(one)))
+    return dict(zip(parameters, unique_names([*fixed, *parameters])[len(fixed) :], strict=True))
+
+
+def _series_fields(columns: dict[str, str]) -> tuple[Field, ...]:
+    fixed = fields_of(SERIES)
+    return (*fixed[:2], *(Field(name, Type.REAL) for name in columns.values()), *fixed[2:])
+
+
+def _series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
+    """Parameters stand between the first two columns and the last six."""
+    study = opened if isinstance(opened, Study) else opened.study()
+    found = study.table()
+    own = dict(zip(study.parameters, found.columns[2:-6], strict=True))
+    nothing = Column("", [None] * len(found))
+    points = [Column(columns[name], own.get(name, nothing).values) for name in columns]
+    yield Table((*found.columns[:2], *points, *found.columns[-6:]))
+
 
 NUMBERED = ("profiles", "metrics", "contexts", "parameters", "series")  # these say which input a row is from
 
@@ -40,7 +169,7 @@ class Catalog:
     @cached_property
     def relations(self) -> Mapping[str, Relation]:
         """By name, in the order in which they are listed: ours first, then those named like rocprofv3's views."""
-        ours = [self._inputs_table(), *own_relations(self.inputs, self._tell), *span_relations()]
+        ours = [self._inputs_table(), *exported_relations(self.inputs, self._tell), *span_relations()]
         theirs = [*view_relations(), *sum_relations(), *thing_relations()]
         return {one.name: _with_input(one) if one.name in NUMBERED else one for one in (*ours, *theirs)}
 
@@ -51,7 +180,7 @@ class Catalog:
     @property
     def n_own(self) -> int:
         """How many tables are ours; the rest is named like views of rocprofv3."""
-        return 1 + len(own_relations(self.inputs, self._tell)) + len(span_relations())
+        return 1 + len(exported_relations(self.inputs, self._tell)) + len(span_relations())
 
     def relation(self, name: str) -> Relation:
         """By its name; one that none of the inputs has is an error."""
@@ -86,7 +215,7 @@ class Catalog:
             if one.name == "input" and relation.name in NUMBERED:
                 columns.append(Column("input", np.full(len(table), number)))
             else:
-                columns.append(_shifted(table.column(one.name), self._firsts[one.counts][number] if one.counts else 0))
+                columns.append(_shift(table.column(one.name), self._firsts[one.counts][number] if one.counts else 0))
         return Table(tuple(columns))
 
     @cached_property
@@ -129,7 +258,7 @@ def _counts(opened: Opened, many: bool) -> dict[str, int]:
     }
 
 
-def _shifted(column: Column, first: int) -> Column:
+def _shift(column: Column, first: int) -> Column:
     """Ids of one input as ids of all."""
     if not first:
         return column

@@ -1,52 +1,411 @@
-"""What an engine does: it knows tables by their columns, says which of these a query uses, takes them, and answers."""
+"""The engines that run queries: Python's own SQLite, and DuckDB with the extra `sql`.
+
+Which columns a query uses is read off the program that SQLite makes of it over empty tables; it makes the same one
+later, since it knows nothing about the data. An authorizer is asked about everything that a statement does and denies
+all but reading. (It does not hear of columns that joins have in common, so it cannot say what is used.) LIKE tells
+capitals from small letters, as it does in DuckDB.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+import json
+import math
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from tempfile import mkdtemp
+from typing import Any, cast
+from weakref import finalize
 
-from callgrove.errors import CallgroveError, UsageError
+import numpy as np
+
+from callgrove.errors import CallgroveError, MissingExtra
 from callgrove.model.table import Table
-from callgrove.query.relations import Relation, Wanted
+from callgrove.query.relations import (
+    FETCHED,
+    Failed,
+    Field,
+    Relation,
+    Rows,
+    Type,
+    Wanted,
+    codes_and_texts,
+    numbers_and_nulls,
+    plain_cells,
+    quote,
+    refuse,
+)
 
-__all__ = ["ENGINES", "READ_ONLY", "Engine", "Failed", "Rows", "quoted"]
-
-ENGINES = ("duckdb", "sqlite")
-READ_ONLY = "only one SELECT can be asked: inputs are never modified, and no other file is read or written"
-FETCHED = 1 << 14  # rows of one chunk of a result
-
-Rows = Iterator[Sequence[tuple[Any, ...]]]
+__all__ = ["DuckdbEngine", "SqliteEngine"]
 
 
-class Failed(CallgroveError):
-    """What an engine says about a query, in its own words; `complaints` makes a sentence of it."""
+CACHE_KIB = 1 << 16
+STEPS = 100_000  # of SQLite's machine, after which Python may look for an interrupt
+ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+FORBIDDEN_FUNCTIONS = {"load_extension", "fts3_tokenizer"}
+SQLITE_TYPES = {Type.INTEGER: "INTEGER", Type.REAL: "REAL", Type.TEXT: "TEXT"}
+OUT_OF_ROOM = ("database or disk is full", "disk I/O error", "unable to open database file")
+FUNCTIONS = {"sqrt": math.sqrt, "ln": math.log, "log2": math.log2, "log10": math.log10, "exp": math.exp}
 
 
-class Engine(Protocol):
-    """A database of its own, on disk where it is large, that goes away when it is closed."""
+class SqliteEngine:
+    name = "sqlite"
 
-    @property
-    def name(self) -> str: ...
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None)
+        for setting in ("journal_mode=OFF", "synchronous=OFF", "temp_store=FILE", "case_sensitive_like=ON"):
+            self._connection.execute(f"PRAGMA {setting}").close()
+        self._connection.execute(f"PRAGMA cache_size={-CACHE_KIB}").close()
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        if sys.version_info >= (3, 12):  # a name in double quotes that does not exist is no text
+            self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
+        _add_functions(self._connection)
+        self._columns: dict[str, tuple[str, ...]] = {}
+        self._denied = False
 
     def declare(self, relations: Iterable[Relation]) -> None:
-        """Tables that queries may name; they are empty so far."""
+        for relation in relations:
+            columns = ", ".join(f"{quote(field.name)} {SQLITE_TYPES[field.type]}" for field in relation.fields)
+            self._connection.execute(f"CREATE TABLE {quote(relation.name)} ({columns})").close()
+            self._columns[relation.name] = relation.names
 
     def uses(self, query: str) -> Mapping[str, Wanted]:
-        """The tables that a query reads, and which columns of each. What is no SELECT, or not one, is refused."""
+        tables = {page: name for name, page in self._connection.execute("SELECT name, rootpage FROM sqlite_master")}
+        with self._reading_only():
+            program = self._connection.execute(f"EXPLAIN {query}").fetchall()
+        opened = {one: tables[two] for _, what, one, two, *_ in program if what == "OpenRead" and two in tables}
+        found: dict[str, set[str]] = {name: set() for name in opened.values()}
+        for _, what, one, two, *_ in program:
+            if what in ("Column", "RowData") and one in opened:
+                names = self._columns[opened[one]]
+                found[opened[one]].update(names[two : two + 1] if what == "Column" else names)
+        return {name: frozenset(columns) for name, columns in found.items()}
 
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
-        """Fill these columns of a table; all others are NULL."""
+        fields = [field for field in relation.fields if field.name in wanted]
+        into = f"INSERT INTO {quote(relation.name)} ({', '.join(quote(f.name) for f in fields)})"
+        statement = f"{into} VALUES ({', '.join('?' * len(fields))})"
+        with _told_as_room():
+            self._connection.execute("BEGIN").close()
+            for table in tables:
+                cells = [plain_cells(table.column(field.name), field.type) for field in fields]
+                self._connection.executemany(statement, zip(*cells, strict=True)).close()
+            self._connection.execute("COMMIT").close()
 
     def ask(self, query: str) -> tuple[Sequence[str], Rows]:
-        """The names of the columns, and the rows in chunks."""
+        self._connection.set_progress_handler(_go_on, STEPS)
+        with self._reading_only():
+            cursor = self._connection.execute(query)
+        return [column[0] for column in cursor.description], self._fetch(cursor)
+
+    def _fetch(self, cursor: sqlite3.Cursor) -> Rows:
+        while True:
+            with self._reading_only():
+                rows = cursor.fetchmany(FETCHED)
+            if not rows:
+                return
+            yield rows
 
     def close(self) -> None:
-        """Delete everything."""
+        self._connection.close()
+
+    @contextmanager
+    def _reading_only(self) -> Iterator[None]:
+        self._denied = False
+        self._connection.set_authorizer(self._authorise)
+        try:
+            with _told_as_room():
+                yield
+        except sqlite3.Warning as error:  # two statements, before Python 3.12
+            raise refuse("there is more than one statement") from error
+        except sqlite3.Error as error:
+            raise self._told(error) from error
+        finally:
+            self._connection.set_authorizer(None)
+
+    def _told(self, error: sqlite3.Error) -> BaseException:
+        text = str(error)
+        if text == "interrupted":
+            return KeyboardInterrupt()
+        if "one statement at a time" in text:
+            return refuse("there is more than one statement")
+        return refuse("that is no query") if self._denied else Failed(text)
+
+    def _authorise(self, action: int, one: str | None, two: str | None, schema: str | None, by: str | None) -> int:
+        if action in ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and two in FORBIDDEN_FUNCTIONS):
+            return sqlite3.SQLITE_OK
+        self._denied = True
+        return sqlite3.SQLITE_DENY
 
 
-def refuse(found: str) -> UsageError:
-    return UsageError(f"{found}: {READ_ONLY}")
+def _go_on() -> int:
+    """Where Python sees that somebody pressed Ctrl-C; the error ends the query."""
+    return 0
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+@contextmanager
+def _told_as_room() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if str(error) in OUT_OF_ROOM:
+            raise CallgroveError(
+                f"the temporary database could not be written ({error}); set SQLITE_TMPDIR to a folder with more room"
+            ) from error
+        raise
+
+
+class _Deviation:
+    """stddev_samp, as DuckDB has it: NULL of less than two numbers."""
+
+    def __init__(self) -> None:
+        self._n, self._mean, self._squares = 0, 0.0, 0.0
+
+    def step(self, value: float | None) -> None:
+        if value is not None:
+            self._n += 1
+            delta = value - self._mean
+            self._mean += delta / self._n
+            self._squares += delta * (value - self._mean)
+
+    def finalize(self) -> float | None:
+        return math.sqrt(self._squares / (self._n - 1)) if self._n > 1 else None
+
+
+class _Median:
+    def __init__(self) -> None:
+        self._values: list[float] = []
+
+    def step(self, value: float | None) -> None:
+        if value is not None:
+            self._values.append(value)
+
+    def finalize(self) -> float | None:
+        return float(median(self._values)) if self._values else None
+
+
+def _add_functions(connection: sqlite3.Connection) -> None:
+    """What DuckDB has and SQLite may lack."""
+    for name, function in FUNCTIONS.items():
+        connection.create_function(name, 1, lambda x, f=function: None if x is None else f(x), deterministic=True)
+    for name in ("stddev", "stddev_samp"):
+        connection.create_aggregate(name, 1, cast(Any, _Deviation))
+    connection.create_aggregate("median", 1, cast(Any, _Median))
+
+
+# DuckDB: tables are in memory as far as a limit allows, beyond that in a temporary folder, deleted at the end.
+#
+# Which columns a query uses is read off its plan over empty tables, made with no optimiser but the one that drops
+# unused columns. Before the query runs, the engine is told to open no other file, and its configuration is locked.
+#
+# Arithmetic is SQLite's: 5 / 2 is 2, nothing comes of dividing by zero, and NULL comes before all else.
+
+
+MEMORY = "512MB"
+BATCH_ROWS = 1 << 19
+DUCKDB_TYPES = {Type.INTEGER: "BIGINT", Type.REAL: "DOUBLE", Type.TEXT: "VARCHAR"}
+LIKE_SQLITE = {  # not every version has all of them
+    "integer_division": "true",
+    "ieee_floating_point_ops": "false",
+    "error_on_division_by_zero": "false",
+    "default_null_order": "'nulls_first_on_asc_last_on_desc'",
+}
+SAFE = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+
+
+@contextmanager
+def _hear_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt where DuckDB says of Ctrl-C in a RuntimeError, as it does while it answers something
+    short."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "interrupted" in str(error):
+            raise KeyboardInterrupt from error
+        raise
+
+
+class DuckdbEngine:
+    name = "duckdb"
+
+    @_hear_ctrl_c()
+    def __init__(self) -> None:
+        try:
+            import duckdb
+            import pyarrow
+        except ImportError:
+            raise MissingExtra("sql", "the engine duckdb") from None
+        self._duckdb, self._arrow = duckdb, pyarrow
+        folder = Path(mkdtemp(prefix="callgrove-sql-"))
+        self._connection = duckdb.connect(
+            ":memory:", config={"memory_limit": MEMORY, "temp_directory": str(folder / "spilled")}
+        )
+        self._connection.execute("SET enable_progress_bar = false")  # it would go to stdout
+        self._end = finalize(self, _delete, self._connection, folder)  # also where nobody closes it
+        for name, value in LIKE_SQLITE.items():
+            self._set_if_known(name, value)
+        self._tables: set[str] = set()
+
+    def _set_if_known(self, name: str, value: str) -> None:
+        known = self._connection.execute("SELECT count(*) FROM duckdb_settings() WHERE name = ?", [name]).fetchone()
+        if known is not None and known[0]:
+            self._connection.execute(f"SET {name} = {value}")
+
+    @_hear_ctrl_c()
+    def declare(self, relations: Iterable[Relation]) -> None:
+        self._connection.execute("BEGIN")  # one commit for all
+        for relation in relations:
+            columns = ", ".join(f"{quote(field.name)} {DUCKDB_TYPES[field.type]}" for field in relation.fields)
+            self._connection.execute(f"CREATE TABLE {quote(relation.name)} ({columns})")
+            self._tables.add(relation.name)
+        self._connection.execute("COMMIT")
+
+    @_hear_ctrl_c()
+    def uses(self, query: str) -> Mapping[str, Wanted]:
+        connection = self._connection
+        with self._told():
+            statements = connection.extract_statements(query)
+        if len(statements) != 1:
+            raise refuse("there is more than one statement" if statements else "there is no statement")
+        if statements[0].type.name != "SELECT":
+            raise refuse("that is no query")
+        names = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
+        others = ",".join(name for name in names if name != "unused_columns")
+        for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
+            connection.execute(f"SET {name} = false")  # a plan may look at files already
+        connection.execute(f"SET disabled_optimizers = '{others}'")
+        with self._told():
+            plans = connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
+        connection.execute("RESET disabled_optimizers")
+        found: dict[str, set[str]] = {}
+        for _, plan in plans:
+            for table, columns in _scans(json.loads(plan)):
+                if table in self._tables:
+                    found.setdefault(table, set()).update(columns)
+        return {name: frozenset(columns) for name, columns in found.items()}
+
+    @_hear_ctrl_c()
+    def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
+        """A table of these columns only, and a view over it with the others, in place of the empty table."""
+        narrow, execute = quote(f"loaded {relation.name}"), self._connection.execute
+        columns = [f"{quote(f.name)} {DUCKDB_TYPES[f.type]}" for f in relation.fields if f.name in wanted]
+        with self._told_as_room():
+            execute("BEGIN")
+            execute(f"CREATE TABLE {narrow} ({', '.join(columns)})")
+            for batch in self._batches(tables, relation, wanted):
+                self._connection.register("incoming", batch)
+                execute(f"INSERT INTO {narrow} SELECT * FROM incoming")
+                self._connection.unregister("incoming")
+            execute(f"DROP TABLE {quote(relation.name)}")
+            shown = [_or_null(field, wanted) for field in relation.fields]
+            execute(f"CREATE VIEW {quote(relation.name)} AS SELECT {', '.join(shown)} FROM {narrow}")
+            execute("COMMIT")
+
+    def _batches(self, tables: Iterable[Table], relation: Relation, wanted: Wanted) -> Iterator[Any]:
+        """Chunks put together, since every insertion costs something."""
+        held: list[Any] = []
+        n = 0
+        for table in chain(tables, [None]):
+            if table is not None and len(table):
+                held.append(self._record_batch(table, relation, wanted))
+                n += len(table)
+            if held and (table is None or n >= BATCH_ROWS):
+                yield self._arrow.Table.from_batches(held)
+                held, n = [], 0
+
+    def _record_batch(self, table: Table, relation: Relation, wanted: Wanted) -> Any:
+        pa = self._arrow
+        columns = {}
+        for field in relation.fields:
+            if field.name not in wanted:
+                continue
+            column = table.column(field.name)
+            if field.type is Type.TEXT:
+                codes, texts = codes_and_texts(column)
+                columns[field.name] = pa.array(texts, pa.string()).take(pa.array(codes, pa.int32()))
+            else:
+                values, missing = numbers_and_nulls(column, field.type)
+                columns[field.name] = pa.array(np.ascontiguousarray(values), mask=missing)
+        return pa.record_batch(list(columns.values()), names=list(columns))
+
+    @_hear_ctrl_c()
+    def ask(self, query: str) -> tuple[Sequence[str], Rows]:
+        for name, value in SAFE.items():
+            self._connection.execute(f"SET {name} = {value}")
+        with self._told():
+            self._wait_for(lambda: self._connection.execute(query))
+        return [column[0] for column in self._connection.description], self._fetch()
+
+    def _fetch(self) -> Rows:
+        while True:
+            with self._told():
+                rows = self._wait_for(lambda: self._connection.fetchmany(FETCHED))
+            if not rows:
+                return
+            yield rows
+
+    def _wait_for(self, work: Callable[[], Any]) -> Any:
+        """The work is done in a thread of its own: while DuckDB is busy, this one would not hear of Ctrl-C."""
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(work)
+            try:
+                return future.result()
+            except KeyboardInterrupt:
+                self._connection.interrupt()
+                raise
+
+    def close(self) -> None:
+        self._end()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            with self._told_as_room():
+                yield
+        except self._duckdb.Error as error:
+            raise Failed(str(error)) from error
+
+    @contextmanager
+    def _told_as_room(self) -> Iterator[None]:
+        try:
+            yield
+        except (self._duckdb.IOException, self._duckdb.OutOfMemoryException) as error:
+            first = str(error).splitlines()[0]
+            raise CallgroveError(
+                f"the temporary database has no room ({first}); set TMPDIR to a folder with more, or ask for less"
+            ) from error
+
+
+def _or_null(field: Field, wanted: Wanted) -> str:
+    name = quote(field.name)
+    return name if field.name in wanted else f"CAST(NULL AS {DUCKDB_TYPES[field.type]}) AS {name}"
+
+
+def _delete(connection: Any, folder: Path) -> None:
+    connection.close()
+    rmtree(folder, ignore_errors=True)
+
+
+def _scans(plans: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Tables that a plan reads, with the columns; each may be read more than once."""
+    pending = list(plans)
+    while pending:
+        node = pending.pop()
+        pending += node.get("children", [])
+        said = node.get("extra_info", {})
+        if isinstance(said, Mapping) and "Table" in said:
+            columns = said.get("Projections", [])
+            names = [columns] if isinstance(columns, str) else list(columns)
+            yield str(said["Table"]).rpartition(".")[2].strip('"'), [name for name in names if name]

@@ -1,4 +1,4 @@
-"""What a table is to SQL: columns with types, and a way to read some of them in chunks.
+"""What a table is to SQL: columns with types, read in chunks; what an engine does; cells in both directions.
 
 Nothing is read before a query needs it, and then only the columns that it uses. Ids are dense in every input; where
 several inputs are asked at once, `Field.counts` says which ids a column holds, so that they can be numbered through.
@@ -6,18 +6,42 @@ several inputs are asked at once, `Field.counts` says which ids a column holds, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
+from typing import Any, Protocol
 
 import numpy as np
 
-from callgrove.model.arrays import Array
+from callgrove.arrays import Array
+from callgrove.errors import CallgroveError, UsageError
 from callgrove.model.experiment import Experiment
-from callgrove.model.study import Study
-from callgrove.model.table import Table
+from callgrove.model.study.series import Study
+from callgrove.model.table import Column, Table
 
-__all__ = ["NOTHING", "Coded", "Field", "Opened", "Relation", "Type", "Wanted", "fields_of", "unique_names"]
+__all__ = [
+    "ENGINES",
+    "NOTHING",
+    "READ_ONLY",
+    "Coded",
+    "Engine",
+    "Failed",
+    "Field",
+    "Opened",
+    "Relation",
+    "Rows",
+    "Type",
+    "Wanted",
+    "codes_and_texts",
+    "fields_of",
+    "numbers_and_nulls",
+    "plain_cell",
+    "plain_cells",
+    "quote",
+    "unique_names",
+]
+
 
 NOTHING = int(np.iinfo(np.int64).min)  # an absent integer, in columns made here
 
@@ -103,3 +127,140 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
         taken.add(new.lower())
         out.append(new)
     return tuple(out)
+
+
+# Columns as an engine takes them, and an engine's cells as results have them.
+#
+# In a column of integers, what does not fit into 64 bits is NULL; in one of real numbers, what is no number is.
+
+
+LARGEST = 2**63 - 1
+
+
+def numbers_and_nulls(column: Column, type_: Type) -> tuple[Array, Array]:
+    """An array of int64 or float64, and where there is nothing."""
+    values = column.values
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        return _from_cells(column.plain(), type_)
+    missing: Array = np.zeros(len(values), np.bool_)
+    if column.absent is not None:
+        missing = np.isnan(values) if column.absent != column.absent else values == column.absent
+    if type_ is Type.REAL:
+        made = values.astype(np.float64, copy=False)
+        return made, missing | np.isnan(made)
+    if values.dtype.kind == "f":
+        return _from_cells(column.plain(), type_)
+    if values.dtype.kind == "u":
+        missing = missing | (values > np.uint64(LARGEST))
+    return values.astype(np.int64, copy=False), missing
+
+
+def _from_cells(cells: Sequence[Any], type_: Type) -> tuple[Array, Array]:
+    fits = _fits_integer if type_ is Type.INTEGER else _fits_real
+    missing = np.array([not fits(cell) for cell in cells], np.bool_)
+    zeroed = [0 if gone else cell for cell, gone in zip(cells, missing.tolist(), strict=True)]
+    return np.array(zeroed, np.int64 if type_ is Type.INTEGER else np.float64), missing
+
+
+def _fits_integer(cell: Any) -> bool:
+    return isinstance(cell, int | float) and -LARGEST - 1 <= cell <= LARGEST and cell == int(cell)
+
+
+def _fits_real(cell: Any) -> bool:
+    return isinstance(cell, int | float) and cell == cell
+
+
+def codes_and_texts(column: Column) -> tuple[Array, list[str | None]]:
+    """Numbers into a list of texts, which may hold None."""
+    if isinstance(column.values, Coded):
+        codes, texts = column.values.compact()
+    else:
+        number: dict[Any, int] = {}
+        codes = np.array([number.setdefault(cell, len(number)) for cell in column.plain()], np.int64)
+        texts = list(number)
+    return codes, [None if text is None else _encodable(str(text)) for text in texts]
+
+
+def _encodable(text: str) -> str:
+    """The same text, with replacement characters for what is no Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def plain_cells(column: Column, type_: Type) -> list[Any]:
+    """Python's own numbers and texts; None is NULL."""
+    if type_ is Type.TEXT:
+        codes, texts = codes_and_texts(column)
+        return [texts[code] for code in codes.tolist()]
+    values, missing = numbers_and_nulls(column, type_)
+    cells: list[Any] = values.tolist()
+    for row in np.flatnonzero(missing).tolist():
+        cells[row] = None
+    return cells
+
+
+def plain_cell(cell: Any) -> Any:
+    """A cell of a result: numbers, texts and None as they are, truth as 1 and 0, all else as text."""
+    make = _CELLS.get(type(cell))
+    if make is None:
+        return str(cell)
+    return make(cell)
+
+
+def _same(cell: Any) -> Any:
+    return cell
+
+
+_CELLS: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((int, float, str, type(None), list, dict), _same),
+    bool: int,
+    Decimal: float,
+    bytes: bytes.hex,
+}
+
+
+# What an engine does: it knows tables by their columns, says which of these a query uses, takes them, and answers.
+
+
+ENGINES = ("duckdb", "sqlite")
+READ_ONLY = "only one SELECT can be asked: inputs are never modified, and no other file is read or written"
+FETCHED = 1 << 14  # rows of one chunk of a result
+
+Rows = Iterator[Sequence[tuple[Any, ...]]]
+
+
+class Failed(CallgroveError):
+    """What an engine says about a query, in its own words; `complaints` makes a sentence of it."""
+
+
+class Engine(Protocol):
+    """A database of its own, on disk where it is large, that goes away when it is closed."""
+
+    @property
+    def name(self) -> str: ...
+
+    def declare(self, relations: Iterable[Relation]) -> None:
+        """Tables that queries may name; they are empty so far."""
+
+    def uses(self, query: str) -> Mapping[str, Wanted]:
+        """The tables that a query reads, and which columns of each. What is no SELECT, or not one, is refused."""
+
+    def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
+        """Fill these columns of a table; all others are NULL."""
+
+    def ask(self, query: str) -> tuple[Sequence[str], Rows]:
+        """The names of the columns, and the rows in chunks."""
+
+    def close(self) -> None:
+        """Delete everything."""
+
+
+def refuse(found: str) -> UsageError:
+    return UsageError(f"{found}: {READ_ONLY}")
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

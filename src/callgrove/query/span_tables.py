@@ -11,13 +11,13 @@ from functools import partial
 
 import numpy as np
 
-from callgrove.analysis.summaries import ON_DEVICE, Places
-from callgrove.model.arrays import ABSENT, Array
+from callgrove.analysis.summary_sections import ON_DEVICE, Places
+from callgrove.arrays import ABSENT, Array
 from callgrove.model.experiment import Experiment
-from callgrove.model.intervals import usable
-from callgrove.model.launches import launch_calls
 from callgrove.model.table import Column, Table
-from callgrove.model.traces import LABEL, PARENT, SideTable, SpanKind
+from callgrove.model.traces.events import LABEL, PARENT, SideTable, SpanKind
+from callgrove.model.traces.intervals import usable
+from callgrove.model.traces.pairing import launch_calls
 from callgrove.query.relations import Coded, Field, Opened, Relation, Type, Wanted, fields_of
 
 __all__ = ["KIND_WORDS", "SIDES", "span_column", "span_relations", "strings_of"]

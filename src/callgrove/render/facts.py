@@ -1,15 +1,39 @@
-"""What is in an experiment, as words for a person: `info` and reports say the same."""
+"""What is in an experiment or a study, as words for a person: `info` and reports say the same."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from callgrove.analysis.overview import Hottest, Overview
-from callgrove.render.amounts import amount
-from callgrove.render.shell import quoted
-from callgrove.render.units import duration_ns
+from callgrove.model.study.series import Study
+from callgrove.model.table import Table
+from callgrove.render.units import amount, duration_ns
 
-__all__ = ["counted", "facts_of", "next_commands"]
+__all__ = ["count_of", "facts_of", "next_commands", "quote_word", "study_facts", "study_metrics", "study_next"]
+
+
+# Names as words of a command that can be copied from a screen into a shell.
+
+
+NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
+BYTES = range(0xDC80, 0xDD00)  # how Python keeps bytes of a name that are no text
+
+
+def quote_word(word: str) -> str:
+    """One word; with what a screen would obey instead of showing it, or cannot show, as $'...' of bash and zsh."""
+    if all(letter.isprintable() for letter in word):
+        return shlex.quote(word)
+    return f"$'{''.join(map(_escape_letter, word))}'"
+
+
+def _escape_letter(letter: str) -> str:
+    if letter in NAMED:
+        return NAMED[letter]
+    if ord(letter) in BYTES:
+        return f"\\x{ord(letter) - 0xDC00:02x}"
+    return letter if letter.isprintable() else "".join(f"\\x{byte:02x}" for byte in letter.encode())
+
 
 MOST_METRICS = 8
 MOST_WARNINGS = 12
@@ -43,9 +67,9 @@ def facts_of(facts: Overview) -> Iterator[tuple[str, str]]:
         yield "traces", ", ".join(events) + span
     if facts.n_sources or facts.n_missing_sources:
         missing = (
-            f"{facts.n_missing_sources:,} more" if facts.n_sources else counted(facts.n_missing_sources, "copied file")
+            f"{facts.n_missing_sources:,} more" if facts.n_sources else count_of(facts.n_missing_sources, "copied file")
         )
-        parts = [counted(facts.n_sources, "copied file")] if facts.n_sources else []
+        parts = [count_of(facts.n_sources, "copied file")] if facts.n_sources else []
         parts += [f"{missing} that the input names, but does not hold"] if facts.n_missing_sources else []
         yield "sources", ", ".join(parts)
     if facts.hottest is not None:
@@ -68,10 +92,10 @@ def _hottest(h: Hottest) -> tuple[str, str]:
 
 
 def _counts(numbers: dict[str, int]) -> list[str]:
-    return [counted(n, word) for word, n in numbers.items()]
+    return [count_of(n, word) for word, n in numbers.items()]
 
 
-def counted(n: int, word: str) -> str:
+def count_of(n: int, word: str) -> str:
     """`1 metric`, `1,200 metrics`."""
     return f"{n:,} {_plural(word, n)}"
 
@@ -84,9 +108,9 @@ def _plural(word: str, n: int) -> str:
 
 def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> Iterator[str]:
     """Commands for this very input; `options` are how it is read."""
-    where = " ".join(map(quoted, (path, *options)))
+    where = " ".join(map(quote_word, (path, *options)))
     if facts.parameters:
-        metric = f" -m {quoted(facts.hottest.metric)}" if facts.hottest is not None else ""
+        metric = f" -m {quote_word(facts.hottest.metric)}" if facts.hottest is not None else ""
         yield f"callgrove model {where}{metric}"
         yield f"callgrove export {where} --table series"
     if facts.format == "hpcrun":  # it knows addresses; names are found when a database is made
@@ -97,7 +121,7 @@ def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> It
         yield f"callgrove hot {where}"
         yield f"callgrove report {where} -o report.html"
     if facts.another_metric:
-        yield f"callgrove top {where} -m {quoted(facts.another_metric)}"
+        yield f"callgrove top {where} -m {quote_word(facts.another_metric)}"
     if facts.n_spans:
         yield f"callgrove summary {where}"
     if facts.n_samples:
@@ -106,3 +130,61 @@ def next_commands(facts: Overview, path: str, options: Sequence[str] = ()) -> It
         yield f"callgrove check {where}"
     if facts.hottest is None:
         yield f"callgrove export {where} --table contexts"
+
+
+# What is in a study, as words for a person: `info` and reports say the same.
+
+
+MOST_NAMES = 8
+
+
+def study_facts(study: Study) -> Iterator[tuple[str, str]]:
+    """One line each: what was measured, where, how often, and which models there are."""
+    yield "title", study.title
+    yield "format", f"{study.format} {study.version}".rstrip()
+    for number, name in enumerate(study.parameters):
+        values = sorted(set(study.points[:, number].tolist()))
+        yield "parameter", f"{name}: {_some([f'{v:g}' for v in values])}"
+    yield "points", f"{study.n_points:,}"
+    of = f"{count_of(len(study.callpaths), 'call path')}, {count_of(len(study.metrics), 'metric')}"
+    yield "series", f"{len(study):,} ({of})"
+    yield "metrics", _some([name or "<default>" for name in study.metrics])
+    known = study.repetitions[study.repetitions > 0]
+    if len(known):
+        low, high = int(known.min()), int(known.max())
+        yield "repetitions", str(low) if low == high else f"{low} to {high}"
+    yield "values", f"{len(study.raw.values):,} raw values" if study.raw is not None else "statistics only"
+    if study.scaling:
+        yield "scaling", study.scaling
+    for name in dict.fromkeys(model.name for model in study.models):
+        n = sum(model.name == name for model in study.models)
+        yield "models", f"{n:,} in {name or 'one set'}"
+    for warning in study.warnings[:MOST_WARNINGS]:
+        yield warning.severity.value, warning.text
+    if len(study.warnings) > MOST_WARNINGS:
+        yield "and", f"{len(study.warnings) - MOST_WARNINGS} more of these; `callgrove check` lists them all"
+
+
+def study_next(study: Study, path: str | None) -> Iterator[str]:
+    """Commands for this very input."""
+    if path is not None:
+        yield f"callgrove model {quote_word(path)}"
+        yield f"callgrove report {quote_word(path)} -o report.html"
+        yield f"callgrove export {quote_word(path)} --table series --limit 10"
+        ending = "json" if study.format == "extrap-experiment" else "extra-p"
+        yield f"callgrove convert {quote_word(path)} study.{ending}"
+
+
+def study_metrics(study: Study) -> Table:
+    """The metrics of a study, with the number of their series."""
+    rows = []
+    for number, name in enumerate(study.metrics):
+        n_series = int((study.series_metric == number).sum())
+        tags = ", ".join(f"{key}={value}" for key, value in study.metric_tags.get(name, {}).items())
+        rows.append((name, study.units.get(name) or None, n_series, tags or None))
+    return Table.from_rows(("name", "unit", "series", "tags"), rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more

@@ -1,16 +1,80 @@
-"""Plots of models as SVG: the function as a curve, measurements as dots with their range. No I/O."""
+"""Plots of models as SVG, PNG or PDF: functions as curves, measurements as dots; and models as Extra-P prints them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from dataclasses import dataclass
+from math import ceil, floor, isfinite, log10
+from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from callgrove.modeling.curves import Curve, Curves
-from callgrove.render.axes import Axis, axis_for
-from callgrove.render.visible import shorten, visible
+import numpy as np
 
-__all__ = ["model_plot"]
+from callgrove.errors import CallgroveError, MissingExtra, UsageError
+from callgrove.model.table import visible
+from callgrove.modeling.fitting import Models
+from callgrove.modeling.notation import function_text
+from callgrove.modeling.prediction import Curve, Curves
+from callgrove.render.visible import shorten
+
+__all__ = ["Axis", "axis_for", "draw_svg", "extrap_report", "model_plot", "picture_format"]
+
+
+# Axes of plots: from numbers to places, and where to put marks.
+
+
+WIDE = 30.0  # a larger ratio between largest and smallest is drawn on a logarithmic axis
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From `low` to `high`, drawn from `start` to `end` (in pixels)."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool
+
+    def place(self, value: float) -> float:
+        low, high = self.low, self.high
+        if self.logarithmic:
+            value, low, high = (log10(max(v, 1e-300)) for v in (value, low, high))
+        part = (value - low) / (high - low)
+        return self.start + min(max(part, -0.5), 1.5) * (self.end - self.start)
+
+    def marks(self) -> list[float]:
+        return _powers(self.low, self.high) if self.logarithmic else _round_steps(self.low, self.high)
+
+
+def axis_for(values: list[float], start: float, end: float) -> Axis:
+    """An axis that shows all values that are finite."""
+    finite = [v for v in values if isfinite(v)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
+    if low > 0 and high / low > WIDE:
+        return Axis(low / 1.1, high * 1.1, start, end, True)
+    if low > 0 and low < high / 2:
+        low = 0.0
+    room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+    return Axis(low - room * (low != 0), high + room, start, end, False)
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Powers of ten; of two where the range is narrow."""
+    if high / low > 1000:
+        step = max(1, (floor(log10(high)) - ceil(log10(low))) // 8 + 1)
+        return [10.0**k for k in range(ceil(log10(low)), floor(log10(high)) + 1, step)]
+    marks = [2.0**k for k in range(-1074, 1024) if low <= 2.0**k <= high]
+    return marks or [low, high]
+
+
+def _round_steps(low: float, high: float) -> list[float]:
+    """About six steps of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / 6
+    size = 10.0 ** floor(log10(rough))
+    step = next(size * k for k in (1, 2, 5, 10) if size * k >= rough)
+    return [k * step for k in range(ceil(low / step), floor(high / step) + 1)]
+
 
 WIDTH, HEIGHT = 720, 460
 LEFT, RIGHT, TOP, BOTTOM = 80, 700, 70, 400
@@ -105,3 +169,67 @@ def _label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
 def _text(text: str) -> str:
     """Names from files, without what XML cannot hold."""
     return escape(shorten(visible(text), MOST_LETTERS, "…"))
+
+
+# SVG as the kind of picture that a name asks for: SVG itself, or PNG and PDF through the extra `plots`. No I/O.
+
+
+FORMATS = ("svg", "png", "pdf")
+SCALE = 2  # pixels of a PNG for each of the SVG's: sharp on today's screens
+
+
+def picture_format(name: str) -> str:
+    """Return the kind of picture that a file name asks for by its ending; without one it is SVG."""
+    ending = Path(name).suffix.lower().removeprefix(".")
+    if not ending:
+        return FORMATS[0]
+    if ending not in FORMATS:
+        raise UsageError(f"{name}: plots are written as svg, png or pdf; name it like plot.svg")
+    return ending
+
+
+def draw_svg(svg: str, kind: str) -> bytes:
+    """Return an SVG document as the bytes of an SVG, PNG or PDF file."""
+    if kind == "svg":
+        return svg.encode()
+    try:
+        import cairosvg
+    except ImportError as error:
+        raise MissingExtra("plots", f"a plot as {kind.upper()} (SVG needs none: name it like plot.svg)") from error
+    except OSError as error:  # the package is there, and the library of the system that it calls is not
+        text = f"a plot as {kind.upper()} needs the library cairo: {error}; name it like plot.svg"
+        raise CallgroveError(text) from error
+    content: bytes
+    if kind == "png":
+        content = cairosvg.svg2png(bytestring=svg.encode(), scale=SCALE)
+    else:
+        content = cairosvg.svg2pdf(bytestring=svg.encode())
+    return content
+
+
+# Models as Extra-P prints them: call path by call path, metric by metric, with the measurements.
+
+
+def extrap_report(models: Models) -> Iterator[str]:
+    """Pieces of text, one per model."""
+    study = models.study
+    by_callpath: dict[int, list[int]] = {}
+    for number, callpath in enumerate(study.series_callpath[models.series].tolist()):
+        by_callpath.setdefault(callpath, []).append(number)
+    for callpath, numbers in by_callpath.items():
+        yield f"Callpath: {visible(study.callpaths[callpath])}\n"
+        for number in numbers:
+            yield _model(models, number)
+
+
+def _model(models: Models, number: int) -> str:
+    study, series = models.study, int(models.series[number])
+    lines = [f"\tMetric: {visible(models.metric(number))}"]
+    for point in np.flatnonzero(study.present[series]).tolist():
+        at = ",".join(f"{x:.2E}" for x in study.points[point].tolist())
+        known = f"Mean: {study.mean[series, point]:.2E} Median: {study.median[series, point]:.2E}"
+        lines.append(f"\t\tMeasurement point: ({at}) {known}")
+    lines.append(f"\t\tModel: {visible(function_text(models.functions, number))}")
+    lines.append(f"\t\tRSS: {models.costs.rss[number]:.2E}")
+    lines.append(f"\t\tAdjusted R^2: {models.costs.ar2[number]:.2E}")
+    return "\n".join(lines) + "\n"

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from callgrove.model.table import Column, Table
-from callgrove.render.cells import (
+from callgrove.model.table import Column, Table, visible
+from callgrove.render.text_formats import (
     Identifier,
     Prose,
     Signed,
@@ -34,7 +34,7 @@ from callgrove.render.cells import (
     left_out,
     reading_writers,
 )
-from callgrove.render.visible import LEAST_NAME, display_width, indentation, shorten, visible
+from callgrove.render.visible import LEAST_NAME, display_width, indentation, shorten
 
 __all__ = ["PLAIN", "Look", "text_table"]
 

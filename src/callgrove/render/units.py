@@ -1,4 +1,4 @@
-"""Numbers with units, for people: three significant digits and a prefix.
+"""Numbers with units, for people: three significant digits and a prefix; costs; bars.
 
 si(0.0451, "s")      45.1 ms        si(12_345)          12.3 k
 si(2.5e9, "bytes")   2.50 GB        percent(0.1234)     12.3%
@@ -12,7 +12,10 @@ import re
 from collections.abc import Callable
 from math import floor, isfinite, log10
 
-__all__ = ["duration_ns", "percent", "printf", "si"]
+from callgrove.model.metrics import time_unit, unit_factor
+
+__all__ = ["amount", "bar", "duration_ns", "percent", "printf", "si", "signed_bar"]
+
 
 _PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _SYMBOLS = {"sec": "s", "seconds": "s", "bytes": "B", "byte": "B"}
@@ -34,20 +37,20 @@ def _power(value: float, unit: str) -> int:
     """The power of 1000 to divide by."""
     if value == 0:
         return 0
-    digits = floor(log10(_rounded(value)))
+    digits = floor(log10(_round(value)))
     lowest = 0 if unit in _WHOLE else min(_PREFIXES)
     highest = 0 if unit in _NO_MULTIPLES else max(_PREFIXES)
     return min(max(digits // 3, lowest), highest)
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     """The size to three digits: 999.6 counts as 1000, since that is how it would be written."""
     size = abs(float(f"{value:.2e}"))
     return size if isfinite(size) else abs(value)  # the largest numbers round to infinity
 
 
 def _three_digits(value: float) -> str:
-    size = _rounded(value)
+    size = _round(value)
     if size >= 100:
         return f"{value:.0f}"
     if size >= 10:
@@ -82,3 +85,48 @@ def duration_ns(time_ns: float) -> str:
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{sign}{hours} h {minutes} min" if hours else f"{sign}{minutes} min {seconds} s"
+
+
+# Costs with their units.
+
+
+COUNTED = ("occ", "#")  # how profilers call what has no unit
+
+
+def amount(unit: str) -> Callable[[float], str]:
+    """How a cost of that unit is written: seconds with prefixes, bytes, plain counts."""
+    seconds = time_unit(unit)
+    if seconds is not None:
+        return lambda value: si(value * seconds, "s")
+    factor, base = unit_factor(unit)
+    word = "" if base in COUNTED else base.lower() if base.lower() in ("byte", "bytes") else base
+    return lambda value: si(value * factor, word)
+
+
+# Bars in text: a share of the whole as a row of blocks.
+#
+# bar(0.55, 4)                  ██▏
+# bar(0.55, 4, unicode=False)   ##
+# signed_bar(-0.55, 4)          -██▏
+
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_ASCII = " -#"
+
+
+def bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
+    """`share` of `width` cells, padded to that width. Beyond 0 to 1 it is cut; a share above 0 always shows."""
+    glyphs = _EIGHTHS if unicode else _ASCII
+    steps = len(glyphs) - 1
+    share = min(max(share, 0.0), 1.0) if share == share else 0.0
+    filled = round(share * width * steps)
+    if share > 0:
+        filled = max(filled, 1)
+    whole, part = divmod(filled, steps)
+    return (glyphs[-1] * whole + (glyphs[part] if part else "")).ljust(width)
+
+
+def signed_bar(share: float, width: int = 10, *, unicode: bool = True) -> str:
+    """The size of a share as a bar behind its sign; nothing has none."""
+    sign = "+" if share > 0 else "-" if share < 0 else " "
+    return sign + bar(abs(share), width, unicode=unicode)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from callgrove.model.visible import visible
+from callgrove.model.table import visible
 
 __all__ = ["INDENT", "LEAST_NAME", "display_width", "indentation", "shorten", "visible"]
 

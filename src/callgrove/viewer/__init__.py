@@ -1,18 +1,13 @@
 """Pictures of experiments and studies: one page with its data inside.
 
-encoding.py    columns and texts as one compact document
-bundle.py      the ES modules of static/ as one script
-page.py        script, style and document as one HTML file that asks nobody for anything
-panels.py      what a page is made of, and how much of it: Panel, Detail, Choice
 report.py      inputs to sections, sections to a page that keeps to a size
-section.py     what was opened: facts, warnings, next commands
-processes.py   processes that say the same of themselves, told apart
+panels.py      what a page is made of, and how much of it: Panel, Detail, Choice
+page.py        script, style and document as one HTML file that asks nobody for anything
 profile/       flame graph, call tree, hot path, spread over profiles
 timeline/      what profiles did over time, in a bounded number of boxes
-gpu/           kernels, copies, calls; how busy devices were, and why not
-scaling/       models of a study, and what was measured
+gpu.py         kernels, copies, calls; how busy devices were, and why not
+scaling.py     models of a study, and what was measured
 static/        ES modules and the style; they draw data objects and know nothing of the page that holds them
 
-A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js, and the type of
-its data in static/documents.d.ts).
+A new panel is a maker here (one line in report.MAKERS) and a module there (one line in static/main.js).
 """

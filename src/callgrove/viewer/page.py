@@ -1,17 +1,106 @@
-"""One HTML file with style, script and data inside. It works from disk, and asks nobody for anything: its policy lets
-in the very script and style that it holds, and pictures that they make."""
+"""One HTML file with style, script and data inside: columns as a compact document, ES modules as one script.
+
+in the very script and style that it holds, and pictures that they make.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import html
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import isfinite
+from typing import Any
+
+import numpy as np
 
 from callgrove._version import __version__
-from callgrove.render.visible import visible
-from callgrove.viewer.bundle import bundle, modules, style
+from callgrove.arrays import Array
+from callgrove.model.table import visible
 
-__all__ = ["DATA_ID", "page"]
+__all__ = ["DATA_ID", "Texts", "bundle", "encode", "modules", "page", "style"]
+
+
+# The ES modules of static/ as one script, since pages opened from disk cannot import files.
+#
+# There is no build step: a server gives the modules as they are. They keep to a few forms, which is all that this needs
+# to know of the language, and what a test holds them to:
+#
+#     import { a, b } from "./other.js";        named imports of siblings, at the start of a line
+#     export function a() ...                    exports in front of function, async function, class or const
+#     /** ... */                                 types and explanations on lines of their own: pages do without them
+#
+#     const other_js = (() => { ...; return { a, b }; })();
+#     const main_js = (() => { const { a, b } = other_js; ... })();
+
+
+MAIN = "main.js"
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.-]+\.js)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
+_OTHER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^ */\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL)
+_UNSAFE = re.compile(r"</script|<!--", re.IGNORECASE)
+
+
+@cache
+def modules() -> Mapping[str, str]:
+    """Every module by its name."""
+    folder = files("callgrove.viewer") / "static"
+    return {
+        entry.name: entry.read_text("utf-8")
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".js")
+    }
+
+
+@cache
+def style() -> str:
+    """The style sheet."""
+    return (files("callgrove.viewer") / "static" / "theme.css").read_text("utf-8")
+
+
+def bundle(sources: Mapping[str, str], main: str = MAIN) -> str:
+    """The module `main` and all that it needs, in one script."""
+    done: dict[str, str] = {}
+    _add(main, sources, done, ())
+    script = '"use strict";\n' + "\n".join(done.values()) + "\n"
+    if _UNSAFE.search(script):
+        raise ValueError("a module holds text that would end its script element")
+    return script
+
+
+def _add(name: str, sources: Mapping[str, str], done: dict[str, str], above: tuple[str, ...]) -> None:
+    """A module after everything that it imports."""
+    if name in done:
+        return
+    if name in above:
+        raise ValueError(f"modules import one another: {' -> '.join((*above, name))}")
+    text = sources[name]
+    for found in _IMPORT.finditer(text):
+        _add(found[2], sources, done, (*above, name))
+    done[name] = _wrap(name, text)
+
+
+def _wrap(name: str, text: str) -> str:
+    body = _COMMENT.sub("", text)
+    body = _IMPORT.sub(lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = {_variable(found[2])};", body)
+    names = _EXPORT.findall(body)
+    body = _EXPORT.sub("", body)
+    odd = _OTHER.search(body)
+    if odd:
+        raise ValueError(f"{name}: `{odd[0]}` is no form of import or export that reports know")
+    return f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}})();"
+
+
+def _variable(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
 
 DATA_ID = "callgrove-data"
 
@@ -57,3 +146,113 @@ def page(title: str, data: str) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+# A document of columns and texts, small enough to mail.
+#
+# A panel's data is made of plain values, NumPy arrays and `Texts`. In the page it is the same thing again, with typed
+# arrays in place of NumPy's and arrays of strings in place of `Texts` (static/data.js is the other half):
+#
+#     {"version": 1, ..., "strings": [offset, bytes], "blob": base64(deflate(bytes))}
+#     array   {"$a": [type, offset, length]}      type: i1 u1 i2 u2 i4 u4 f4 f8, little-endian
+#     texts   {"$t": [type, offset, length]}      indices into the strings of the document, each of them stored once
+#
+# Numbers of more than one byte are stored byte plane by byte plane: first bytes, then second ones, and so on. Deflate
+# makes of such planes about half of what it makes of the numbers as they are. An array that occurs twice is stored
+# once. Integers take the smallest type that holds them; beyond 32 bits they become doubles, the only numbers that
+# pages have.
+#
+# Every text is made visible here: no control character, direction mark or half character gets into a page.
+
+
+VERSION = 1
+INTEGERS = ("u1", "i1", "u2", "i2", "u4", "i4")
+LEVEL = 6  # of deflate: higher ones take far longer for a percent
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of texts, many of which may be equal."""
+
+    values: Sequence[str]
+
+
+def encode(document: Mapping[str, Any]) -> str:
+    """The document as JSON that may stand inside an HTML script element."""
+    packer = _Packer()
+    body = packer.plain(document)
+    strings = packer.strings()
+    blob = base64.b64encode(zlib.compress(packer.bytes(), LEVEL)).decode("ascii")
+    text = json.dumps({"version": VERSION, **body, "strings": strings, "blob": blob}, separators=(",", ":"))
+    # json.dumps leaves ASCII only; these could still end or open an element
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+class _Packer:
+    """Bytes so far, and where everything lies in them."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._places: dict[int, tuple[object, list[Any]]] = {}  # by identity; the object is kept alive
+        self._numbers: dict[str, int] = {}
+
+    def plain(self, value: Any) -> Any:
+        """The value as JSON knows it."""
+        if isinstance(value, Mapping):
+            return {visible(str(key)): self.plain(part) for key, part in value.items()}
+        if isinstance(value, np.ndarray):
+            return {"$a": self._once(value, lambda: self._array(value))}
+        if isinstance(value, Texts):
+            return {"$t": self._once(value, lambda: self._texts(value))}
+        if isinstance(value, np.generic):
+            return self.plain(value.item())
+        if isinstance(value, str):
+            return visible(value)
+        if isinstance(value, list | tuple):
+            return [self.plain(part) for part in value]
+        return None if isinstance(value, float) and not isfinite(value) else value
+
+    def _once(self, value: object, place: Any) -> list[Any]:
+        if id(value) not in self._places:
+            self._places[id(value)] = value, place()
+        return self._places[id(value)][1]
+
+    def _texts(self, texts: Texts) -> list[Any]:
+        numbers = [self._numbers.setdefault(visible(text), len(self._numbers)) for text in texts.values]
+        return self._array(np.array(numbers, np.int64))
+
+    def _array(self, array: Array) -> list[Any]:
+        small = _smallest(array)
+        kind = small.dtype.str[1:]
+        planes = np.ascontiguousarray(small).view(np.uint8).reshape(-1, small.dtype.itemsize).T
+        return [kind, self._add(planes.tobytes()), len(small)]
+
+    def _add(self, piece: bytes) -> int:
+        at = self._size
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return at
+
+    def strings(self) -> list[int]:
+        """All texts, as a JSON array among the bytes: where it lies, and how long it is."""
+        text = json.dumps(list(self._numbers), ensure_ascii=False, separators=(",", ":")).encode()
+        return [self._add(text), len(text)]
+
+    def bytes(self) -> bytes:
+        return b"".join(self._pieces)
+
+
+def _smallest(array: Array) -> Array:
+    """The array in a type that pages know, one-dimensional and little-endian."""
+    flat = array.reshape(-1)
+    if flat.dtype.kind == "b":
+        return flat.astype("<u1")
+    if flat.dtype.kind in "iu":
+        low, high = (int(flat.min()), int(flat.max())) if len(flat) else (0, 0)
+        for name in INTEGERS:
+            limits = np.iinfo(name)
+            if limits.min <= low and high <= limits.max:
+                return flat.astype(f"<{name}")
+        return flat.astype("<f8")
+    return flat.astype("<f4" if flat.dtype == np.float32 else "<f8")

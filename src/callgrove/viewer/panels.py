@@ -1,15 +1,18 @@
-"""What a page is made of."""
+"""What a page is made of: panels, and how much detail they may have."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
+from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.model.runs import Numbers
 
-__all__ = ["Choice", "ComparesTotals", "Detail", "Limits", "Panel", "PanelMaker", "Unavailable"]
+__all__ = ["Choice", "ComparesTotals", "Detail", "Limits", "Panel", "PanelMaker", "Unavailable", "process_numbers"]
+
 
 DEFAULT_SIZE = 5_000_000  # bytes of a page
 LARGEST = 20  # times as much: memory is bounded, however large a page may get
@@ -100,3 +103,18 @@ class Unavailable:
 
     def panels(self, detail: Detail) -> Iterable[Panel]:
         return (Panel("unavailable", self.title, {"reason": self.reason}),)
+
+
+# Processes that say the same of themselves: identifier tuples are not unique, so they are counted.
+
+
+def process_numbers(experiment: Experiment) -> list[int]:
+    """For every profile, how many before it have its run and its identifier tuple: 0 almost always."""
+    profiles = experiment.profiles
+    seen: Counter[tuple[int, str]] = Counter()
+    numbers = []
+    for profile, run in enumerate(profiles.run.tolist()):
+        key = run, profiles.described(profile)
+        numbers.append(seen[key])
+        seen[key] += 1
+    return numbers

@@ -7,24 +7,21 @@ Specification: docs/callgrove-format.md, version 1. `schema.py` declares every t
       contexts.parquet ...      small tables, read when the folder is opened
       values*.parquet           values, a file for each type of value; read row group by row group
       samples.parquet           samples of all lines, one line after the other
-      spans.parquet, span_*     spans, and what only some of them have
+      spans.parquet, span_*     spans, and the attributes that only some of them have
       index.parquet             which profiles each row group has, so that one of them is read without the others
       sources/                  copies of source files
 
-    format.py        the format of the registry; checking.py what `check` and `dump` say
-    manifest.py      callgrove.json; schema.py every table
-    folder.py        a folder that is read, with the damage that was met; texts.py texts that are no valid Unicode
+    format.py        the format of the registry, and what `check` and `dump` say
+    schema.py        every table, as Arrow columns and back
+    folder.py        a folder that is read: manifest, Parquet files, the damage that was met
     reading.py       a folder as an experiment; writer.py an experiment as a folder; studies.py both for studies
     program_tables.py, place_tables.py, metric_tables.py, attributes.py    the tables of the model, and back
-    values.py        values, read when asked for; values_writer.py, value_types.py how they lie in tables
+    values.py        values, read when asked for
     samples.py       samples, read and written
-    spans.py, spans_writer.py              spans and counters over time
-    stored_sides.py, sides_writer.py, side_columns.py, beside.py    what only some spans have, and what stands beside
-    stored_table.py, group_writer.py       one Parquet file, read and written row group by row group
-    index.py         which profiles each row group has
-    arrow.py         pyarrow at the edge
+    spans.py, spans_writer.py, span_tables.py    spans, counters over time, attributes, tables beside spans
+    row_groups.py    Parquet files written row group by row group, and their index
 
 Absent is NULL in the tables and -1 (or NaN, or no offset) in the model. Texts that are no valid Unicode are escaped:
-see `texts.py`. Known deviations: none, we are the only writer; tables that other tools wrote anew open as long as they
+see `schema.py`. Known deviations: none, we are the only writer; tables that other tools wrote anew open as long as they
 have the same columns and rows, in row groups of at most a million rows.
 """

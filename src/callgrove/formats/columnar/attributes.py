@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from callgrove.formats.columnar.arrow import Cells
 from callgrove.formats.columnar.folder import Folder
+from callgrove.formats.columnar.schema import Cells
 from callgrove.model.experiment import Experiment
 
 __all__ = ["Attributes", "attribute_columns"]

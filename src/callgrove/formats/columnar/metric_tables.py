@@ -12,16 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.formats.columnar.arrow import Cells
+from callgrove.arrays import Array, Floats, cycles
 from callgrove.formats.columnar.attributes import Attributes
-from callgrove.formats.columnar.folder import Folder
-from callgrove.formats.columnar.stored_table import Group, StoredTable
-from callgrove.model.arrays import Array, Floats
-from callgrove.model.composites import composite_named
-from callgrove.model.metrics import Aggregation, Column, Composite, Metric, Metrics, Scope
-from callgrove.model.orders import cycles
+from callgrove.formats.columnar.folder import Folder, Group, StoredTable
+from callgrove.formats.columnar.schema import Cells
+from callgrove.model.metrics import Aggregation, Column, Composite, Metric, Metrics, Scope, composite_named
 
-__all__ = ["described_dtype", "dtype_of", "large_ids", "metric_tables", "read_metrics"]
+__all__ = ["describe_dtype", "dtype_of", "large_ids", "metric_tables", "read_metrics"]
 
 TEXTS = ("unit", "description", "url", "number_format", "formula", "statistic")
 FLAGS = ("visible", "show_percent")
@@ -40,11 +37,9 @@ def metric_tables(metrics: Metrics) -> Iterator[tuple[str, Mapping[str, Cells]]]
             "aggregation": [m.aggregation.value for m in rows],
             "parent": np.array([m.parent for m in rows], np.int32),
             "id_of_quantity": [m.id_of_quantity for m in rows],
-            "composite": [
-                None if m.composite is None else json.dumps(described_dtype(m.composite.dtype)) for m in rows
-            ],
+            "composite": [None if m.composite is None else json.dumps(describe_dtype(m.composite.dtype)) for m in rows],
             "summary_id": [_fitting(m.summary_id) for m in rows],
-            **_shared(rows),
+            **_common_cells(rows),
             **{name: [getattr(m, name) or None for m in rows] for name in ("unit", "url")},
         },
     )
@@ -53,12 +48,12 @@ def metric_tables(metrics: Metrics) -> Iterator[tuple[str, Mapping[str, Cells]]]
         {
             "name": [c.name for c in columns],
             "partner": [_fitting(c.partner) for c in columns],
-            **_shared(columns),
+            **_common_cells(columns),
         },
     )
 
 
-def _shared(rows: tuple[Metric, ...] | tuple[Column, ...]) -> dict[str, Cells]:
+def _common_cells(rows: tuple[Metric, ...] | tuple[Column, ...]) -> dict[str, Cells]:
     """What both tables have."""
     texts = ("description", "number_format", "formula", "statistic")
     return {
@@ -78,7 +73,7 @@ def large_ids(metrics: Metrics) -> dict[str, str]:
     return {str(k): str(m.source_id) for k, m in enumerate(metrics) if _fitting(m.source_id) != m.source_id}
 
 
-def described_dtype(dtype: np.dtype[Any]) -> Any:
+def describe_dtype(dtype: np.dtype[Any]) -> Any:
     """A type of values as JSON has it: `<f8`, or its fields."""
     return dtype.str if dtype.names is None else _fields(dtype)
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from callgrove.formats.columnar.arrow import Cells, Words
+from callgrove.arrays import ABSENT, Ids, freeze
 from callgrove.formats.columnar.attributes import Attributes
 from callgrove.formats.columnar.folder import Folder
-from callgrove.model.arrays import ABSENT, Ids, frozen
+from callgrove.formats.columnar.schema import Cells, Words
 from callgrove.model.experiment import Experiment
-from callgrove.model.profiles import IDENTITY, IdentifierTuples, ProfileKind, Profiles
+from callgrove.model.profiles import IDENTITY, IdentifierTuples, ProfileKind, Profiles, System, Topology
 from callgrove.model.runs import Run
-from callgrove.model.system import System, Topology
 
 __all__ = ["place_tables", "read_profiles", "read_runs", "read_system"]
 
@@ -153,11 +152,11 @@ def read_profiles(folder: Folder, attributes: Attributes, n_runs: int, n_places:
     names = folder.manifest.get(folder.path, "identifier_kinds", list)
     attributed = tuple(attributes.of("profile", profile) for profile in range(n))
     profiles = Profiles(
-        frozen(folder.ids(table, rows, "run", n_runs, lowest=0)),
-        frozen(folder.codes(table, rows, "kind", KINDS)),
+        freeze(folder.ids(table, rows, "run", n_runs, lowest=0)),
+        freeze(folder.codes(table, rows, "kind", KINDS)),
         rows.names("name"),
-        frozen(folder.ids(table, rows, "place", n_places)),
-        frozen(rows.numbers("source_id")),
+        freeze(folder.ids(table, rows, "place", n_places)),
+        freeze(rows.numbers("source_id")),
         _read_identifiers(folder, n, tuple(map(str, names))),
         attributed if any(attributed) else (),
     )
@@ -188,13 +187,13 @@ def read_system(folder: Folder, attributes: Attributes) -> System:
         raise table.damage("column parent", "parents before their children", "another order")
     own = rows.numbers("source_id")
     return System(
-        frozen(parent),
+        freeze(parent),
         rows.names("kind"),
         rows.names("name"),
-        frozen(rows.numbers("rank")),
+        freeze(rows.numbers("rank")),
         attributes.mappings("place", n),
         folder.or_warn(lambda: _read_topologies(folder, n), ()),
-        frozen(own) if (own != ABSENT).any() else np.empty(0, np.int64),
+        freeze(own) if (own != ABSENT).any() else np.empty(0, np.int64),
     )
 
 

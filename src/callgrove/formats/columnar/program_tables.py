@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.formats.columnar.arrow import Cells, Words
+from callgrove.arrays import Array, Ids, freeze
 from callgrove.formats.columnar.attributes import Attributes
-from callgrove.formats.columnar.folder import Folder
-from callgrove.formats.columnar.stored_table import StoredTable
-from callgrove.model.arrays import Array, Ids, frozen
+from callgrove.formats.columnar.folder import Folder, StoredTable
+from callgrove.formats.columnar.schema import Cells, Words
 from callgrove.model.contexts import ContextKind, ContextTree, Regions, Relation, SourceFiles
-from callgrove.model.invariants import problems_of_contexts
+from callgrove.model.experiment import problems_of_contexts
 
 __all__ = ["program_tables", "read_contexts"]
 
@@ -115,8 +114,8 @@ def read_contexts(folder: Folder, attributes: Attributes) -> ContextTree:
     _check_preorder(table, columns["parent"], columns["kind"], ends)
     parameters: Parameters = {}
     return ContextTree(
-        subtree_end=frozen(ends),
-        **{name: frozen(column) for name, column in columns.items()},
+        subtree_end=freeze(ends),
+        **{name: freeze(column) for name, column in columns.items()},
         regions=regions,
         parameters=folder.or_warn(lambda: _read_parameters(folder, len(ends)), parameters),
         attributes=attributes.mappings("context", len(ends)),
@@ -155,15 +154,15 @@ def _read_regions(folder: Folder, attributes: Attributes) -> Regions:
     ):
         ids[name] = folder.ids(table, rows, f"{name}_id", len(known))
     return Regions(
-        frozen(folder.codes(table, rows, "kind", KINDS)),
-        frozen(ids["name"]),
-        frozen(ids["file"]),
-        frozen(rows.numbers("line")),
-        frozen(rows.numbers("end_line")),
-        frozen(ids["module"]),
-        frozen(rows.numbers("offset")),
-        frozen(ids["role"]),
-        frozen(ids["paradigm"]),
+        freeze(folder.codes(table, rows, "kind", KINDS)),
+        freeze(ids["name"]),
+        freeze(ids["file"]),
+        freeze(rows.numbers("line")),
+        freeze(rows.numbers("end_line")),
+        freeze(ids["module"]),
+        freeze(rows.numbers("offset")),
+        freeze(ids["role"]),
+        freeze(ids["paradigm"]),
         strings,
         SourceFiles(paths, copied),
         modules,

@@ -13,26 +13,23 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from callgrove.arrays import Ids
 from callgrove.errors import CorruptFile
 from callgrove.formats.columnar.attributes import Attributes
-from callgrove.formats.columnar.beside import read_beside
-from callgrove.formats.columnar.folder import Folder
-from callgrove.formats.columnar.index import TableIndex
-from callgrove.formats.columnar.manifest import Manifest, warnings_from
+from callgrove.formats.columnar.folder import Folder, Manifest, StoredTable, warnings_from
 from callgrove.formats.columnar.metric_tables import read_metrics
 from callgrove.formats.columnar.place_tables import read_profiles, read_runs, read_system
 from callgrove.formats.columnar.program_tables import read_contexts
+from callgrove.formats.columnar.row_groups import TableIndex
 from callgrove.formats.columnar.samples import read_samples
 from callgrove.formats.columnar.schema import EXPERIMENT, FORMAT_NAME, FORMAT_VERSION, MANIFEST, SOURCES
+from callgrove.formats.columnar.span_tables import read_beside
 from callgrove.formats.columnar.spans import read_counters, read_spans, split_of
-from callgrove.formats.columnar.stored_table import StoredTable
 from callgrove.formats.columnar.values import read_values
-from callgrove.model.arrays import Ids
-from callgrove.model.experiment import Attachment, Experiment, Sources
-from callgrove.model.invariants import problems_of_experiment
+from callgrove.model.experiment import Attachment, Experiment, Sources, problems_of_experiment
 from callgrove.model.metrics import Metrics
 from callgrove.model.profiles import Profiles
-from callgrove.model.traces import Traces, Window
+from callgrove.model.traces.events import Traces, Window
 from callgrove.model.values import Values
 
 __all__ = ["origin_of", "read_experiment", "version_text"]

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Ids, Ints
 from callgrove.errors import CallgroveError, CorruptFile
-from callgrove.formats.columnar.arrow import Cells
-from callgrove.formats.columnar.folder import Folder
-from callgrove.formats.columnar.group_writer import GroupWriter
-from callgrove.formats.columnar.schema import EXPERIMENT
-from callgrove.formats.columnar.stored_table import StoredTable
+from callgrove.formats.columnar.folder import Folder, StoredTable
+from callgrove.formats.columnar.row_groups import GroupWriter
+from callgrove.formats.columnar.schema import EXPERIMENT, Cells
 from callgrove.formats.interface import SampleChunk
-from callgrove.model.arrays import ABSENT, Ids, Ints
-from callgrove.model.traces import Samples, Window
+from callgrove.model.traces.events import Samples, Window
 
 __all__ = ["FolderSamples", "SamplesWriter", "read_samples"]
 

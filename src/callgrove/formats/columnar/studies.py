@@ -10,19 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from callgrove.arrays import Array, Floats, Ints, freeze
 from callgrove.errors import CorruptFile
-from callgrove.formats.columnar.arrow import Cells, Words, numbers
-from callgrove.formats.columnar.folder import Folder
-from callgrove.formats.columnar.group_writer import write_table
-from callgrove.formats.columnar.manifest import Manifest, warnings_from, warnings_in
+from callgrove.formats.columnar.folder import Folder, Manifest, warnings_from, warnings_in
 from callgrove.formats.columnar.reading import origin_of, version_text
-from callgrove.formats.columnar.schema import FORMAT_NAME, MANIFEST, STUDY
+from callgrove.formats.columnar.row_groups import write_table
+from callgrove.formats.columnar.schema import FORMAT_NAME, MANIFEST, STUDY, Cells, Words, numbers
 from callgrove.formats.columnar.writer import FOLDER
 from callgrove.formats.interface import LossReport, WriteOptions
-from callgrove.formats.targets import PendingFolder
-from callgrove.model.arrays import Array, Floats, Ints, frozen
-from callgrove.model.study import STATISTICS, RawValues, Segment, StoredModel, Study, Term
-from callgrove.model.study_books import StudyBooks
+from callgrove.formats.writing.targets import PendingFolder
+from callgrove.model.study.books import StudyBooks
+from callgrove.model.study.series import STATISTICS, RawValues, Segment, StoredModel, Study, Term
 
 __all__ = ["read_study", "write_study"]
 
@@ -218,11 +216,11 @@ def read_study(path: Path, manifest: Manifest) -> Study:
     raw = folder.or_warn(lambda: _read_raw(folder, len(rows), len(points)), None)
     study = Study(
         parameters=parameters,
-        points=frozen(points),
+        points=freeze(points),
         callpaths=callpaths,
         metrics=metrics,
-        series_callpath=frozen(folder.ids(table, rows, "callpath_id", len(callpaths), lowest=0)),
-        series_metric=frozen(folder.ids(table, rows, "metric_id", len(metrics), lowest=0)),
+        series_callpath=freeze(folder.ids(table, rows, "callpath_id", len(callpaths), lowest=0)),
+        series_metric=freeze(folder.ids(table, rows, "metric_id", len(metrics), lowest=0)),
         **cells,
         raw=raw,
         scaling=manifest.get(path, "scaling", str),
@@ -270,13 +268,13 @@ def _read_cells(folder: Folder, n_series: int, n_points: int) -> dict[str, Any]:
     repetitions = np.zeros(n_series * n_points, np.int64)
     present[cell], repetitions[cell] = True, rows.numbers("repetitions")
     out: dict[str, Array] = {
-        "present": frozen(present.reshape(shape)),
-        "repetitions": frozen(repetitions.reshape(shape)),
+        "present": freeze(present.reshape(shape)),
+        "repetitions": freeze(repetitions.reshape(shape)),
     }
     for name in STATISTICS:
         column = np.full(n_series * n_points, np.nan)
         column[cell] = rows.numbers(name)
-        out[name] = frozen(column.reshape(shape))
+        out[name] = freeze(column.reshape(shape))
     return out
 
 
@@ -295,7 +293,7 @@ def _read_raw(folder: Folder, n_series: int, n_points: int) -> RawValues | None:
     bounds = before[np.append(first, len(cell))]
     known = np.array([value for value in values if value is not None], np.float64)
     cells = np.searchsorted(cell[first], np.arange(n_series * n_points + 1))
-    return RawValues(frozen(known), frozen(bounds), frozen(cells.astype(np.int64)))
+    return RawValues(freeze(known), freeze(bounds), freeze(cells.astype(np.int64)))
 
 
 def _read_models(folder: Folder) -> tuple[StoredModel, ...]:

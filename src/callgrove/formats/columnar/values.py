@@ -1,26 +1,123 @@
-"""Values of a folder, read row group by row group when they are asked for."""
+"""Values of a folder, read row group by row group when they are asked for; a table for each type of value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
 from callgrove.errors import CallgroveError, CorruptFile
-from callgrove.formats.columnar.folder import Folder
-from callgrove.formats.columnar.index import TableIndex
-from callgrove.formats.columnar.manifest import REMEDY
+from callgrove.formats.columnar.folder import REMEDY, Folder, Group, StoredTable
 from callgrove.formats.columnar.metric_tables import dtype_of
-from callgrove.formats.columnar.schema import FILLER, MANIFEST
-from callgrove.formats.columnar.stored_table import StoredTable
-from callgrove.formats.columnar.value_types import ValueLayout
-from callgrove.model.arrays import ABSENT, Bools, Floats, Ints
+from callgrove.formats.columnar.row_groups import TableIndex
+from callgrove.formats.columnar.schema import (
+    FIELD,
+    FILLER,
+    LIST,
+    MANIFEST,
+    VALUES,
+    TableColumn,
+    arrow,
+    list_of,
+    schema_of,
+    table_of,
+    value_columns,
+)
 from callgrove.model.metrics import Metrics
 from callgrove.model.profiles import Profiles
 from callgrove.model.values import Block, SparseBlock
 
-__all__ = ["FilledFolderValues", "FolderValues", "read_values"]
+__all__ = ["FilledFolderValues", "FolderValues", "ValueLayout", "read_values"]
+
+
+# How values of one type lie in a table: numbers in the column `value`, the fields of composite ones beside it.
+#
+# A composite value has its scalar reading in `value`, and a column for each number it is made of: `field_sum`, a list
+# where it is an array (`field_bins`), and `field_terms_a` where it is inside of another.
+
+
+@dataclass(frozen=True)
+class ValueLayout:
+    """The layout of one type of values; a composite type belongs to one metric."""
+
+    dtype: np.dtype[Any]
+    metric: int | None
+    fillers: bool
+
+    @property
+    def table(self) -> str:
+        if self.metric is not None:
+            return f"{VALUES}-metric-{self.metric}"
+        return VALUES if self.dtype == np.float64 else f"{VALUES}-{self.dtype.name}"
+
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        """All of the table, those of fields last."""
+        plain = self.dtype.names is None and self.dtype != np.float64
+        return (*value_columns(self.dtype.name if plain else "double", self.fillers), *self._field_columns())
+
+    def _leaves(self) -> list[tuple[str, tuple[str, ...], np.dtype[Any], bool]]:
+        """Column, path, type and whether it is a list, of every number of a composite value."""
+        pending: list[tuple[tuple[str, ...], np.dtype[Any], bool]] = [((), self.dtype, False)]
+        found: list[tuple[str, tuple[str, ...], np.dtype[Any], bool]] = []
+        while pending:
+            path, dtype, is_list = pending.pop(0)
+            if dtype.base.names is None:
+                name = FIELD + "_".join(path)
+                taken = {known for known, *_ in found}
+                found.append((name if name not in taken else f"{name}_{len(found)}", path, dtype.base, is_list))
+                continue
+            inner = [(name, dtype.base[name]) for name in dtype.base.names]
+            pending = [((*path, name), kind, is_list or bool(kind.shape)) for name, kind in inner] + pending
+        return found if self.dtype.names is not None else []
+
+    def _field_columns(self) -> tuple[TableColumn, ...]:
+        return tuple(
+            TableColumn(name, f"{LIST if is_list else ''}{_type_name(kind)}")
+            for name, _, kind, is_list in self._leaves()
+        )
+
+    def encode(self, rows: Mapping[str, Array]) -> Any:
+        """An Arrow table of some rows, in which composite values are structures."""
+        if self.dtype.names is None:
+            return table_of(self.columns, rows)
+        plain = [c for c in self.columns if not c.name.startswith(FIELD)]
+        table = table_of(plain, {**rows, "value": rows["scalar"]})
+        arrays = {name: table.column(name) for name in table.column_names}
+        for name, path, kind, is_list in self._leaves():
+            values = rows["value"]
+            for part in path:
+                values = values[part]
+            numbers = np.ascontiguousarray(values, kind.newbyteorder("="))
+            arrays[name] = list_of(numbers) if is_list else arrow().array(numbers)
+        schema = schema_of(self.columns)
+        return arrow().Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+    def decode(self, group: Group) -> Array:
+        """The values of a row group."""
+        if self.dtype.names is None:
+            return group.numbers("value")
+        out = np.zeros(len(group), self.dtype)
+        for name, path, _, is_list in self._leaves():
+            place = out
+            for part in path[:-1]:
+                place = place[part]
+            numbers = group.lists(name) if is_list else group.numbers(name)
+            place[path[-1]] = numbers.reshape(place[path[-1]].shape)
+        return out
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that values are made of."""
+        fields = [c.name for c in self._field_columns()]
+        return ["profile", "context", "metric", *(fields or ["value"])]
+
+
+def _type_name(kind: np.dtype[Any]) -> str:
+    return "double" if kind == np.float64 else kind.name
 
 
 @dataclass
@@ -101,7 +198,7 @@ class FolderValues:
                     self._met(error)
                     wanted[number].discard(group)
                     continue
-                kept = _chosen(rows, profiles, metrics)
+                kept = _choose_rows(rows, profiles, metrics)
                 if kept is not None:
                     rows = rows.take(kept)
                 if len(rows):
@@ -156,7 +253,7 @@ class FilledFolderValues(FolderValues):
         return self._stream(profiles, metrics, measured=True)
 
 
-def _chosen(block: SparseBlock, profiles: Ints | None, metrics: Ints | None) -> Bools | None:
+def _choose_rows(block: SparseBlock, profiles: Ints | None, metrics: Ints | None) -> Bools | None:
     """Which rows are wanted; None is all of them."""
     kept: Bools | None = None
     if len(block) and int(block.profile.min()) < 0:

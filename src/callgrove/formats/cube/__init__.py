@@ -10,22 +10,19 @@ Specification: the Cube 4 file format, and what CubeLib 4.8 and CubeW really do 
     `-- remapping.spec     and any other attachment
 
 Columns are the locations in ascending order of their ids. Rows of exclusive metrics are numbered in preorder, rows of
-inclusive and simple ones in a wide order (`traversal.py`).
+inclusive and simple ones in a wide order (`vocabulary.py`).
 
 Deviations that are honoured: 8-byte integers in the tables of compressed data; an index without a count; bare
 attribute values and raw `<` in CubePL; checksums that are 32 too low; one more block of zeros after members whose
 size is a multiple of 512; minima and maxima in cells where nothing was measured; counters that went below zero.
 
-    format.py        detection, and what the format can do; reading.py puts an experiment together
-    anchor.py        anchor.xml as flat tables; cubepl_text.py repairs the XML that CubeLib writes around CubePL
+    format.py        detection, `check`, `dump`, and what the format can do
+    reading.py       an experiment put together, its values read when asked for
+    anchor.py        anchor.xml as flat tables
     tables.py        from the anchor to the model: metrics, contexts, system, topologies
-    words.py         names and types of Cube; metric_words.py what only Cube's metrics say
-    value_types.py   the data types; scale_functions.py the one that is a function
-    traversal.py     row positions
+    vocabulary.py    names, data types and row orders of Cube
     rows.py          index and data of one metric, checked
-    values.py        values in the model's ids, read when asked for
     clusters.py      iterations out of clustered call trees
-    writer.py        writes: plan.py and places.py say what goes where, anchor_writer.py makes the XML, spool.py makes
-                     rows out of any order, tar_writer.py the archive, losses.py tells what a Cube file cannot hold
-    consistency.py   what `check` looks for; fields.py every field, for `dump`
+    writer.py        writes, and tells what a Cube file cannot hold
+    plan.py          what goes where; anchor_writer.py makes the XML; spool.py makes rows out of any order
 """

@@ -13,6 +13,7 @@ recurses: call trees may be a hundred thousand levels deep. Ids are checked by `
 from __future__ import annotations
 
 import io
+import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,9 +22,46 @@ from pathlib import Path
 
 from callgrove.binary import xml
 from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
-from callgrove.formats.cube.cubepl_text import repaired
 
-__all__ = ["Anchor", "Level", "RawCart", "RawMetric", "RawPlace", "RawRegion", "read_anchor"]
+__all__ = ["Anchor", "Level", "RawCart", "RawMetric", "RawPlace", "RawRegion", "read_anchor", "repair_cubepl"]
+
+
+# Makes XML of what CubeLib writes around CubePL.
+#
+# Older versions leave attribute values bare (`<cubepl rowwise=false>`), and specifications hold `<` and `&` of
+# expressions as they are. Start tags get quotes, texts get entities; everything else stays to the byte.
+
+
+START = re.compile(rb"<(cubepl(?:init|aggr)?)((?:\s[^<>]*)?)>")
+BARE = re.compile(rb"(=\s*)([^\s\"'>/]+)")
+LONE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)")
+CDATA = b"<![CDATA["
+
+
+def repair_cubepl(xml: bytes) -> bytes:
+    """The same text, with CubePL that an XML parser accepts. One pass, whatever the text."""
+    if b"<cubepl" not in xml:
+        return xml
+    out: list[bytes] = []
+    at = 0
+    while (start := START.search(xml, at)) is not None:
+        name, attributes = start[1], start[2]
+        out += [xml[at : start.start()], b"<", name, BARE.sub(rb'\1"\2"', attributes), b">"]
+        at = start.end()
+        if attributes.endswith(b"/"):
+            continue
+        end = xml.find(b"</" + name, at)
+        if end < 0:  # the parser will say what is wrong
+            break
+        text = xml[at:end]
+        out.append(text if text.lstrip().startswith(CDATA) else _escape(text))
+        at = end
+    return b"".join([*out, xml[at:]])
+
+
+def _escape(text: bytes) -> bytes:
+    return LONE_AMPERSAND.sub(b"&amp;", text).replace(b"<", b"&lt;")
+
 
 Attributes = dict[str, str]
 Pairs = list[tuple[str, str]]
@@ -143,7 +181,7 @@ def read_anchor(path: Path, text: bytes) -> Anchor:
     parser.CharacterDataHandler = reader.text
     parser.StartDoctypeDeclHandler = reader.refuse
     try:
-        xml.parse(f"{path}: anchor.xml", parser, io.BytesIO(repaired(text)))
+        xml.parse(f"{path}: anchor.xml", parser, io.BytesIO(repair_cubepl(text)))
     except CorruptFile:
         if not reader.has_begun:
             reader.check_root("")

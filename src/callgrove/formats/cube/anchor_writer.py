@@ -13,13 +13,12 @@ import numpy as np
 
 from callgrove._version import __version__
 from callgrove.formats.cube.anchor import Level
-from callgrove.formats.cube.places import Place, Places
-from callgrove.formats.cube.plan import CnodePlan, MetricPlan, PlannedMetric
-from callgrove.formats.cube.words import CLUSTERING, CREATOR, MIRRORS, TITLE
+from callgrove.formats.cube.plan import CnodePlan, MetricPlan, Place, Places, PlannedMetric
+from callgrove.formats.cube.vocabulary import CLUSTERING, CREATOR, MIRRORS, TITLE
 from callgrove.model.contexts import MANGLED, ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metric
-from callgrove.model.system import Topology
+from callgrove.model.profiles import Topology
 
 __all__ = ["anchor_pieces"]
 
@@ -34,7 +33,7 @@ ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"
 SPECIAL = re.compile("[&<>\"']")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """A text for XML; characters that XML has no place for become U+FFFD."""
     plain = NOT_XML.sub("\ufffd", text) if not text.isascii() or not text.isprintable() else text
     return SPECIAL.sub(lambda found: ENTITIES[found[0]], plain)
@@ -42,11 +41,11 @@ def escaped(text: str) -> str:
 
 def in_quotes(text: str) -> str:
     """The same for an attribute, where line ends need entities to survive."""
-    return escaped(text).replace("\n", "&#10;").replace("\t", "&#9;").replace("\r", "&#13;")
+    return escape(text).replace("\n", "&#10;").replace("\t", "&#9;").replace("\r", "&#13;")
 
 
 def element(name: str, text: str, given: str = "") -> str:
-    return f"<{name}{given}>{escaped(text).replace(chr(13), '&#13;')}</{name}>\n"
+    return f"<{name}{given}>{escape(text).replace(chr(13), '&#13;')}</{name}>\n"
 
 
 def attribute(key: str, value: str) -> str:
@@ -82,14 +81,14 @@ def anchor_pieces(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan
 def _document_attributes(experiment: Experiment, version: str, cnodes: CnodePlan) -> str:
     own = {key: value for key, value in experiment.attributes.items() if not key.startswith("cube: ")}
     if not cnodes.keeps_ids:
-        own |= _renumbered_clusters(own, cnodes)
+        own |= _renumber_clusters(own, cnodes)
     found = {"CubePL Version": CUBEPL_VERSION, "Cube Version": CUBE_VERSION, CREATOR: f"callgrove {__version__}"}
     found |= own | {"Cube anchor.xml syntax version": version, WRITTEN_BY: __version__}
     found.setdefault(CLUSTERING, "OFF")
     return attributes(found)
 
 
-def _renumbered_clusters(own: dict[str, str], cnodes: CnodePlan) -> dict[str, str]:
+def _renumber_clusters(own: dict[str, str], cnodes: CnodePlan) -> dict[str, str]:
     """The attributes that name cnodes of clusters, with the ids that these have now."""
     new = dict(zip(map(str, cnodes.tree.source_id.tolist()), map(str, cnodes.id.tolist()), strict=False))
     return {

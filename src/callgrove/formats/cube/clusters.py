@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from callgrove.arrays import Array, Ids, Ints
 from callgrove.errors import UsageError
-from callgrove.formats.cube.words import CLUSTERING
-from callgrove.model.arrays import Array, Ids, Ints
+from callgrove.formats.cube.vocabulary import CLUSTERING
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment

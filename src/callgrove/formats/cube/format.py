@@ -6,20 +6,192 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
-from callgrove.binary.filebytes import FileBytes
-from callgrove.binary.inflating import gunzip_head
+import numpy as np
+
+from callgrove.binary.archives import BLOCK, HEADER, Archive, Member, gunzip_head, headers, is_archive
+from callgrove.binary.files import FileBytes
 from callgrove.binary.sources import Source
-from callgrove.binary.tar import BLOCK, Member, headers, is_archive
-from callgrove.errors import CallgroveError, NotRecognised, UnsupportedVersion
-from callgrove.formats.cube.consistency import problems
-from callgrove.formats.cube.fields import fields
-from callgrove.formats.cube.reading import ANCHOR, GZIP_MAGIC, read_experiment
-from callgrove.formats.cube.rows import DATA_MAGIC, INDEX_MAGIC, ZDATA_MAGIC
+from callgrove.errors import CallgroveError, CorruptFile, NotRecognised, UnsupportedVersion
+from callgrove.execute import Progress
+from callgrove.formats.cube.anchor import Anchor, read_anchor
+from callgrove.formats.cube.reading import ANCHOR, GZIP_MAGIC, WRAPPED, anchor_text, open_archive, read_experiment
+from callgrove.formats.cube.rows import (
+    DATA_MAGIC,
+    ENDIAN_BIG,
+    INDEX,
+    INDEX_MAGIC,
+    SPARSE,
+    ZDATA_MAGIC,
+    ZROW,
+    byte_order,
+)
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, Severity
+from callgrove.model.metrics import Scope
+from callgrove.model.values import DenseBlock
 
-__all__ = ["FORMAT", "CubeFormat"]
+__all__ = ["FORMAT", "CubeFormat", "fields", "problems"]
+
+
+# What `check` looks for: everything that reading tells, and what the values themselves tell.
+
+
+def problems(experiment: Experiment, progress: Progress) -> Iterator[Problem]:
+    """Every problem; all values are read for it, one band of rows at a time."""
+    for warning in experiment.warnings:
+        if warning.severity == Severity.DAMAGE:
+            yield Problem(warning.severity, experiment.path, "opening", warning.text)
+    total, done = experiment.values.n_stored() or 0, 0
+    wrapped: dict[int, int] = {}
+    for block in experiment.values.blocks():
+        done += len(block)
+        progress("checking values", done, max(done, total))
+        if isinstance(block, DenseBlock) and block.matrix.dtype == np.uint64:
+            count = int(np.count_nonzero(block.matrix >= WRAPPED))
+            wrapped[block.metric] = wrapped.get(block.metric, 0) + count
+    for error in experiment.values.problems:
+        yield Problem(Severity.DAMAGE, experiment.path, getattr(error, "section", "values"), str(error))
+    for metric, count in wrapped.items():
+        if count:
+            text = f"{count} values are 2^63 or more: counters that went below zero; computed views leave them out"
+            yield Problem(Severity.NOTE, experiment.path, experiment.metrics[metric].name, text)
+    yield from _negative(experiment)
+
+
+def _negative(experiment: Experiment) -> Iterator[Problem]:
+    """Inclusive counters that are smaller than those below them."""
+    for row, metric in enumerate(experiment.metrics):
+        if metric.scope == Scope.INCLUSIVE and metric.dtype.upper().startswith("U") and metric.composite is None:
+            if not (experiment.values.totals(row) > 0).any():
+                continue
+            found = int(np.count_nonzero(experiment.totals(metric.name, Scope.EXCLUSIVE) < 0))
+            if found:
+                who = "1 context has" if found == 1 else f"{found} contexts have"
+                text = f"{who} less than what it calls: the exclusive value is negative"
+                yield Problem(Severity.NOTE, experiment.path, metric.name, text)
+
+
+# Every field of a Cube file in the file's order: headers of members, indices, tables of rows, the anchor.
+
+
+Order = Literal["<", ">"]
+SHOWN_HEADER = ("name", "mode", "size", "mtime", "checksum", "type", "magic", "version", "prefix")
+
+
+def fields(path: Path) -> Iterator[Field]:
+    """Members as they lie in the archive; damage raises after what is intact."""
+    archive = open_archive(FileBytes(path))
+    big: dict[str, bool] = {}
+    for member in archive.members.values():
+        if member.name.endswith(".index") and member.size - member.missing >= INDEX.itemsize:
+            endian = int(archive.file.record(INDEX, member.offset, member.name)["endian"])
+            big[member.name.removesuffix(".index")] = endian == ENDIAN_BIG
+    for member in sorted(archive.members.values(), key=lambda m: m.header):
+        yield from _header(archive, member)
+        yield from _content(archive, member, big)
+    if archive.damage:
+        raise archive.damage[0]
+
+
+def _header(archive: Archive, member: Member) -> Iterator[Field]:
+    record = archive.file.record(HEADER, member.header, "tar header")
+    for name in SHOWN_HEADER:
+        place = HEADER.fields
+        assert place is not None
+        value = bytes(record[name]).decode("utf-8", "backslashreplace").strip()
+        yield Field(member.name, "tar header", -1, member.header + int(place[name][1]), name, value)
+
+
+def _content(archive: Archive, member: Member, big: dict[str, bool]) -> Iterator[Field]:
+    size = member.size - member.missing
+    head = archive.file.copy(member.offset, min(size, len(ZDATA_MAGIC)), member.name)
+    order = byte_order(big.get(member.name.rpartition(".")[0], False))
+    if member.name == ANCHOR:
+        yield from _anchor(member, read_anchor(archive.file.path, anchor_text(archive)))
+    elif head == INDEX_MAGIC and size >= INDEX.itemsize:
+        yield from _index(archive.file, member, order, size)
+    elif head == ZDATA_MAGIC:
+        yield from _table(archive.file, member, order, size)
+    elif head.startswith(DATA_MAGIC):
+        yield Field(member.name, "data", -1, member.offset, "magic", DATA_MAGIC.decode())
+        yield Field(member.name, "data", -1, member.offset + len(DATA_MAGIC), "bytes", size - len(DATA_MAGIC))
+    else:
+        yield Field(member.name, "attachment", -1, member.offset, "bytes", size)
+
+
+def _index(file: FileBytes, member: Member, order: Order, size: int) -> Iterator[Field]:
+    record = file.record(INDEX.newbyteorder(order), member.offset, member.name)
+    for name, (_, at, *_rest) in (INDEX.fields or {}).items():
+        value = record[name]
+        shown = bytes(value).decode() if name == "magic" else int(value)
+        yield Field(member.name, "index", -1, member.offset + at, name, shown)
+    at = member.offset + INDEX.itemsize
+    if int(record["format"]) != SPARSE or size < INDEX.itemsize + 4:
+        return
+    number = np.dtype("u4").newbyteorder(order)
+    n = int(file.array(number, 1, at, member.name)[0])
+    yield Field(member.name, "index", -1, at, "n", n)
+    if at + 4 + 4 * n > member.offset + size:
+        raise CorruptFile(file.path, member.name, offset=at, expected=f"{n} positions", found=f"{size} bytes in all")
+    for k, position in enumerate(file.array(number, n, at + 4, member.name).tolist()):
+        yield Field(member.name, "index", k, at + 4 + 4 * k, "position", position)
+
+
+def _table(file: FileBytes, member: Member, order: Order, size: int) -> Iterator[Field]:
+    at = member.offset + len(ZDATA_MAGIC)
+    yield Field(member.name, "data", -1, member.offset, "magic", ZDATA_MAGIC.decode())
+    if size < len(ZDATA_MAGIC) + 8:
+        raise CorruptFile(
+            file.path, member.name, offset=at, expected="a count of 8 bytes", found=f"{size} bytes in all"
+        )
+    n = int(file.array(np.dtype("u8").newbyteorder(order), 1, at, member.name)[0])
+    yield Field(member.name, "data", -1, at, "n", n)
+    if n * ZROW.itemsize > size - len(ZDATA_MAGIC) - 8:
+        raise CorruptFile(file.path, member.name, offset=at, expected=f"{n} rows", found=f"{size} bytes in all")
+    table = file.array(ZROW.newbyteorder(order), n, at + 8, member.name)
+    for k, row in enumerate(table.tolist()):
+        for name, value in zip(ZROW.names or (), row, strict=True):
+            place = at + 8 + k * ZROW.itemsize + 8 * (ZROW.names or ()).index(name)
+            yield Field(member.name, "data", k, place, name, value)
+
+
+def _anchor(member: Member, anchor: Anchor) -> Iterator[Field]:
+    """What the anchor says; its texts have no offsets of their own, so that of the member is given."""
+
+    def field(section: str, index: int, name: str, value: int | str) -> Field:
+        return Field(member.name, section, index, member.offset, name, value)
+
+    yield field("cube", -1, "version", anchor.version)
+    for key, value in anchor.attributes.items():
+        yield field("attr", -1, key, value)
+    for k, metric in enumerate(anchor.metrics):
+        for name, value in (("id", str(metric.id)), *metric.given.items(), *metric.texts.items(), *metric.attributes):
+            yield field("metric", k, name, value)
+    for k, region in enumerate(anchor.regions):
+        for name, number in (("id", region.id), ("begin", region.begin), ("end", region.end)):
+            yield field("region", k, name, number)
+        for name, value in (("mod", region.mod), *region.texts.items(), *region.attributes):
+            yield field("region", k, name, value)
+    columns = (anchor.cnode_id, anchor.cnode_parent, anchor.cnode_callee, anchor.cnode_line)
+    for k, row in enumerate(zip(*columns, strict=True)):
+        for name, number in zip(("id", "parent", "calleeId", "line"), row, strict=True):
+            yield field("cnode", k, name, number)
+        for kind, key, value in anchor.parameters.get(k, []):
+            yield field("cnode", k, f"parameter {key} ({kind})", value)
+    for k, place in enumerate(anchor.places):
+        yield field(place.element, k, "Id", place.id)
+        yield field(place.element, k, "parent", place.parent)
+        for name, value in (*place.texts.items(), *place.attributes):
+            yield field(place.element, k, name, value)
+    for k, cart in enumerate(anchor.carts):
+        yield field("cart", k, "name", cart.name)
+        for dim in cart.dims:
+            yield field("cart", k, "dim", " ".join(f"{name}={value}" for name, value in dim.items()))
+        for _, word, id_, text in cart.coordinates:
+            yield field("cart", k, f"coord {word}={id_}", text)
+
 
 MOST_HEADERS = 48  # of a tar archive; 24 KiB
 GZIP_HEAD, GZIP_INFLATED = 16 * 1024, 1 << 20

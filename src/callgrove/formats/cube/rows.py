@@ -18,12 +18,11 @@ from typing import Literal
 
 import numpy as np
 
-from callgrove.binary.filebytes import FileBytes
-from callgrove.binary.inflating import inflate
-from callgrove.binary.tar import Member
+from callgrove.arrays import Array, Bools, Ints, distinct
+from callgrove.binary.archives import Member, inflate
+from callgrove.binary.files import FileBytes
 from callgrove.errors import CorruptFile
-from callgrove.formats.cube.value_types import ValueType
-from callgrove.model.arrays import Array, Bools, Ints, distinct
+from callgrove.formats.cube.vocabulary import ValueType
 
 __all__ = [
     "DATA_MAGIC",
@@ -151,7 +150,7 @@ def read_rows(
     size = data.size - data.missing
     head = file.copy(data.offset, min(size, len(ZDATA_MAGIC)), data.name)
     if head == ZDATA_MAGIC:
-        return _compressed(file, data, type_, found, widths)
+        return _read_compressed(file, data, type_, found, widths)
     if head[: len(DATA_MAGIC)] != DATA_MAGIC:
         wanted = "CUBEX.DATA or ZCUBEX.DATA"
         raise CorruptFile(file.path, data.name, offset=data.offset, expected=wanted, found=repr(head))
@@ -227,7 +226,9 @@ def _plain(file: FileBytes, data: Member, type_: ValueType, index: _Index, width
     return out
 
 
-def _compressed(file: FileBytes, data: Member, type_: ValueType, index: _Index, widths: tuple[int, ...]) -> StoredRows:
+def _read_compressed(
+    file: FileBytes, data: Member, type_: ValueType, index: _Index, widths: tuple[int, ...]
+) -> StoredRows:
     end, at = data.offset + data.size - data.missing, data.offset + len(ZDATA_MAGIC)
     order = byte_order(index.big)
     if at + 8 > end:

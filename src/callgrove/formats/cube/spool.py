@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.formats.cube.value_types import ValueType
-from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.arrays import Array, Bools, Ids, Ints
+from callgrove.formats.cube.vocabulary import ValueType
 from callgrove.model.values import is_set
 
 __all__ = ["Cells", "Rows", "worth_storing"]

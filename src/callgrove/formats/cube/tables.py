@@ -8,19 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from callgrove.binary.idmap import IdMap
+from callgrove.arrays import ABSENT, Ids, Ints
+from callgrove.binary.files import IdMap
 from callgrove.errors import CorruptFile
 from callgrove.formats.cube.anchor import PLACES, Anchor, Level, RawCart, RawMetric, RawPlace, RawRegion
-from callgrove.formats.cube.metric_words import CubeMetric
-from callgrove.formats.cube.value_types import value_type
-from callgrove.formats.cube.words import DERIVED, GHOST, MIRRORS, SCOPES, TITLE, VOID
-from callgrove.model.arrays import ABSENT, Ids, Ints
+from callgrove.formats.cube.vocabulary import DERIVED, GHOST, MIRRORS, SCOPES, TITLE, VOID, CubeMetric, value_type
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import LAST_LINE, MANGLED, ContextKind
 from callgrove.model.experiment import Severity
 from callgrove.model.metrics import Aggregation, Metric, Scope
-from callgrove.model.profiles import Identifier, ProfileKind
-from callgrove.model.system import System, Topology
+from callgrove.model.profiles import Identifier, ProfileKind, System, Topology
 
 __all__ = ["add_attributes", "add_contexts", "add_metrics", "add_system"]
 
@@ -225,7 +222,7 @@ def _region(builder: ExperimentBuilder, raw: RawRegion) -> int:
 
 def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
     """The system tree with its topologies and a profile for each location in ascending order of ids; gives the ids."""
-    places = _renumbered(anchor.places)
+    places = _renumber(anchor.places)
     locations = [k for k, place in enumerate(places) if place.level == Level.LOCATION]
     check_unique(path, "location", [places[k].id for k in locations], [places[k].line for k in locations])
     order = sorted(locations, key=lambda k: places[k].id)
@@ -244,7 +241,7 @@ def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
     return np.array([places[k].id for k in order], np.int64)
 
 
-def _renumbered(places: list[RawPlace]) -> list[RawPlace]:
+def _renumber(places: list[RawPlace]) -> list[RawPlace]:
     """The places with ids that differ: machines and nodes of old anchors are numbered by themselves."""
     out = list(places)
     for level in (Level.NODE, Level.GROUP):

@@ -1,4 +1,4 @@
-"""Writes Cube files, by the rules that CubeLib's own readers need.
+"""Writes Cube files by the rules that CubeLib's own readers need, and tells what they cannot hold.
 
     members of each metric with values: N.data, N.index (ghost_N.* where it is hidden); attachments; anchor.xml last
 
@@ -8,32 +8,192 @@ each row a zlib stream. Values may come in any order: see `spool.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from callgrove.errors import UsageError
-from callgrove.formats.cube.anchor_writer import anchor_pieces
-from callgrove.formats.cube.losses import losses_of
-from callgrove.formats.cube.places import Places
-from callgrove.formats.cube.plan import CnodePlan, MetricPlan, PlannedMetric
+from callgrove.arrays import NO_OFFSET, Array, Ids, Ints, distinct, new_numbers
+from callgrove.binary.archives import BLOCK
+from callgrove.errors import CallgroveError, UsageError
+from callgrove.formats.cube.anchor import Level
+from callgrove.formats.cube.anchor_writer import NOT_XML, anchor_pieces
+from callgrove.formats.cube.plan import CnodePlan, MetricPlan, Places, PlannedMetric
 from callgrove.formats.cube.reading import ANCHOR
 from callgrove.formats.cube.rows import DATA_MAGIC, ENDIAN, INDEX, INDEX_MAGIC, SPARSE, ZDATA_MAGIC, ZROW
 from callgrove.formats.cube.spool import Cells, Rows
-from callgrove.formats.cube.tar_writer import TarWriter
-from callgrove.formats.cube.value_types import value_type
+from callgrove.formats.cube.vocabulary import value_type
 from callgrove.formats.interface import Chunk, WriteOptions
-from callgrove.formats.targets import PendingFile
-from callgrove.formats.writing import TargetWriter
-from callgrove.model.arrays import Array, Ids, Ints, distinct
+from callgrove.formats.writing.losses import losses_of_events, losses_of_formulas, losses_of_runs, some
+from callgrove.formats.writing.targets import PendingFile
+from callgrove.formats.writing.writer import TargetWriter
 from callgrove.model.books import SAMPLES, SPANS, Books
+from callgrove.model.contexts import ContextKind, ContextTree, Regions
 from callgrove.model.experiment import Experiment
-from callgrove.model.renumbering import new_numbers
+from callgrove.model.metrics import Metrics, Scope
 from callgrove.model.values import Block, DenseBlock, SparseBlock
 
-__all__ = ["DIALECTS", "CubeWriter"]
+__all__ = ["DIALECTS", "CubeWriter", "TarWriter", "losses_of"]
+
+
+# What an experiment has that a Cube file cannot hold, in words; only what is really there is named.
+
+
+KEPT_KINDS = (ContextKind.FUNCTION, ContextKind.LOOP, ContextKind.ELIDED)
+OWN_IDENTIFIERS = ("NODE", "RANK", "THREAD", "GPUDEVICE", "GPUSTREAM")
+
+
+def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, places: Places) -> Iterator[str]:
+    """Everything that is left out or changed, one sentence each."""
+    yield from _metrics(experiment.metrics, metrics)
+    yield from _contexts(experiment.contexts)
+    yield from _regions(experiment.contexts.regions)
+    yield from _system(experiment, places)
+    yield from _rest(experiment)
+
+
+def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
+    yield from losses_of_formulas(metrics[row] for row in plan.left_out)
+    if rows := [row for row in plan.left_out if not metrics[row].is_derived]:
+        yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in rows)}"
+    written = [(metrics[p.row], p) for p in plan.metrics]
+    if found := [m.name for m, _ in written if m.scope == Scope.POINT]:
+        yield f"costs of instructions of {some(found)}: stored as exclusive costs of their contexts"
+    if found := [f"{m.name} as {p.name}" for m, p in written if m.name != p.name]:
+        yield f"names of metrics: {some(found)}"
+    if found := [m.name for m, p in written if p.scalar]:
+        yield f"composite values of {some(found)}: their scalar reading is stored"
+    if found := [m.name for m, _ in written if m.number_format]:
+        yield f"number formats of {some(found)}"
+    if any(m.statistic for m in metrics):
+        yield "stored summaries: they are left out, as readers compute them"
+    if metrics.columns:
+        yield f"columns that the input wants shown: {len(metrics.columns)}"
+
+
+def _label(metrics: Metrics, row: int) -> str:
+    return f"{metrics[row].name} ({metrics[row].scope.word or 'no scope'})"
+
+
+def _contexts(tree: ContextTree) -> Iterator[str]:
+    if elided := len(tree) - tree.n_listed:
+        yield f"elided contexts: {elided}, whose cost is contained in others"
+    kinds = [ContextKind(k) for k in np.unique(tree.kind).tolist()]
+    if found := [kind.word for kind in kinds if kind not in KEPT_KINDS]:
+        yield f"kinds of contexts: {some(found)} are stored as functions"
+    if (tree.region[: tree.n_listed] < 0).any():
+        yield "contexts without a region: they get one without a name"
+    if (tree.within[: tree.n_listed] >= 0).any():
+        yield "lexical nesting: every context is stored as called"
+
+
+def _regions(regions: Regions) -> Iterator[str]:
+    if ((regions.file >= 0) & (regions.module >= 0)).any():
+        yield "load modules of regions that have a source file"
+    if (regions.offset != NO_OFFSET).any():
+        yield "offsets of instructions, but for names that contain them"
+
+
+def _system(experiment: Experiment, places: Places) -> Iterator[str]:
+    profiles = experiment.profiles
+    if len(profiles.aggregates):
+        label = profiles.label(int(profiles.aggregates[0]))
+        yield f"that values of single profiles are not known: those of all are in the location {label!r}"
+    if len(profiles.summaries):
+        yield "stored summaries: they are left out, as readers compute them"
+    if places.n_added:
+        yield f"{places.n_added} places of the system are added, as profiles need a machine, a node and a process"
+    odd = {
+        profiles.identifiers.name(kind)
+        for kind in np.unique(profiles.identifiers.kind).tolist()
+        if profiles.identifiers.name(kind) not in OWN_IDENTIFIERS
+    }
+    if odd - {"SUMMARY"}:
+        yield f"identifiers of profiles: {some(sorted(odd - {'SUMMARY'}))}"
+    numbers = profiles.identifiers
+    if (numbers.physical != numbers.logical).any():
+        yield "identifiers of profiles: physical numbers that differ from the logical ones"
+    dropped = sum(
+        int(sum(places.of_source[s].level == Level.NODE for s in t.system.tolist() if s in places.of_source))
+        for t in experiment.system.topologies
+    )
+    if dropped:
+        yield f"{dropped} coordinates of nodes in topologies: CubeLib has none but of processes and threads"
+
+
+def _rest(experiment: Experiment) -> Iterator[str]:
+    yield from losses_of_runs(experiment.runs)
+    if experiment.damage:
+        yield f"damaged parts of the input: {len(experiment.damage)}, the first is {experiment.damage[0].text}"
+    traces = experiment.traces
+    if traces.n_samples:
+        yield f"samples: {traces.n_samples} are left out"
+    yield from losses_of_events(traces)
+    if experiment.sources.n_present:
+        yield f"copies of {experiment.sources.n_present} source files"
+    texts = [*experiment.contexts.regions.strings, *experiment.attributes.values()]
+    if any(NOT_XML.search(text) for text in texts):
+        yield "characters that XML has no place for: they become U+FFFD"
+
+
+# A tar archive as CubeLib wants it: plain ustar, and no member whose size is a multiple of 512.
+#
+# CubeLib expects one more block of zeros after such a member, and everything else stops there. What we make is filled
+# up by one byte instead; attachments are kept to the byte, with CubeLib's block where they have such a size.
+
+
+LARGEST = (1 << 33) - 1  # bytes of a member; more needs extensions that CubeLib was never seen to read
+MAGIC, MODE = b"ustar\x0000", b"0000600\0"
+
+
+class TarWriter:
+    """Members one after the other; the size of each is written when it is known."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def add(self, name: str, pieces: Iterable[bytes], filling: bytes = b"\0", extra_block: bool = False) -> None:
+        """A member. One byte of `filling` is added where its size would be a multiple of 512, or, if it must stay as
+        it is, the block that CubeLib expects."""
+        header = self._file.tell()
+        self._file.write(bytes(BLOCK))
+        size = sum(self._file.write(piece) for piece in pieces)
+        if size % BLOCK == 0 and not extra_block and size:
+            size += self._file.write(filling)
+        if size > LARGEST:
+            raise CallgroveError(f"{name}: {size} bytes are more than a member of a Cube archive holds ({LARGEST})")
+        self._file.write(bytes(-size % BLOCK + (BLOCK if extra_block and size % BLOCK == 0 and size else 0)))
+        end = self._file.tell()
+        self._file.seek(header)
+        self._file.write(_header(name, size))
+        self._file.seek(end)
+
+    def finish(self) -> None:
+        self._file.write(bytes(2 * BLOCK))
+
+
+def _header(name: str, size: int) -> bytes:
+    encoded = name.encode("utf-8", "surrogateescape")
+    if len(encoded) > 100:
+        raise CallgroveError(f"{name}: the name of the attachment is longer than 100 bytes")
+    out = bytearray(BLOCK)
+    for at, text in (
+        (0, encoded),
+        (100, MODE),
+        (108, b"0000000\0"),
+        (116, b"0000000\0"),
+        (124, b"%011o\0" % size),
+        (136, b"00000000000\0"),
+        (148, b" " * 8),
+        (156, b"0"),
+        (257, MAGIC),
+    ):
+        out[at : at + len(text)] = text
+    out[148:156] = b"%06o\0 " % sum(out)
+    return bytes(out)
+
 
 DIALECTS = ("plain", "compressed")
 TEXT_ENDINGS = (".spec", ".txt", ".xml", ".csv", ".json")

@@ -1,4 +1,4 @@
-"""Extra-P's text format.
+"""Extra-P's text format: PARAMETER, POINTS, METRIC, REGION, DATA; read and written.
 
     PARAMETER p n                names, separated by blanks; repeatable
     POINTS (4 100) (8 100)       see points.py; repeatable
@@ -17,22 +17,217 @@ points (their values are pooled).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import IO
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CorruptFile, Parameter, worded
-from callgrove.formats.extrap.lines import line_blocks, numbered_lines
-from callgrove.formats.extrap.points import is_number, number_trouble, parse_points
-from callgrove.formats.extrap.sniffing import KEYWORDS
-from callgrove.formats.extrap.study_format import StudyFormat, finished
-from callgrove.formats.extrap.text_writer import write_text
+from callgrove.errors import CorruptFile, Parameter, UsageError, worded
+from callgrove.formats.extrap.study_format import (
+    KEYWORDS,
+    Cells,
+    StudyFormat,
+    finish_study,
+    open_target,
+    refuse_newlines,
+)
+from callgrove.formats.extrap.text_input import as_words, line_blocks, number_lines
 from callgrove.formats.interface import Field, LossReport, ReadOptions, WriteOptions
 from callgrove.model.experiment import Severity
-from callgrove.model.study import Study
-from callgrove.model.study_builder import StudyBuilder
+from callgrove.model.study.builder import StudyBuilder
+from callgrove.model.study.series import Study
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "is_number", "number_trouble", "parse_points", "write_text"]
+
+
+# The POINTS of Extra-P's text format.
+#
+# 10 20 30                 bare numbers, with one parameter
+# (10 1) (20 1)            points of two coordinates; commas may separate coordinates too
+# ((10) (1)) ((20) (1))    the same, nested as the document shows it
+
+
+Point = tuple[float, ...]
+
+_TOKEN = re.compile(r"[()]|[^\s(),]+|,")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+
+
+def number_trouble(path: Path, section: str, line: int, token: str) -> CorruptFile:
+    """The error for a word that is no number."""
+    comma = bool(_DECIMAL_COMMA.fullmatch(token))
+    remedy = "write a decimal point instead of the comma" if comma else ""
+    return CorruptFile(path, section, line=line, expected="a number", found=repr(token), remedy=remedy)
+
+
+def parse_points(text: str, parameters: Sequence[str], path: Path, line: int) -> list[Point]:
+    """The points of one POINTS line."""
+    if "(" not in text and ")" not in text:
+        found = _bare(text, parameters, path, line)
+    else:
+        found = _read_flat(text) or [one.coordinates for one in _read_nested(text, len(parameters), path, line)]
+    if wrong := [point for point in found if len(point) != len(parameters)]:
+        raise _wrong_count(wrong[0], parameters, path, line)
+    if not all(map(math.isfinite, chain.from_iterable(found))):
+        point = next(one for one in found if not all(map(math.isfinite, one)))
+        raise CorruptFile(path, "POINTS", line=line, expected="finite coordinates", found=_write_point(point))
+    return found
+
+
+def _bare(text: str, parameters: Sequence[str], path: Path, line: int) -> list[Point]:
+    words = text.split()
+    try:
+        numbers = list(map(float, words))
+    except ValueError:
+        wrong = next(word for word in words if not is_number(word))
+        raise number_trouble(path, "POINTS", line, wrong) from None
+    if len(parameters) == 1:
+        return [(number,) for number in numbers]
+    raise _wrong_count(tuple(numbers[:1]), parameters, path, line)
+
+
+def _read_flat(text: str) -> list[Point]:
+    """Points without nesting, quickly; empty where there is anything unusual."""
+    *parts, rest = text.replace(",", " ").split(")")
+    if rest.strip() or not all(part.lstrip().startswith("(") and part.count("(") == 1 for part in parts):
+        return []
+    try:
+        return [tuple(map(float, part.lstrip()[1:].split())) for part in parts]
+    except ValueError:
+        return []
+
+
+@dataclass
+class _Open:
+    """A point in the making."""
+
+    column: int
+    numbers: list[float]
+    inner: int = -1  # how many numbers there were when an inner parenthesis opened
+
+    @property
+    def coordinates(self) -> Point:
+        return tuple(self.numbers)
+
+
+def _read_nested(text: str, n_parameters: int, path: Path, line: int) -> Iterator[_Open]:
+    """Points with parentheses, token by token."""
+    point: _Open | None = None
+    for token in _TOKEN.finditer(text):
+        word, column = token.group(), token.start() + 1
+        if word == "(" and point is None:
+            point = _Open(column, [])
+        elif point is None:
+            if word in "),":
+                raise _unbalanced_parentheses(path, line, column, repr(word))
+            if n_parameters != 1:
+                raise CorruptFile(path, "POINTS", line=line, expected="a point in parentheses", found=repr(word))
+            yield _Open(column, [_number(word, path, line)])
+        elif word == "(":
+            if point.inner >= 0:
+                raise _unbalanced_parentheses(path, line, column, "a third '('")
+            point.inner = len(point.numbers)
+        elif word == ")" and point.inner >= 0:
+            if len(point.numbers) != point.inner + 1:
+                inside = f"{len(point.numbers) - point.inner} numbers in it"
+                raise CorruptFile(path, f"POINTS, column {column}", line=line, expected="one number", found=inside)
+            point.inner = -1
+        elif word == ")":
+            yield point
+            point = None
+        elif word != ",":
+            point.numbers.append(_number(word, path, line))
+    if point is not None:
+        raise _unbalanced_parentheses(path, line, point.column, "'(' that is never closed")
+
+
+def _number(word: str, path: Path, line: int) -> float:
+    if not is_number(word):
+        raise number_trouble(path, "POINTS", line, word)
+    return float(word)
+
+
+def is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _unbalanced_parentheses(path: Path, line: int, column: int, found: str) -> CorruptFile:
+    return CorruptFile(path, f"POINTS, column {column}", line=line, expected="balanced parentheses", found=found)
+
+
+def _write_point(point: Point) -> str:
+    return f"({' '.join(f'{c:g}' for c in point)})"
+
+
+def _wrong_count(point: Point, parameters: Sequence[str], path: Path, line: int) -> CorruptFile:
+    n = len(parameters)
+    wanted = f"{n} coordinate{'s' * (n != 1)} for the parameter{'s' * (n != 1)} {', '.join(parameters)}"
+    return CorruptFile(path, "POINTS", line=line, expected=wanted, found=f"{len(point)} in {_write_point(point)}")
+
+
+# Writes Extra-P's text format: one POINTS line, then for each metric its regions with a DATA line per point.
+
+
+def write_text(study: Study, target: Path, options: WriteOptions) -> LossReport:
+    """Everything that the format holds."""
+    report = LossReport()
+    refuse_newlines(study, target)
+    _refuse_parameters(study, target)
+    for word, names in (("metric", study.metrics), ("call path", study.callpaths)):
+        for name in names:
+            if name != " ".join(name.split()):
+                report.add(f"blanks in the {word} {name!r}: several are read as one, those at the ends as none")
+    cells = Cells(study, report, nested=False)
+    series = cells.complete()
+    if not series:
+        raise UsageError(f"{target}: no series has all points, so a text file could hold none; write extrap-json")
+    with open_target(target, options) as file:
+        _write(study, cells, series, file)
+    return cells.close()
+
+
+def _refuse_parameters(study: Study, target: Path) -> None:
+    for name in study.parameters:
+        if not name or name.split() != [name]:
+            raise UsageError(
+                f"{target}: the parameter {name!r} has blanks in its name, which separate parameters in a text file; "
+                "write extrap-json"
+            )
+
+
+def _write(study: Study, cells: Cells, series: list[int], file: IO[str]) -> None:
+    points = range(study.n_points)
+    file.write(f"PARAMETER {' '.join(study.parameters)}\n")
+    texts = [" ".join(cells.point(p)) for p in points]
+    file.write(f"POINTS {' '.join(texts if len(study.parameters) == 1 else [f'({text})' for text in texts])}\n")
+    if study.raw is None:
+        file.write("# the raw values are not known: each number is a mean\n")
+    metric: int | None = None
+    # the metric without a name has no METRIC line, so it comes before those that have one
+    for one in sorted(series, key=lambda s: (study.metrics[study.series_metric[s]] != "", study.series_metric[s])):
+        if metric != study.series_metric[one]:
+            metric = int(study.series_metric[one])
+            file.write(f"METRIC {study.metrics[metric]}\n" if study.metrics[metric] else "")
+        file.write(f"REGION {study.callpaths[study.series_callpath[one]]}\n")
+        written: list[float] = []
+        for point in points:
+            values = _flatten(cells.values(one, point))
+            file.write(f"DATA {' '.join(map(as_words, values))}\n")
+            written += values
+        cells.books.passed.enter_series(one, written)
+
+
+def _flatten(values: list[float] | list[list[float]]) -> list[float]:
+    return [value for value in values if isinstance(value, float)]
+
 
 NO_REGION = "<root>"
 MOST_PARAMETERS = 4  # that Extra-P takes in this format
@@ -50,7 +245,7 @@ class TextFormat(StudyFormat):
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every line with its keyword and what follows."""
-        for number, line in numbered_lines(source.path):
+        for number, line in number_lines(source.path):
             words = line.split(None, 1)
             if words and not words[0].startswith("#"):
                 rest = words[1].strip() if len(words) > 1 else ""
@@ -90,7 +285,7 @@ class _Reader:
                 else:
                     self._line(first + at, lines[at].split())
                 at = max(end, at + 1)
-        return finished(self.builder, self.path, self.strict)
+        return finish_study(self.builder, self.path, self.strict)
 
     def _line(self, number: int, words: list[str]) -> None:
         if words and words[0] == "DATA":

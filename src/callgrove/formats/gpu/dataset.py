@@ -17,14 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from callgrove.formats.gpu.sqlite_file import MISSING
-from callgrove.model.arrays import ABSENT, Array, Floats, Ids, Ints
-from callgrove.model.devices import Device
+from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, Names
+from callgrove.binary.sqlite.cells import MISSING
 from callgrove.model.experiment import InputWarning
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.table import Table
-from callgrove.model.texts import Names
-from callgrove.model.traces import SideTable
+from callgrove.model.traces.events import Device, SideTable
 
 __all__ = [
     "UTC_CLOCK",

@@ -1,10 +1,12 @@
-"""Data sets -> one experiment: every lane is a profile, events stay in their files."""
+"""Data sets -> one experiment: every lane is a profile, events stay in their files; small data sets are read several at
+once.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -12,30 +14,179 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Array, Ids, Ints, bundles
+from callgrove.binary.sqlite.batch import BUNDLE_BYTES
+from callgrove.binary.sqlite.cells import MISSING
+from callgrove.binary.sqlite.pages import Unusual
 from callgrove.errors import UsageError
 from callgrove.execute import IN_PROCESS
-from callgrove.formats.gpu.aligning import aligned
-from callgrove.formats.gpu.beside import tables_beside
-from callgrove.formats.gpu.dataset import DataSet, Process
-from callgrove.formats.gpu.files import size_of
-from callgrove.formats.gpu.jobs import Runs, split_into_runs
-from callgrove.formats.gpu.joined_files import BUNDLE_BYTES
-from callgrove.formats.gpu.joined_spans import JoinedSpans
-from callgrove.formats.gpu.places import add_places, process_and_device
-from callgrove.formats.gpu.spans import DataSetSpans
-from callgrove.formats.gpu.sqlite_file import MISSING
-from callgrove.formats.gpu.stack_samples import StackSamples
+from callgrove.formats.gpu.clocks import align_clocks
+from callgrove.formats.gpu.dataset import DataSet, Process, Stacks
+from callgrove.formats.gpu.files import Runs, size_of, split_into_runs
+from callgrove.formats.gpu.places import add_places, process_and_device, tables_beside
+from callgrove.formats.gpu.rocpd.batch import RocpdTogether
+from callgrove.formats.gpu.rocpd.reader import RocpdData
+from callgrove.formats.gpu.spans import DataSetSpans, kept_events
 from callgrove.formats.interface import ReadOptions
-from callgrove.model.arrays import Ids
 from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.grouping import bundles
+from callgrove.model.metrics import Metric, Scope
 from callgrove.model.runs import Run, choose_runs
 from callgrove.model.selection import select, time_span
-from callgrove.model.span_profile import Folding, Part, fold
-from callgrove.model.traces import Counters, Traces
+from callgrove.model.traces.events import ArraySamples, Counters, Samples, SideTable, SpanChunk, Traces, Window
+from callgrove.model.traces.profile_from_spans import Folding, Part, fold
 
-__all__ = ["experiment_of"]
+__all__ = ["JoinedSpans", "StackSamples", "experiment_of"]
+
+
+# The spans of several small data sets, read at once where these are of a kind that allows it.
+#
+# The same spans as `DataSetSpans` gives, under the same numbers; chunks mix data sets, and come table by table.
+
+
+SIZES = ("copy", "alloc")
+STACK = "stack"
+
+
+class JoinedSpans(DataSetSpans):
+    """Spans of data sets whose lanes, one after the other, are the profiles."""
+
+    def __init__(self, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> None:
+        super().__init__(datasets, profiles)
+        own = [dataset for dataset in datasets if isinstance(dataset, RocpdData)]
+        files = {dataset.path for dataset in own}
+        # both ways of reading number the same list of names: one may follow the other
+        together = len(own) == len(files) == len(datasets)
+        self._together = RocpdTogether(own, self._names) if together else None
+
+    def count(self) -> int:
+        if self._together is not None:
+            try:
+                return self._together.firsts()[-1]
+            except Unusual:
+                pass  # then data set by data set
+        return super().count()
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        chunks = self._read_at_once(columns, window, profiles)
+        yield from super().chunks(columns, window, profiles) if chunks is None else chunks
+
+    def _read_at_once(
+        self, columns: Sequence[str], window: Window | None, profiles: Ints | None
+    ) -> list[SpanChunk] | None:
+        """All of them at once; None where each data set has to be read by itself."""
+        if self._together is None or "depth" in columns:
+            return None
+        asked = {"lane" if name == "profile" else name for name in columns} - {"context"}
+        if window is not None:
+            asked |= {"start_ns", "end_ns"}
+        if profiles is not None:
+            asked.add("lane")
+        try:
+            events = self._together.events(sorted(asked))
+        except Unusual:
+            self._together = None
+            return None
+        lanes = np.concatenate(self._profiles)
+        out = []
+        for chunk in events:
+            kept = kept_events(chunk, window, lanes, profiles)
+            made: dict[str, Array] = {"span": kept["span"]}
+            for name in columns:
+                if name == "context":
+                    made[name] = np.full(len(made["span"]), ABSENT, np.int32)
+                else:
+                    made[name] = lanes.take(kept["lane"]) if name == "profile" else kept[name]
+            out.append(made)
+        return [chunk for chunk in out if len(chunk["span"])]
+
+    def release(self) -> None:
+        if self._together is not None:
+            self._together.give_back()
+
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
+        if self._together is not None and part is None and name in (*SIZES, STACK):
+            try:
+                if name in SIZES:
+                    return self._together.sizes(name)
+                if not self._together.has_stacks:
+                    return None
+            except Unusual:
+                pass  # then data set by data set
+        return super().side(name, part)
+
+    @property
+    def has_counters(self) -> bool:
+        """May there be quantities over time? These belong to samples."""
+        try:
+            return self._together is None or self._together.has_samples
+        except Unusual:
+            return True
+
+
+# Samples of call stacks -> contexts, sample lines and a count of samples.
+
+
+UNKNOWN_FRAME = "[unknown]"
+
+
+class StackSamples:
+    """The stacks of all data sets: equal frames below one context are one context."""
+
+    def __init__(self, builder: ExperimentBuilder) -> None:
+        self._builder = builder
+        self._contexts: dict[tuple[int, str, str, int], int] = {}
+        self._lines: list[tuple[int, Samples]] = []
+
+    def add(self, dataset: DataSet, profiles: Ids) -> None:
+        """The samples of one data set; contexts are those of the builder, before it orders them."""
+        stacks = dataset.stacks()
+        if stacks is None:
+            return
+        leaf = self._leaves(stacks, dataset.strings)
+        for lane in np.unique(stacks.lane).tolist():
+            own = np.flatnonzero(stacks.lane == lane)
+            own = own[np.argsort(stacks.time_ns[own], kind="stable")]
+            self._lines.append((int(profiles[lane]), Samples(stacks.time_ns[own], leaf[own])))
+
+    def _leaves(self, stacks: Stacks, strings: Sequence[str]) -> Ids:
+        """The context of the innermost frame of every sample: frames by level, the outermost first."""
+        first, last = stacks.bounds[:-1], stacks.bounds[1:]
+        above = np.full(len(first), ABSENT, np.int64)
+        for level in range(int((last - first).max(initial=0))):
+            deep = np.flatnonzero(last - first > level)
+            frame = first[deep] + level
+            keys = np.stack([above[deep], stacks.function[frame], stacks.file[frame], stacks.line[frame]])
+            different, number = np.unique(keys, axis=1, return_inverse=True)
+            made = [self._context(p, f, place, line, strings) for p, f, place, line in different.T.tolist()]
+            above[deep] = np.array(made, np.int64)[number.reshape(-1)]
+        return above.astype(np.int32)
+
+    def _context(self, parent: int, function: int, file: int, line: int, strings: Sequence[str]) -> int:
+        name = strings[function] if function >= 0 else UNKNOWN_FRAME
+        path = strings[file] if file >= 0 else ""
+        key = (parent, name, path, line)
+        if key not in self._contexts:
+            place = self._builder.file(path) if path else ABSENT
+            region = self._builder.region(ContextKind.FUNCTION, name, file=place, line=line)
+            self._contexts[key] = self._builder.add_context(parent, ContextKind.FUNCTION, region)
+        return self._contexts[key]
+
+    def finish(self) -> ArraySamples | None:
+        """Sample lines with final contexts; the builder gets a count of samples. Nothing may be added afterwards."""
+        if not self._lines:
+            return None
+        row = self._builder.add_metric(Metric("samples", Scope.EXCLUSIVE, "occ", "int64", description="Stack samples"))
+        final = np.append(self._builder.order(), ABSENT)
+        for profile, samples in self._lines:
+            context, count = np.unique(samples.context[samples.context >= 0], return_counts=True)
+            self._builder.add_values(profile, context, row, count)
+        return ArraySamples(
+            np.array([profile for profile, _ in self._lines], np.int32),
+            np.full(len(self._lines), ABSENT, np.int32),
+            tuple(Samples(samples.time_ns, final[samples.context].astype(np.int32)) for _, samples in self._lines),
+        )
 
 
 def experiment_of(
@@ -89,7 +240,7 @@ def _place(path: Path, datasets: Sequence[DataSet]) -> Path:
     return files.pop() if len(files) == 1 else folder if path in folder.parents else path
 
 
-def _named(path: Path, datasets: Sequence[DataSet]) -> str:
+def _name_of_input(path: Path, datasets: Sequence[DataSet]) -> str:
     """How a message calls the input: the folder, or the first file of several."""
     others = len({dataset.path for dataset in datasets}) - 1
     return f"{path} and {others} more" if others and path.is_file() else str(path)
@@ -115,8 +266,8 @@ def _experiment_of(
     profiles = add_places(builder, datasets, options.rank_env, runs.of_process)  # may depend on the clocks as they are
     for run in runs.runs if len(runs.runs) > 1 else ():
         builder.add_run(run)
-    jobs = runs.note(_named(path, datasets))
-    datasets, notes = aligned(datasets, options.align)
+    jobs = runs.note(_name_of_input(path, datasets))
+    datasets, notes = align_clocks(datasets, options.align)
     processes = [process for dataset in datasets for process in dataset.processes]
     builder.title = _title(processes) or path.name
     builder.warnings += [*skipped, *notes, *jobs, *_again(datasets)]
@@ -202,10 +353,10 @@ def _part(datasets: Sequence[DataSet], first: int, end: int | None = None) -> Tr
     if len(own) == 1:
         return Traces(None, DataSetSpans(own, profiles), partial(_counters, own, profiles))
     spans = JoinedSpans(own, profiles)
-    return Traces(None, spans, partial(_joined_counters, spans, own, profiles))
+    return Traces(None, spans, partial(_join_counters, spans, own, profiles))
 
 
-def _joined_counters(spans: JoinedSpans, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:
+def _join_counters(spans: JoinedSpans, datasets: Sequence[DataSet], profiles: Sequence[Ids]) -> Counters | None:
     return _counters(datasets, profiles) if spans.has_counters else None
 
 

@@ -1,4 +1,4 @@
-"""The formats of this package: which tables each one is known by, and who reads them.
+"""The formats of this package: which tables each is known by, who reads them, and what `check` and `dump` say.
 
 Specification: gpu-traces.md 1.1. Versions overlap between families, so the names of tables decide. Readers and writers
 are imported when they are needed: most runs see one family, and opening a small database takes no longer than that.
@@ -12,27 +12,34 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from callgrove.arrays import ABSENT, Ints, bundles
 from callgrove.binary.sources import Source
+from callgrove.binary.sqlite.batch import BUNDLE_BYTES, JoinedFiles
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.pages import Unusual
+from callgrove.binary.sqlite.schema import HEADER_BYTES, MAGIC, header_problem
 from callgrove.errors import InputError, NotRecognised, Parameter, UsageError
 from callgrove.execute import IN_PROCESS
 from callgrove.formats.gpu.dataset import DataSet
 from callgrove.formats.gpu.experiment import experiment_of
 from callgrove.formats.gpu.files import ENDINGS, INDEX, candidates, databases, names_of_files, read_ahead, size_of
-from callgrove.formats.gpu.joined_files import BUNDLE_BYTES, JoinedFiles
-from callgrove.formats.gpu.pages import Unusual
-from callgrove.formats.gpu.sqlite_file import SqliteFile
-from callgrove.formats.gpu.sqlite_header import HEADER_BYTES, MAGIC, header_problem
+from callgrove.formats.gpu.spans import HOST_KINDS
 from callgrove.formats.interface import Field, Grade, Match, Problem, ReadOptions, WriteOptions
 from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.grouping import bundles
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
+from callgrove.model.traces.events import PLACES, SpanChunk, SpanKind
+from callgrove.model.traces.intervals import usable
+from callgrove.model.traces.pairing import launch_calls
 
 if TYPE_CHECKING:
-    from callgrove.formats.gpu.draft_writer import DraftWriter
-    from callgrove.formats.gpu.rocpd_places import ReadBefore
-    from callgrove.formats.gpu.rocpd_spans_writer import RocpdAnyWriter
+    from callgrove.formats.gpu.draft.writer import DraftWriter
+    from callgrove.formats.gpu.rocpd.places import ReadBefore
+    from callgrove.formats.gpu.rocpd.spans_writer import RocpdAnyWriter
 
-__all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat"]
+__all__ = ["DRAFT", "NSIGHT", "ROCPD", "RPD", "GpuFormat", "fields", "problems"]
+
 
 LOOKED_AT = 16  # databases of a folder that detection opens
 REFUSED = {  # by names of tables: what else profilers put into SQLite
@@ -44,7 +51,7 @@ REFUSED = {  # by names of tables: what else profilers put into SQLite
 Opened = Sequence[DataSet] | InputError | None
 
 
-def _opened(task: tuple[GpuFormat, Sequence[tuple[Path, Path]], Sequence[Path]]) -> list[Opened]:
+def _open_data_sets(task: tuple[GpuFormat, Sequence[tuple[Path, Path]], Sequence[Path]]) -> list[Opened]:
     """The data sets of files, or why one has none. None: somebody is writing it, and who reads it has to open it, all
     in one transaction. (Workers may have another current folder; messages say what the user said.)"""
     format_, paths, wanted_next = task
@@ -116,14 +123,14 @@ class GpuFormat:
         found: list[DataSet] = []
         names = names_of_files(source.paths)
         files = [own[0] for own in names]
-        skipped = [_named_again(own) for own in names if len(own) > 1]
+        skipped = [_warn_named_again(own) for own in names if len(own) > 1]
         workers = options.workers if len(files) > 1 else IN_PROCESS
         named = [(path.absolute(), path) for path in files]
         sizes = [size_of(path) for path in files]
         together = bundles(sizes, BUNDLE_BYTES)
         small = [[named[k][0] for k in range(*some) if sizes[k] <= BUNDLE_BYTES] for some in together]
         tasks = [(self, named[slice(*some)], after) for some, after in zip(together, [*small[1:], []], strict=True)]
-        opened = workers.map(_opened, tasks, label="opening databases", progress=options.progress)
+        opened = workers.map(_open_data_sets, tasks, label="opening databases", progress=options.progress)
         for path, result in zip(files, chain.from_iterable(opened), strict=True):
             if isinstance(result, InputError):
                 if len(files) == 1:
@@ -168,13 +175,12 @@ class GpuFormat:
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Reads everything; what opening says, and what is strange about events."""
-        from callgrove.formats.gpu.checking import problems
 
         return problems(self._experiment(source, options))
 
     def write_index(self, source: Source, target: Path, options: WriteOptions) -> int:
         """Every file has to be one of ours."""
-        from callgrove.formats.gpu.index_file import FOLDER, write_index
+        from callgrove.formats.gpu.files import FOLDER, write_index
 
         FOLDER.refuse_others(target)
         files = databases(source.paths)
@@ -185,13 +191,12 @@ class GpuFormat:
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Every table with its columns and first rows."""
-        from callgrove.formats.gpu.dumping import fields
 
         for path in databases(source.paths):
             yield from fields(SqliteFile.open(path))
 
 
-def _named_again(names: Sequence[Path]) -> InputWarning:
+def _warn_named_again(names: Sequence[Path]) -> InputWarning:
     """Nothing is counted twice; whoever names a file twice may have meant another one."""
     others = ", ".join(dict.fromkeys(str(name) for name in names[1:] if name != names[0]))
     text = f"{names[0]}: is named {len(names)} times{f' (also as {others})' * bool(others)}; it is read once"
@@ -233,7 +238,7 @@ class RocpdFormat(GpuFormat):
 
     def open_all(self, files: Sequence[SqliteFile]) -> list[Opened]:
         """What small databases list, and where their events happened, is found out for all of them at once."""
-        from callgrove.formats.gpu.rocpd_opening import read_together
+        from callgrove.formats.gpu.rocpd.places import read_together
 
         joined = JoinedFiles(files, keeps=True)
         try:
@@ -248,7 +253,7 @@ class RocpdFormat(GpuFormat):
             joined.give_back()
 
     def _read_known(self, file: SqliteFile, before: ReadBefore) -> Opened:
-        from callgrove.formats.gpu import rocpd
+        from callgrove.formats.gpu.rocpd import reader as rocpd
 
         try:
             self._refuse_others(file)
@@ -257,13 +262,13 @@ class RocpdFormat(GpuFormat):
             return error
 
     def open_writer(self, target: Path, options: WriteOptions) -> RocpdAnyWriter:
-        from callgrove.formats.gpu.rocpd_spans_writer import RocpdAnyWriter
+        from callgrove.formats.gpu.rocpd.spans_writer import RocpdAnyWriter
 
         return RocpdAnyWriter(target, options)
 
 
 def _rocpd_datasets(file: SqliteFile) -> Sequence[DataSet]:
-    from callgrove.formats.gpu import rocpd
+    from callgrove.formats.gpu.rocpd import reader as rocpd
 
     return rocpd.datasets(file)
 
@@ -298,13 +303,13 @@ class NsightFormat(GpuFormat):
         if options.kernel_names:
             names = " names kernels as Extra-P does, by their short names: no "
             raise UsageError(Parameter("extrap_compat", True), names, Parameter("kernel_names"))
-        from callgrove.formats.gpu.nsight_extrap import extra_p_study
+        from callgrove.formats.gpu.nsight.extrap import extra_p_study
 
         return extra_p_study(source, options)
 
 
 def _nsight_datasets(file: SqliteFile) -> Sequence[DataSet]:
-    from callgrove.formats.gpu import nsight
+    from callgrove.formats.gpu.nsight import reader as nsight
 
     return nsight.datasets(file)
 
@@ -321,13 +326,13 @@ class DraftFormat(GpuFormat):
     """The draft schema, which can be written."""
 
     def open_writer(self, target: Path, options: WriteOptions) -> DraftWriter:
-        from callgrove.formats.gpu.draft_writer import DraftWriter
+        from callgrove.formats.gpu.draft.writer import DraftWriter
 
         return DraftWriter(target, options)
 
 
 def _draft_datasets(file: SqliteFile) -> Sequence[DataSet]:
-    from callgrove.formats.gpu import draft
+    from callgrove.formats.gpu.draft import reader as draft
 
     return draft.datasets(file)
 
@@ -339,3 +344,98 @@ DRAFT = DraftFormat(
     _draft_datasets,
     has_kernel_names=False,
 )
+
+
+# What `check` says about databases: all that reading warns of, and how many events are strange.
+
+
+ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+COLUMNS = ("profile", "kind", "start_ns", "end_ns", "correlation")
+
+
+def problems(experiment: Experiment) -> Iterator[Problem]:
+    """Warnings first; then events that are flagged, and operations without a call, if there are any."""
+    for warning in experiment.warnings:
+        file, _, text = warning.text.partition(": ")
+        about_file = Path(file).suffix in ENDINGS
+        yield Problem(warning.severity, *((file, "", text) if about_file else (experiment.path, "", warning.text)))
+    found = _Events(experiment)
+    for chunk in experiment.traces.spans(COLUMNS):
+        found.add(chunk)
+    found.finish_part()
+    for n, text in (
+        (found.flagged, "end before they start or have no usable time; they are in no sum"),
+        (found.nameless, "are operations of devices that name no launching call"),
+        (found.dangling, "are operations of devices whose correlation leads to no call"),
+    ):
+        if n:
+            yield Problem(Severity.NOTE, experiment.path, "events", f"{n} of {found.read} {text}")
+
+
+class _Events:
+    """Counts of strange events. Memory holds correlations of one part: a call and what it launches are in the same."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.read = self.flagged = self.nameless = self.dangling = 0
+        traces, n = experiment.traces, len(experiment.profiles)
+        places = traces.tables[PLACES]()
+        self._process = np.array(places.column("process").plain(), np.int64)
+        self._part_of = np.full(n, ABSENT, np.int64)
+        for number, profiles in enumerate(traces.parts()):
+            self._part_of[profiles] = number
+        self._part = ABSENT
+        self._calls: list[Ints] = []  # (process, correlation) of host events of the part
+        self._operations: list[Ints] = []
+
+    def add(self, chunk: SpanChunk) -> None:
+        """Chunks of one part follow each other."""
+        part = int(self._part_of[chunk["profile"][0]])
+        if part != self._part:
+            self.finish_part()
+            self._part = part
+        kind, correlation = chunk["kind"], chunk["correlation"]
+        keys = np.stack([self._process[chunk["profile"]], correlation])
+        on_device = np.isin(kind, ON_DEVICE)
+        self.read += len(kind)
+        self.flagged += int((~usable(chunk["start_ns"], chunk["end_ns"])).sum())
+        self.nameless += int((on_device & (correlation < 0)).sum())
+        self._calls.append(keys[:, np.isin(kind, HOST_KINDS) & (correlation >= 0)])
+        self._operations.append(keys[:, on_device & (correlation >= 0)])
+
+    def finish_part(self) -> None:
+        if self._operations:
+            (process, asked), (theirs, calls) = np.hstack(self._operations), np.hstack(self._calls)
+            found = launch_calls(asked, process, calls, theirs, np.zeros(len(calls), np.int64))
+            self.dangling += int((found == ABSENT).sum())
+        self._calls, self._operations = [], []
+
+
+# The raw structure of a database: every table, its columns, how many rows it has, and the first of them.
+
+
+FIRST_ROWS = 3
+LONGEST = 120  # characters of a text that are shown
+SECRET = "environment"  # variables of the process: they may hold passwords
+
+
+def fields(file: SqliteFile) -> Iterator[Field]:
+    """Offsets are those of the page that a table begins with."""
+    with file.reading():
+        for table, offset in file.root_offsets().items():
+            columns = file.tables[table]
+            yield Field(file.path.name, table, -1, offset, "rows", file.count(table))
+            yield Field(file.path.name, table, -1, offset, "columns", ", ".join(columns))
+            for number, row in enumerate(file.first_rows(table, FIRST_ROWS)):
+                for column, cell in zip(columns, row, strict=True):
+                    yield Field(file.path.name, table, number, offset, column, _show_cell(column, cell))
+
+
+def _show_cell(column: str, cell: object) -> int | float | str:
+    if isinstance(cell, int | float):
+        return cell
+    if cell is None:
+        return "NULL"
+    if column == SECRET or isinstance(cell, bytes):
+        return f"({len(cell) if isinstance(cell, bytes | str) else 0} bytes)"
+    text = str(cell)
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."

@@ -1,4 +1,5 @@
-"""Where events happen, over all data sets: nodes, processes, devices, and the lanes as profiles.
+"""Where events happen, over all data sets: nodes, processes and their ranks, devices, lanes as profiles, tables beside
+spans.
 
 A profile's identifier tuple is (node, rank, thread) for threads and (node, rank, GPU device, GPU stream) for streams
 and queues. Node numbers count machines in the order of their names; the system tree has the names themselves:
@@ -8,21 +9,147 @@ and queues. Node numbers count machines in the order of their names; the system 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Ids, Ints
+from callgrove.binary.sqlite.cells import MISSING
+from callgrove.errors import Parameter, UsageError
 from callgrove.formats.gpu.dataset import DataSet, Lane, Process
-from callgrove.formats.gpu.ranks import ranks_of
-from callgrove.model.arrays import ABSENT, Ids, Ints
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.experiment import Severity
-from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind
-from callgrove.model.system import System
+from callgrove.model.profiles import DEFAULT_ID_NAMES, Identifier, Interpretation, ProfileKind, System
+from callgrove.model.table import Column, Table
+from callgrove.model.traces.events import PLACES, Device
 
-__all__ = ["add_places", "process_and_device"]
+__all__ = [
+    "RANK_VARIABLES",
+    "add_places",
+    "claimed_ranks",
+    "named_ranks",
+    "process_and_device",
+    "ranks_of",
+    "tables_beside",
+]
+
+
+# Which rank a process is.
+#
+# Specification: gpu-traces.md 2.4. The first rule that answers for all processes wins:
+#
+#     1. the user names an environment variable (`ReadOptions.rank_env`)
+#     2. the data says so (MPI_RANKS, metadata)
+#     3. a launcher's variable in the environment that was recorded
+#     4. a number in the path (rank3, .r3., _3.db), the last one if there are several, if all have one and all differ
+#     5. the order of (host, start, pid, uid)
+#
+# Two processes that claim one rank make the claim worthless for all.
+
+
+# Most specific first. MPI_LOCALRANKID counts within a node and is no rank.
+RANK_VARIABLES = (
+    "PMIX_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "MPT_MPI_RANK",
+    "PALS_RANKID",
+    "FLUX_TASK_RANK",
+    "SLURM_PROCID",
+    "JSM_NAMESPACE_RANK",
+    "ALPS_APP_PE",
+    "PMI_ID",
+)
+FILE_NUMBERS = tuple(map(re.compile, (r"rank[_-]?(\d+)", r"\.r(\d+)\.", r"_(\d+)\.db$")))
+
+Claims = list[int]
+
+
+def ranks_of(processes: Sequence[Process], paths: Sequence[Path], variable: str = "") -> tuple[list[int], list[str]]:
+    """The rank of every process, and what a user should know about how it was found."""
+    if variable:
+        claims = [_parse_number(p.environment.get(variable)) for p in processes]
+        if ABSENT in claims:
+            unset = processes[claims.index(ABSENT)]
+            raise UsageError(
+                Parameter("rank_env", variable),
+                f": the recorded environment of process {unset.pid} on {unset.host or 'its node'}"
+                " does not have it as a number",
+            )
+        return claims, _twice(claims, variable)
+    notes: list[str] = []
+    for claim in (_told, _from_environment, lambda p: named_ranks(paths)):
+        claims = claim(processes)
+        if not claims or ABSENT in claims:
+            continue
+        if len(set(claims)) == len(claims):
+            return claims, notes
+        notes = ["two processes claim the same rank: ranks follow the order of host, start and process number"]
+        break
+    return _by_order(processes), notes
+
+
+def claimed_ranks(processes: Sequence[Process]) -> Claims:
+    """Return the ranks that the data itself tells, which may come twice; empty where not all processes have one."""
+    return next((claims for claims in (_told(processes), _from_environment(processes)) if ABSENT not in claims), [])
+
+
+def _twice(claims: Claims, variable: str) -> list[str]:
+    if len(set(claims)) == len(claims):
+        return []
+    return [f"{variable} gives several processes the same rank"]
+
+
+def _told(processes: Sequence[Process]) -> Claims:
+    return [p.rank for p in processes]
+
+
+def _from_environment(processes: Sequence[Process]) -> Claims:
+    for variable in RANK_VARIABLES:
+        claims = [_parse_number(p.environment.get(variable)) for p in processes]
+        if ABSENT in claims:
+            continue
+        if variable == "SLURM_PROCID" and len(set(claims)) < len(claims) and not any(map(_many_tasks, processes)):
+            continue  # every job step without tasks says 0
+        return claims
+    return []
+
+
+def _many_tasks(process: Process) -> bool:
+    return _parse_number(process.environment.get("SLURM_NTASKS")) > 1
+
+
+def named_ranks(paths: Sequence[Path]) -> Claims:
+    """Return the ranks that the names of files tell; empty where not all have one, or two have the same."""
+    for pattern in FILE_NUMBERS:
+        found = [pattern.findall(path.as_posix()) for path in paths]
+        claims = [int(numbers[-1]) for numbers in found if numbers]
+        if len(claims) == len(paths) and len(set(claims)) == len(claims):
+            return claims
+    return []
+
+
+def _by_order(processes: Sequence[Process]) -> Claims:
+    key: Callable[[int], tuple[str, int, int, str]] = lambda k: (  # noqa: E731
+        processes[k].host,
+        processes[k].start_ns,
+        processes[k].pid,
+        processes[k].uid,
+    )
+    ranks = [0] * len(processes)
+    for rank, k in enumerate(sorted(range(len(processes)), key=key)):
+        ranks[k] = rank
+    return ranks
+
+
+def _parse_number(text: str | None) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else ABSENT
+
 
 NODE, RANK, THREAD, DEVICE, STREAM = (
     DEFAULT_ID_NAMES.index(name) for name in ("NODE", "RANK", "THREAD", "GPUDEVICE", "GPUSTREAM")
@@ -123,17 +250,17 @@ def _threads_in_order(lanes: Sequence[Lane]) -> list[int]:
 def _identifiers(dataset: DataSet, lane: Lane, place: Place, thread: int) -> list[Identifier]:
     out = [_single(NODE, place.node), _single(RANK, place.rank)]
     if lane.kind == ProfileKind.THREAD:
-        return [*out, (THREAD, _unsigned(lane.number), thread, Interpretation.LOGICAL_LOCAL)]
+        return [*out, (THREAD, _as_unsigned(lane.number), thread, Interpretation.LOGICAL_LOCAL)]
     if lane.device != ABSENT and dataset.devices[lane.device].index != ABSENT:
         out.append(_single(DEVICE, dataset.devices[lane.device].index))
     return [*out, _single(STREAM, lane.number)] if lane.kind in STREAMS else out
 
 
 def _single(kind: int, number: int) -> Identifier:
-    return kind, _unsigned(number), _unsigned(number), Interpretation.SINGLE
+    return kind, _as_unsigned(number), _as_unsigned(number), Interpretation.SINGLE
 
 
-def _unsigned(number: int) -> int:
+def _as_unsigned(number: int) -> int:
     return number & (2**64 - 1)
 
 
@@ -185,3 +312,87 @@ class _SystemTree:
             np.array(self.rank, np.int64),
             self.attributes,
         )
+
+
+# The small tables that stand beside spans (`Traces.tables`), over all data sets.
+
+
+PROCESS = ("guid", "pid", "hostname", "machine_id", "command", "init", "fini")
+AGENT = ("part", "type", "type_index", "name", "absolute_index", "logical_index")
+
+
+def tables_beside(datasets: Sequence[DataSet]) -> Mapping[str, Callable[[], Table]]:
+    """Each of them is made when it is asked for."""
+    further = dict.fromkeys(name for dataset in datasets for name in dataset.tables())
+    return {
+        PLACES: partial(_places, datasets),
+        "processes": partial(_processes, datasets),
+        "agents": partial(_agents, datasets),
+        **{name: partial(_join_tables, datasets, name) for name in further},
+    }
+
+
+def _places(datasets: Sequence[DataSet]) -> Table:
+    """Where profiles are; devices are counted through over all data sets."""
+    process, own = process_and_device(datasets)
+    firsts = np.cumsum([0, *(len(dataset.devices) for dataset in datasets)])
+    first = np.repeat(firsts[:-1], [len(dataset.lanes) for dataset in datasets])
+    agent = np.where(own == ABSENT, ABSENT, own + first)
+    number = np.array([lane.number for dataset in datasets for lane in dataset.lanes], np.int64)
+    return Table((Column("process", process), Column("agent", agent, ABSENT), Column("number", number)))
+
+
+def _processes(datasets: Sequence[DataSet]) -> Table:
+    rows = [
+        (
+            p.uid,
+            p.pid,
+            p.host or None,
+            p.machine or None,
+            p.command or None,
+            _time_or_none(p.start_ns),
+            _time_or_none(p.end_ns),
+        )
+        for dataset in datasets
+        for p in dataset.processes
+    ]
+    return Table.from_rows(PROCESS, rows)
+
+
+def _time_or_none(time_ns: int) -> int | None:
+    return None if time_ns == MISSING else time_ns
+
+
+def _agents(datasets: Sequence[DataSet]) -> Table:
+    rows = [
+        (
+            part,
+            d.kind,
+            d.index,
+            d.attributes.get("name") or d.name or None,
+            *(_attribute_number(d, name) for name in AGENT[4:]),
+        )
+        for part, dataset in enumerate(datasets)
+        for d in dataset.devices
+    ]
+    return Table.from_rows(AGENT, rows)
+
+
+def _attribute_number(device: Device, attribute: str) -> int | None:
+    text = device.attributes.get(attribute)
+    return None if text is None else int(text)
+
+
+def _join_tables(datasets: Sequence[DataSet], name: str) -> Table:
+    """The tables of all data sets, each row with the process it belongs to."""
+    parts = list(_with_process(datasets, name))
+    names = parts[0].names
+    return Table.from_rows(names, [row for part in parts for row in part.rows()])
+
+
+def _with_process(datasets: Sequence[DataSet], name: str) -> Iterator[Table]:
+    for dataset in datasets:
+        if name in dataset.tables():
+            table, process = dataset.tables()[name](), dataset.processes[0]
+            n = len(table)
+            yield Table((Column("guid", [process.uid] * n), Column("pid", [process.pid] * n), *table.columns))

@@ -33,14 +33,14 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from callgrove.formats.gpu.dataset import CounterRows, Device, Process, Recorded
-from callgrove.formats.gpu.lookup import Lookup
-from callgrove.formats.gpu.sqlite_file import MISSING, Cells, SqliteFile, Type
-from callgrove.formats.gpu.tables import OVERHEAD, EventTable, LaneList, TableData, or_absent
-from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.formats.gpu.dataset import CounterRows, Process, Recorded
+from callgrove.formats.gpu.event_tables import OVERHEAD, EventTable, LaneList, TableData, or_absent
 from callgrove.model.experiment import Severity
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces import SideTable, SpanKind
+from callgrove.model.traces.events import Device, SideTable, SpanKind
 
 __all__ = ["RpdData", "datasets"]
 

@@ -14,15 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Array, Ids, Ints, Names, Translation, bundles
 from callgrove.errors import UsageError
 from callgrove.formats.gpu.dataset import DataSet, Events
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints
-from callgrove.model.devices import Device
 from callgrove.model.experiment import Experiment, InputWarning
-from callgrove.model.grouping import bundles
-from callgrove.model.intervals import nesting
-from callgrove.model.texts import Names, Translation
-from callgrove.model.traces import LABEL, PARENT, SPAN_COLUMNS, SideTable, SpanChunk, SpanKind, Window
+from callgrove.model.traces.events import LABEL, PARENT, SPAN_COLUMNS, Device, SideTable, SpanChunk, SpanKind, Window
+from callgrove.model.traces.intervals import nesting
 
 __all__ = ["HOST_KINDS", "DataSetSpans", "kept_events", "refuse_input_as"]
 
@@ -144,7 +141,7 @@ class DataSetSpans:
         names = dict.fromkeys(column for _, table in tables for column in table.columns)
         return SideTable(
             np.concatenate([table.span + first for first, table in tables]),
-            {column: _joined([_cells(table, column) for _, table in tables]) for column in names},
+            {column: _join_columns([_cells(table, column) for _, table in tables]) for column in names},
         )
 
 
@@ -198,7 +195,7 @@ def _cells(table: SideTable, column: str) -> Array | tuple[object, ...]:
     return table.columns.get(column, np.full(len(table.span), ABSENT, np.int64))
 
 
-def _joined(columns: Sequence[Array | tuple[object, ...]]) -> Array | tuple[object, ...]:
+def _join_columns(columns: Sequence[Array | tuple[object, ...]]) -> Array | tuple[object, ...]:
     if all(isinstance(column, np.ndarray) for column in columns):
         return np.concatenate([np.asarray(column) for column in columns])
     return tuple(cell for column in columns for cell in column)

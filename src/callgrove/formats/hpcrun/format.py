@@ -1,4 +1,5 @@
-"""hpcrun measurement files, versions 02.00 (both dialects), 03.00 and 04.00: one file, or a folder of them.
+"""hpcrun measurement files, versions 02.00 (both dialects), 03.00 and 04.00: one file, or a folder of them; and their
+check.
 
 Specification: hpcrun-format.txt of HPCToolkit ("hpcrun binary data format") for 02.00, and hpcrun-and-prof.md for what
 genuine files do; the layouts are in `records`, the deviations of each version in `version_02` and `version_04`.
@@ -10,24 +11,124 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from callgrove.binary.filebytes import FileBytes
+import numpy as np
+
+from callgrove.binary.files import FileBytes
 from callgrove.binary.sources import Source
 from callgrove.errors import CallgroveError, CorruptFile
+from callgrove.formats.hpcrun import placeholders
 from callgrove.formats.hpcrun import records as rec
-from callgrove.formats.hpcrun.consistency import problems
-from callgrove.formats.hpcrun.cursor import Cursor
-from callgrove.formats.hpcrun.experiment import assemble, open_files
-from callgrove.formats.hpcrun.fields import fields
-from callgrove.formats.hpcrun.files import SUFFIX, measurement_files, read_tables
-from callgrove.formats.hpcrun.listing import header_text, json_text, text
-from callgrove.formats.hpcrun.measurement import Measurement
-from callgrove.formats.hpcrun.overview import summary, tree
-from callgrove.formats.hpcrun.primitives import Header, quoted
+from callgrove.formats.hpcrun.dump import fields, header_text, json_text, summary, text, tree
+from callgrove.formats.hpcrun.experiment import assemble, open_files, open_trace
+from callgrove.formats.hpcrun.files import SUFFIX, TRACE_SUFFIX, measurement_files, read_tables
+from callgrove.formats.hpcrun.measurement import Epoch, Measurement
+from callgrove.formats.hpcrun.primitives import Cursor, Header, quote
 from callgrove.formats.interface import DumpView, Field, Grade, Match, Problem, ReadOptions, WriteOptions, Writer
 from callgrove.model.builder import ExperimentBuilder
-from callgrove.model.experiment import Experiment
+from callgrove.model.experiment import Experiment, Severity
 
-__all__ = ["FORMAT", "HpcrunFormat"]
+__all__ = ["FORMAT", "HpcrunFormat", "problems"]
+
+
+# What `check` verifies in measurement files, beyond what reading already demands.
+#
+# layout   sections at multiples of 1024 with zeros between them; loadmap ids 1..n; one root; signs of leaves
+# values   metrics that the table has, one value for each node and metric, finite numbers
+# traces   nodes that the profile has, time order, the announced first and last time
+
+
+Finding = tuple[Severity, str, str]  # severity, place, text
+
+
+def problems(experiment: Experiment, paths: list[Path]) -> Iterator[Problem]:
+    """Everything that is wrong or remarkable in an experiment and the files that it was read from."""
+    said: set[str] = set()
+    for warning in experiment.warnings:
+        said.add(warning.text)
+        yield Problem(warning.severity, experiment.path, "opening", warning.text)
+    for place, found in (("values", _met_in_values(experiment)), ("traces", _met_in_traces(experiment))):
+        for error in found:
+            if str(error) not in said:
+                yield Problem(Severity.DAMAGE, experiment.path, place, str(error))
+    for path in paths:
+        try:
+            findings = list(_of_file(path))
+        except CallgroveError:
+            continue  # said when the file was opened, or when its values were read
+        yield from (Problem(severity, str(path), place, text) for severity, place, text in findings)
+
+
+def _met_in_values(experiment: Experiment) -> list[CallgroveError]:
+    for _ in experiment.values.blocks():
+        pass
+    return experiment.values.problems
+
+
+def _met_in_traces(experiment: Experiment) -> list[CallgroveError]:
+    for _ in experiment.traces.lines():
+        pass
+    return [] if experiment.traces.samples is None else experiment.traces.samples.problems
+
+
+def _of_file(path: Path) -> Iterator[Finding]:
+    file = FileBytes(path)
+    measurement = read_tables(file).with_values(file)
+    yield from _layout(measurement, file)
+    for number, epoch in enumerate(measurement.epochs):
+        place = f"epoch {number}" if measurement.is_old else "tables"
+        yield from ((severity, place, text) for severity, text in _epoch(epoch, measurement.is_old))
+    trace = path.with_suffix(TRACE_SUFFIX)
+    if trace != path and trace.is_file():
+        yield from _trace(trace, measurement)
+
+
+def _layout(measurement: Measurement, file: FileBytes) -> Iterator[Finding]:
+    """Sections of 04.00 as genuine files have them."""
+    starts = [start for _, start, _ in measurement.sections] + [file.size - rec.FOOTER.itemsize]
+    for (name, start, end), following in zip(measurement.sections, starts[1:], strict=False):
+        if start % rec.ALIGNMENT:
+            yield Severity.NOTE, name, f"begins at byte {start}, which is no multiple of {rec.ALIGNMENT}"
+        if any(file.copy(end, following - end, name)):
+            yield Severity.NOTE, name, f"is followed by bytes other than 0, from byte {end} to byte {following}"
+
+
+def _epoch(epoch: Epoch, is_old: bool) -> Iterator[tuple[Severity, str]]:
+    nodes = epoch.nodes
+    assert epoch.values is not None
+    if [module.id for module in epoch.modules] != list(range(1, len(epoch.modules) + 1)):
+        yield Severity.NOTE, "the ids of modules are not 1, 2, ..."
+    roots = np.flatnonzero(nodes.above < 0)
+    code = 0 if is_old else placeholders.code_number(placeholders.ROOT)
+    if len(nodes) and (len(roots) != 1 or nodes.lm[roots[0]] != 0 or int(nodes.ip[roots[0]]) != code):
+        yield Severity.NOTE, f"there are {len(roots)} roots, or one that is not the usual root"
+    if nodes.is_leaf is not None and (wrong := int((nodes.is_leaf == nodes.has_children).sum())):
+        yield Severity.NOTE, f"{wrong} nodes have the sign of a leaf and children, or neither"
+    stored = epoch.values.stored(nodes.positions)
+    known = stored.metric < len(epoch.metrics)
+    is_real = np.array([metric.is_real for metric in epoch.metrics] or [False], np.bool_)
+    reals = stored.raw[known][is_real[stored.metric[known]]].view(np.float64)
+    if not np.isfinite(reals).all():
+        yield Severity.NOTE, "there are values that are not finite"
+
+
+def _trace(path: Path, measurement: Measurement) -> Iterator[Finding]:
+    try:
+        time = open_trace(path, measurement.is_old).arrays()[0]
+    except CallgroveError:
+        return  # said when it was opened
+    if (time[1:] < time[:-1]).any() and measurement.value("trace-disorder") in ("", "0"):
+        yield (
+            Severity.NOTE,
+            "trace",
+            "time runs backwards, and the profile does not say so; samples are sorted when read",
+        )
+    announced = measurement.value("trace-min-time"), measurement.value("trace-max-time")
+    if not measurement.is_old and all(announced):  # in 02.00 genuine files often disagree
+        ends = (str(time.min()), str(time.max())) if len(time) else ("0", "0")
+        if announced != ends:
+            text = f"samples run from {ends[0]} to {ends[1]}, announced is {announced[0]} to {announced[1]}"
+            yield Severity.NOTE, "trace", text
+
 
 MOST_HEADS = 64  # files of a folder that detection looks at
 
@@ -73,14 +174,14 @@ class HpcrunFormat:
         line with its name (in JSON: as an array)."""
         show = {DumpView.TEXT: text, DumpView.JSON: json_text, DumpView.SUMMARY: summary, DumpView.TREE: tree}[view]
         if not source.is_folder:
-            yield from _shown(source.path, show, limit)
+            yield from _show_file(source.path, show, limit)
             return
         is_json, damage = view == DumpView.JSON, list[CallgroveError]()
         n = 0
         for path in measurement_files(source.path):
-            head = ("[\n" if not n else ",\n") if is_json else f"file {quoted(path.name)}\n"
+            head = ("[\n" if not n else ",\n") if is_json else f"file {quote(path.name)}\n"
             try:
-                for number, piece in enumerate(_shown(path, show, limit)):
+                for number, piece in enumerate(_show_file(path, show, limit)):
                     yield piece if number else head + piece
                     n += 1
             except CallgroveError as error:
@@ -109,7 +210,9 @@ def _paths(source: Source) -> list[Path]:
     return measurement_files(source.path) if source.is_folder else [source.path]
 
 
-def _shown(path: Path, show: Callable[[Measurement, int | None], Iterator[str]], limit: int | None) -> Iterator[str]:
+def _show_file(
+    path: Path, show: Callable[[Measurement, int | None], Iterator[str]], limit: int | None
+) -> Iterator[str]:
     """A file; where it is damaged, its header at least."""
     file = FileBytes(path)
     try:

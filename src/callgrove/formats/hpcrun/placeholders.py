@@ -10,10 +10,10 @@ import re
 
 import numpy as np
 
-from callgrove.model.arrays import Offsets
+from callgrove.arrays import Offsets
 from callgrove.model.contexts import ContextKind
 
-__all__ = ["NO_ACTIVITY", "PARTIAL", "ROOT", "code_number", "code_of", "code_text", "described", "known_codes"]
+__all__ = ["NO_ACTIVITY", "PARTIAL", "ROOT", "code_number", "code_of", "code_text", "describe", "known_codes"]
 
 ROOT, PARTIAL, UNKNOWN, NO_ACTIVITY = "^Primary", "^Partial", "*Unnorm ", "NoActvty"
 SPECIAL = {
@@ -65,7 +65,7 @@ def code_text(ip: int) -> str:
     return "".join(chr(b) if 32 <= b < 127 and b != 92 else f"\\{b:02x}" for b in ip.to_bytes(8, "big"))
 
 
-def described(ip: int) -> tuple[ContextKind, str]:
+def describe(ip: int) -> tuple[ContextKind, str]:
     """What a node of module 0 is, and its name."""
     text = code_text(ip)
     return SPECIAL.get(text) or (ContextKind.PLACEHOLDER, NAMES.get(text, text))

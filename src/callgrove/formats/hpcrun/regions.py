@@ -1,4 +1,4 @@
-"""What nodes execute: regions of the model, and one sorted numbering of them for all files.
+"""What nodes execute, as regions of the model numbered alike for all files, and one tree of many.
 
 A node is known by two numbers: `place`, the module's number plus FIRST_MODULE or one of the special places below, and
 `offset`, the address in the module or the code of a placeholder. Sorted by these, regions have the same order however
@@ -7,18 +7,31 @@ the nodes were spread over files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Array, Ids, Ints, Offsets, depths, levels
 from callgrove.formats.hpcrun import placeholders
 from callgrove.formats.hpcrun.measurement import Epoch
-from callgrove.model.arrays import ABSENT, Array, Ids, Ints, Offsets
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 
-__all__ = ["FIRST_MODULE", "OUTLINED", "PLACEHOLDER", "UNKNOWN_MODULE", "Region", "Regions", "places_of", "readable"]
+__all__ = [
+    "FIRST_MODULE",
+    "OUTLINED",
+    "PLACEHOLDER",
+    "UNKNOWN_MODULE",
+    "Merged",
+    "Region",
+    "Regions",
+    "merge",
+    "places_of",
+    "readable",
+]
+
 
 PLACEHOLDER, UNKNOWN_MODULE, FIRST_MODULE = 0, 1, 2  # places
 PLACE_BITS, ADDRESS_BITS = 16, 48
@@ -71,7 +84,7 @@ class Regions:
 
     def add(self, place: Ints, offset: Offsets) -> Ids:
         """The regions of one tree's nodes, numbered within the tree; `final` maps them to those of all trees."""
-        region, inverse = _sorted_unique(place, offset)
+        region, inverse = _sort_unique(place, offset)
         self._parts.append(region)
         return inverse
 
@@ -84,12 +97,12 @@ class Regions:
         if not self._parts:
             return Region(np.empty(0, np.int64), np.empty(0, np.uint64)), []
         place, offset = (np.concatenate(column) for column in zip(*self._parts, strict=True))
-        region, inverse = _sorted_unique(place, offset)
+        region, inverse = _sort_unique(place, offset)
         bounds = np.cumsum([len(part.place) for part in self._parts])[:-1]
         return region, np.split(inverse, bounds)
 
 
-def _sorted_unique(place: Array, offset: Array) -> tuple[Region, Ids]:
+def _sort_unique(place: Array, offset: Array) -> tuple[Region, Ids]:
     order = _order(place, offset)
     place, offset = place[order], offset[order]
     fresh = np.ones(len(order), np.bool_)
@@ -122,8 +135,51 @@ def add_regions(builder: ExperimentBuilder, regions: Region, module_numbers: Int
         numbers[of_kind], kinds[of_kind] = builder.addresses(kind, modules, offset[of_kind]), kind
     for row in np.flatnonzero(place == PLACEHOLDER).tolist():
         code = int(offset[row])
-        kinds[row], name = placeholders.described(code)
+        kinds[row], name = placeholders.describe(code)
         # Two codes have one name: the role tells which one it is.
         role = "" if placeholders.code_of(name) == code else placeholders.code_text(code)
         numbers[row] = builder.region(ContextKind(kinds[row]), name, role=role)
     return numbers, kinds
+
+
+# One tree of many: contexts with equal region below equal parents are one.
+#
+# All trees are gone through together, level by level: a level is sorted once by (parent in the merged tree, region), so
+# that the work is that of sorting all nodes and no loop touches a single one. Siblings come out in the order of their
+# regions, so the merged tree does not depend on the order of the files.
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The tree, level by level, parents first; `contexts[k]` maps the nodes of tree k to it."""
+
+    parent: Ids
+    region: Ids
+    contexts: list[Ids]
+
+
+def merge(trees: Sequence[tuple[Ids, Ids]]) -> Merged:
+    """Of trees given by the position of each node's parent (-1: none) and by its region."""
+    sizes = [len(above) for above, _ in trees]
+    starts = np.cumsum([0, *sizes])
+    n = int(starts[-1])
+    above, region = np.empty(n, np.int32), np.empty(n, np.int64)
+    for start, (own, regions) in zip(starts.tolist(), trees, strict=False):
+        part = slice(start, start + len(own))
+        above[part] = np.where(own < 0, ABSENT, own + start)
+        region[part] = regions
+    number = np.empty(n, np.int64)
+    parents: list[Ids] = []
+    kinds: list[Ids] = []
+    n_contexts = 0
+    for level in levels(depths(above)):
+        up = above[level]
+        key = (np.where(up < 0, ABSENT, number[up]) + 1 << 32) | region[level]
+        found, inverse = np.unique(key, return_inverse=True)
+        number[level] = n_contexts + inverse
+        parents.append(((found >> 32) - 1).astype(np.int32))
+        kinds.append((found & 0xFFFF_FFFF).astype(np.int32))
+        n_contexts += len(found)
+    none = [np.empty(0, np.int32)]
+    own_maps = np.split(number.astype(np.int32), starts[1:-1])
+    return Merged(np.concatenate(parents or none), np.concatenate(kinds or none), own_maps)

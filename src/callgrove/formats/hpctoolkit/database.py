@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from callgrove.binary.filebytes import FileBytes
-from callgrove.binary.idmap import IdMap
+from callgrove.arrays import ABSENT, Array, Bools, Ints, distinct
+from callgrove.binary.files import FileBytes, IdMap
 from callgrove.binary.sources import Source
 from callgrove.errors import (
     CallgroveError,
@@ -30,18 +30,16 @@ from callgrove.errors import (
     NotRecognised,
     UnsupportedVersion,
 )
-from callgrove.formats.hpctoolkit.samples import DatabaseSamples, TraceLines
-from callgrove.formats.hpctoolkit.sparse import SparseBlocks
+from callgrove.formats.hpctoolkit.blocks import DatabaseSamples, SparseBlocks, TraceLines
 from callgrove.formats.hpctoolkit.values import DatabaseValues, MetricTable, summary_is_alone
-from callgrove.model.arrays import ABSENT, Array, Bools, Ints, distinct
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextKind
 from callgrove.model.experiment import Experiment, Severity, Sources
 from callgrove.model.metrics import Metric, Scope
 from callgrove.model.profiles import Identifier, IdentifierTuples, ProfileKind
-from callgrove.model.traces import Window
+from callgrove.model.traces.events import Window
 
-__all__ = ["Database", "copied_source", "unit_of"]
+__all__ = ["Database", "split_source_path", "unit_of"]
 
 Read = TypeVar("Read")
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
@@ -62,7 +60,7 @@ def unit_of(name: str) -> str:
     return found.group(1) if found and found.group(1) in UNITS else ""
 
 
-def copied_source(path: str) -> tuple[str, str]:
+def split_source_path(path: str) -> tuple[str, str]:
     """(the file's original path, where its copy lies) of a copied source `[./]src/home/user/a.c`."""
     inside = path.removeprefix("./")
     return "/" + inside.removeprefix("src/").lstrip("/"), inside

@@ -1,4 +1,4 @@
-"""Which metrics a database stores, under which ids, and which statistics of them its summary holds.
+"""Which metrics a database stores, under which ids, which statistics its summary holds, and which columns it shows.
 
 A metric owns consecutive ids, in steps of one statistic; inside of a step each scope has its slot. Threads use the ids
 of the first step, the summary those of all:
@@ -13,19 +13,20 @@ again, computed from the threads: count, sum, sum of squares, min, max, in this 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 
+from callgrove.arrays import ABSENT, Bools, Ids
 from callgrove.errors import CallgroveError
-from callgrove.formats.hpctoolkit.release_words import MOST_METRIC_IDS, storable
-from callgrove.formats.hpctoolkit.statistics import STATISTICS, SUM
-from callgrove.model.arrays import ABSENT, Bools, Ids
-from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
+from callgrove.formats.hpctoolkit.release.vocabulary import MOST_METRIC_IDS, storable
+from callgrove.formats.hpctoolkit.statistics import COUNT, MAXIMUM, MINIMUM, SQUARES, STATISTICS, SUM
+from callgrove.model.formulas import Expression, FormulaError, parse, renumber
+from callgrove.model.metrics import Aggregation, Column, Metric, Metrics, Scope
 
-__all__ = ["MetricPlan", "Slots", "StoredMetric", "StoredScope"]
+__all__ = ["MetricPlan", "Slots", "StoredMetric", "StoredScope", "ViewColumn", "view_columns"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class MetricPlan:
     @classmethod
     def of(cls, metrics: Metrics, slots: Slots, knows_threads: bool = True) -> MetricPlan:
         """The plan for some metrics. Without values of single threads there are no statistics over them."""
-        wanted = list(_wanted(metrics, slots.scopes, knows_threads))
+        wanted = list(_choose_quantities(metrics, slots.scopes, knows_threads))
         bases, n_ids, keeps = _bases(metrics, wanted, slots)
         if n_ids > MOST_METRIC_IDS:
             raise CallgroveError(f"{n_ids} metrics and scopes are more than a database holds ({MOST_METRIC_IDS})")
@@ -137,7 +138,7 @@ class MetricPlan:
 Wanted = tuple[str, dict[Scope, int], tuple[str, ...]]  # quantity, scope -> row of the model, statistics
 
 
-def _wanted(metrics: Metrics, scopes: tuple[Scope, ...], knows_threads: bool) -> Iterator[Wanted]:
+def _choose_quantities(metrics: Metrics, scopes: tuple[Scope, ...], knows_threads: bool) -> Iterator[Wanted]:
     """Quantities with the scopes to write and the row that each comes from: its own, or the exclusive one."""
     groups: dict[str, dict[Scope, int]] = {}
     statistics: dict[str, set[str]] = {}
@@ -190,3 +191,77 @@ def _source_statistics(metrics: Metrics, row: int) -> dict[str, int]:
         if len(left) == 1:
             return out | {SUM: left.pop()}
     return out
+
+
+# The columns that a database asks to show, as formulas over what its own summary holds.
+#
+# An experiment's columns are kept where the file holds what they are made of. A metric without any gets the usual ones:
+#
+#     Sum $s    Mean $s/$n    StdDev sqrt($q/$n-($s/$n)^2)    CfVar StdDev/Mean    Min    Max
+#
+# as far as there are statistics for them. The pre-release generation tells statistics apart by these formulas alone, so
+# that it gets them for every metric with several.
+
+
+WORDS = {"sum": SUM, "count": COUNT, "squares": SQUARES, "min": MINIMUM, "max": MAXIMUM}
+FORMULAS = {  # of each view, and the statistics that it is over
+    "Sum": ("{sum}", (SUM,)),
+    "Mean": ("{sum}/{count}", (SUM, COUNT)),
+    "StdDev": ("sqrt({squares}/{count}-({sum}/{count})^2)", (SUM, COUNT, SQUARES)),
+    "CfVar": ("sqrt({squares}/{count}-({sum}/{count})^2)/({sum}/{count})", (SUM, COUNT, SQUARES)),
+    "Min": ("{min}", (MINIMUM,)),
+    "Max": ("{max}", (MAXIMUM,)),
+}
+
+
+@dataclass(frozen=True)
+class ViewColumn:
+    """A column, and its formula over the ids of the file's summary."""
+
+    column: Column
+    formula: Expression
+
+
+def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> tuple[list[ViewColumn], list[str]]:
+    """The columns in their order, and the names of those that could not be kept. With `tells_statistics` there are the
+    usual columns for each metric with several."""
+    ids = plan.renumber(metrics)
+    scopes = {scope.scope for _, scope in plan.scopes}
+    kept: list[ViewColumn] = []
+    lost: list[str] = []
+    for column in metrics.columns:
+        if column.scope == Scope.LEXICAL and Scope.LEXICAL not in scopes:
+            continue  # goes with its scope, which is reported
+        try:
+            expression = parse(column.formula)
+        except FormulaError:
+            expression = None
+        if expression is not None and expression.variables() <= ids.keys():
+            kept.append(ViewColumn(column, renumber(expression, ids)))
+        else:
+            lost.append(" ".join(word for word in (column.name, column.statistic, column.scope.word) if word))
+    known = {(c.column.name, c.column.statistic, c.column.scope) for c in kept}
+    names = {name for name, _, _ in known}
+    for metric in plan.metrics:
+        several = any(len(scope.statistics) > 1 for scope in metric.scopes)
+        if metric.first.name not in names or (several and tells_statistics):
+            kept += (c for c in _usual(metric) if (c.column.name, c.column.statistic, c.column.scope) not in known)
+    return kept, lost
+
+
+def _usual(metric: StoredMetric) -> Iterator[ViewColumn]:
+    row = metric.first
+    scopes = {scope.scope: scope for scope in metric.scopes}
+    if Scope.FUNCTION in scopes:
+        scopes.pop(Scope.POINT, None)
+    for statistic, (text, needs) in FORMULAS.items():
+        for scope in (Scope.INCLUSIVE, Scope.FUNCTION, Scope.POINT, Scope.LEXICAL):
+            if scope in scopes and set(needs) <= dict(scopes[scope].statistics).keys():
+                column = Column(row.name, scope, "", row.description, statistic, row.visible)
+                shown = replace(column, show_percent=row.show_percent, number_format=row.number_format)
+                yield ViewColumn(shown, parse(_fill_in(text, scopes[scope])))
+
+
+def _fill_in(text: str, scope: StoredScope) -> str:
+    ids = {word: f"${dict(scope.statistics).get(statistic)}" for word, statistic in WORDS.items()}
+    return text.format(**ids)

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.model.values import SparseBlock
 
-__all__ = ["COUNT", "MAXIMUM", "MINIMUM", "SQUARES", "STATISTICS", "SUM", "LexicalLoops", "Summarised", "summarised"]
+__all__ = ["COUNT", "MAXIMUM", "MINIMUM", "SQUARES", "STATISTICS", "SUM", "LexicalLoops", "Summarised", "summarise"]
 
 COUNT, SUM, SQUARES, MINIMUM, MAXIMUM = "count", "sum", "sum of squares", "min", "max"
 MOST_IDS = 1 << 16
@@ -39,19 +39,19 @@ STATISTICS: dict[str, Compute] = {
 Summarised = tuple[Ids, Ids, Floats]  # context ids, ids in the summary, statistics; ascending, none of them 0
 
 
-def summarised(
+def summarise(
     rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]], loops: LexicalLoops | None = None
 ) -> Summarised:
     """The summary of some contexts, from all their values, sorted by context, metric and profile. `statistics` gives
     for each of them the id in the summary by the id in threads."""
     if loops is None:
-        return _ordered([_statistics(rows, statistics)], len(statistics) > 1)
+        return _put_in_order([_statistics(rows, statistics)], len(statistics) > 1)
     others, at_loops = loops.split(rows)
     parts = [_statistics(others, statistics), _statistics(at_loops, statistics)]
-    return _ordered(parts, len(statistics) > 1 or len(at_loops) > 0)
+    return _put_in_order(parts, len(statistics) > 1 or len(at_loops) > 0)
 
 
-def _ordered(parts: list[Summarised], mixed: bool) -> Summarised:
+def _put_in_order(parts: list[Summarised], mixed: bool) -> Summarised:
     """All parts as one, ascending by context and id."""
     contexts, ids, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not mixed:
@@ -112,7 +112,7 @@ class LexicalLoops:
             self._inner.append(SparseBlock(inner.profile, self._loop_around[inner.context], inner.metric, -inner.value))
             self._n_waiting += len(inner)
         if self._n_waiting > WAITING_ROWS:
-            self._inner, self._n_waiting = [_added_up(SparseBlock.joined(self._inner))], 0
+            self._inner, self._n_waiting = [_add_up(SparseBlock.joined(self._inner))], 0
 
     def split(self, rows: SparseBlock) -> tuple[SparseBlock, SparseBlock]:
         """Rows of some contexts without those of lexical scope at loops, and what stands in the summary instead."""
@@ -120,7 +120,7 @@ class LexicalLoops:
         if not at_loop.any():
             return rows, rows.take(slice(0))
         own = self._as_lexical(rows, at_loop & (self._twin[rows.metric] >= 0))
-        found = _added_up(SparseBlock.joined([own, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
+        found = _add_up(SparseBlock.joined([own, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
         return rows.take(~(at_loop & self._is_lexical[rows.metric])), found.take(found.value != 0)
 
     def _as_lexical(self, rows: SparseBlock, chosen: Bools) -> SparseBlock:
@@ -132,14 +132,14 @@ class LexicalLoops:
     def _inside(self, first: int, last: int) -> SparseBlock:
         """What is taken off loops with these ids."""
         if len(self._inner) > 1 or self._n_waiting:
-            self._inner, self._n_waiting = [_added_up(SparseBlock.joined(self._inner))], 0
+            self._inner, self._n_waiting = [_add_up(SparseBlock.joined(self._inner))], 0
         if not self._inner:
             return SparseBlock.empty()
         inner = self._inner[0]
         return inner.take(slice(*np.searchsorted(inner.context, (first, last + 1)).tolist()))
 
 
-def _added_up(rows: SparseBlock) -> SparseBlock:
+def _add_up(rows: SparseBlock) -> SparseBlock:
     """Sorted by context, metric and profile; equal rows are added up, and what is only rounding becomes zero."""
     rows = rows.take(np.lexsort((rows.profile, rows.metric, rows.context)))
     changes = np.ones(len(rows), np.bool_)

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.binary.idmap import IdMap
+from callgrove.arrays import Array, Bools, Ids, Ints
+from callgrove.binary.files import IdMap
 from callgrove.errors import CallgroveError, CorruptFile
-from callgrove.formats.hpctoolkit.sparse import RawBlock, SparseBlocks
-from callgrove.model.arrays import Array, Bools, Ids, Ints
+from callgrove.formats.hpctoolkit.blocks import RawBlock, SparseBlocks
 from callgrove.model.values import Block, SparseBlock
 
 __all__ = ["DatabaseValues", "MetricTable", "summary_is_alone"]

@@ -11,12 +11,8 @@ Specification: gpu-traces.md 3.9, trace-outputs.md 4 and 9.
     OUT_agent_info.csv                what is known of devices
 
     tables.py     the columns of every file in both layouts (2025, 2026), and what each cell is made of
-    records.py    spans as records of the file that they belong to
-    places.py     what a row says about the process, thread and stream that it is of
-    cells.py      records as cells
-    agents.py     the file about devices
-    writer.py     spans in, files out
-    format.py     the format of the registry
+    rows.py       spans as rows of the file that they belong to
+    format.py     the format of the registry: spans in, files out
 
 Rows are in the order of processes, then of start, then of spans. UTF-8, lines end with LF; texts are quoted, with
 quotes inside doubled (rocprofv3 leaves them as they are); numbers are not; what is not known is empty, such as the end

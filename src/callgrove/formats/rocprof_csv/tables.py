@@ -228,7 +228,7 @@ _OF_2025 = Layout(KERNELS, COPIES, ALLOCATIONS, SCRATCH, COUNTERS, WIDE, _agent_
 
 
 def _of_2026(graphs: bool) -> Layout:
-    kernels, copies = _titled(KERNELS), _titled(COPIES)
+    kernels, copies = _with_titles(KERNELS), _with_titles(COPIES)
     kernels = _with(kernels, "End_Timestamp", (("Duration", "duration"),))
     if graphs:
         kernels, copies = (_with(table, "Stream_Id", GRAPHS, GRAPH_SIDES) for table in (kernels, copies))
@@ -250,14 +250,16 @@ def _of_2026(graphs: bool) -> Layout:
         copies,
         allocations,
         replace(SCRATCH, columns=(guid, *SCRATCH.columns)),
-        replace(_titled(COUNTERS), name="counter_collection_trace", columns=(guid, *_titled(COUNTERS).columns[1:])),
-        replace(_titled(WIDE), columns=(guid, *_titled(WIDE).columns[1:])),
-        _agent_columns(_swapped(headers, "Family_Id", "Workgroup_Max_Size"), words),
+        replace(
+            _with_titles(COUNTERS), name="counter_collection_trace", columns=(guid, *_with_titles(COUNTERS).columns[1:])
+        ),
+        replace(_with_titles(WIDE), columns=(guid, *_with_titles(WIDE).columns[1:])),
+        _agent_columns(_swap(headers, "Family_Id", "Workgroup_Max_Size"), words),
         regions=FileTable("regions_trace", CALLS),
     )
 
 
-def _titled(table: FileTable) -> FileTable:
+def _with_titles(table: FileTable) -> FileTable:
     return replace(table, columns=tuple((name.title(), what) for name, what in table.columns))
 
 
@@ -268,7 +270,7 @@ def _with(table: FileTable, after: str, columns: Columns, sides: tuple[str, ...]
     return replace(table, columns=made, sides=(*table.sides, *sides))
 
 
-def _swapped(names: tuple[str, ...], one: str, other: str) -> tuple[str, ...]:
+def _swap(names: tuple[str, ...], one: str, other: str) -> tuple[str, ...]:
     return tuple({one: other, other: one}.get(name, name) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""A folder whose entries are runs with their parameters in the name.
+"""A folder whose entries are runs with their parameters in the name; or runs whose parameters a user gives.
 
 A folder is claimed where the names of its folders (or files) follow the grammar and one of them is recognised as a run.
 What has no such name is left alone and said, unless nothing has one.
@@ -7,29 +7,138 @@ What has no such name is left alone and said, unless nothing has one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from callgrove.binary.sources import Source
-from callgrove.errors import CallgroveError, InputError, Parameter, worded
+from callgrove.errors import CallgroveError, InputError, NotRecognised, Parameter, UsageError, worded
+from callgrove.formats.folders import without_ingredients
 from callgrove.formats.interface import Grade, Match, Problem, ReadOptions
-from callgrove.formats.runs.opened_runs import NAME, RunAt, has_run, is_run, open_runs, runs_in
-from callgrove.model.experiment import Experiment, InputWarning, Severity
-from callgrove.model.run_names import (
+from callgrove.formats.registry import detect, formats_made_of, load, refuse_unused
+from callgrove.formats.run_names import (
     EXAMPLE,
     NamedRun,
-    agreed,
+    agree_on_parameters,
     as_extra_p_reads,
     by_pattern,
     by_table,
     parse_named_file,
+    parse_point,
     suggest_pattern,
 )
-from callgrove.model.runs import PARAMETERS_DIFFER
+from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.joining import join_runs
+from callgrove.model.runs import PARAMETERS_DIFFER, Run
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "RunAt", "has_run", "is_run", "open_points", "open_runs", "runs_in"]
+
+
+# Opening the runs of a set, each with the format that its content shows.
+
+
+NAME = "runs"
+FILES_LOOKED_AT = 64  # files of inner folders, to see whether there is a run at all
+
+
+@dataclass(frozen=True)
+class RunAt:
+    """One execution: where it lies and what it was started with; `repetition` where its name says it."""
+
+    path: Path
+    name: str
+    parameters: dict[str, float]
+    repetition: int | None = None
+
+
+def runs_in(source: Source, format_name: str = "") -> list[Path]:
+    """The runs at a place: itself, or what lies in it and is recognised."""
+    return [source.path] if format_name else without_ingredients(dict(_recognise(source)), formats_made_of)
+
+
+def has_run(source: Source) -> bool:
+    """Is there a run at a place? The search ends with the first one, and soon in any case."""
+    return next(_recognise(source, FILES_LOOKED_AT), None) is not None
+
+
+def is_run(source: Source) -> bool:
+    """Does some format recognise the place itself?"""
+    return bool(_format_of(source))
+
+
+def _recognise(source: Source, most: int | None = None) -> Iterator[tuple[Path, str]]:
+    """The place itself, or what lies in it, or in folders of it if there is nothing else, as profilers make one for
+    each execution; with the names of the formats. Names that begin with a dot are skipped, and files of
+    inner folders after the first `most`."""
+    if name := _format_of(source):
+        yield source.path, name
+        return
+    nothing = True
+    for inner in _visible(source.path) if source.is_folder else []:
+        if name := _format_of(source.inside(inner)):
+            yield inner, name
+            nothing = False
+    if not nothing or not source.is_folder:
+        return
+    deeper = (file for folder in filter(Path.is_dir, _visible(source.path)) for file in _visible(folder))
+    for file in islice(filter(Path.is_file, deeper), most):
+        if name := _format_of(source.inside(file)):
+            yield file, name
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _format_of(source: Source) -> str:
+    """The name of the format, empty where it is not recognised. Folders of folders of runs are no runs."""
+    try:
+        return detect(source, without=(NAME,))[0].name
+    except NotRecognised:
+        return ""
+
+
+def open_runs(runs: Sequence[RunAt], title: str, path: str, format_name: str, options: ReadOptions) -> Experiment:
+    """All runs as one experiment, sorted by their points. One that cannot be read is damage; under `strict` it is an
+    error."""
+    ordered = sorted(runs, key=lambda run: (tuple(run.parameters.values()), run.repetition or 0, run.name, run.path))
+    parts: list[tuple[Run, Experiment]] = []
+    warnings: list[InputWarning] = []
+    repetitions: dict[tuple[float, ...], set[int]] = {}
+    for number, run in enumerate(ordered):
+        options.progress("opening runs", number, len(ordered))
+        try:
+            opened = _open(run.path, format_name, options)
+        except InputError as error:
+            if options.strict:
+                raise
+            warnings.append(InputWarning(Severity.DAMAGE, worded("a run was left out: ", error)))
+            continue
+        taken = repetitions.setdefault(tuple(run.parameters.values()), set())
+        told = run.repetition if run.repetition and run.repetition not in taken else max(taken, default=0) + 1
+        taken.add(told)
+        parts.append((Run(run.name, dict(run.parameters), told, str(run.path)), opened))
+    if not parts:
+        raise InputError(f"{path}: none of its {len(ordered)} runs can be read; {warnings[0].text}")
+    return join_runs(parts, NAME, title, path, warnings)
+
+
+def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
+    source = Source.of(path)
+    chosen = load(format_name) if format_name else detect(source, without=(NAME,))[0]
+    options = replace(options, folder_pattern="", points_file="")  # which name the runs, and say nothing about one
+    refuse_unused(options, chosen.name, path)
+    try:
+        opened = chosen.read(source, replace(options, run=""))  # which names one of these, not of what is in it
+    except CallgroveError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: ", error) from error
+    if not isinstance(opened, Experiment):
+        raise InputError(f"{path}: holds series over parameters already, so it cannot be one run of a study")
+    return opened
+
 
 PARAMETER = re.compile(r"\.[A-Za-z_]+\d")
 LOOKED_AT = 64  # entries whose names are tried for a match
@@ -59,7 +168,7 @@ class RunsFormat:
         entries = list(_entries(source.path))
         if not entries:
             raise InputError(f"{source.path}: is empty; expected folders of runs, like {EXAMPLE}/")
-        named, notes, disagreement = _named(entries, source.path, options)
+        named, notes, disagreement = _name_runs(entries, source.path, options)
         if beside := _files_beside(entries, source.path):
             left = f"{', '.join(beside[:5])}{', ...' if len(beside) > 5 else ''}"
             notes.append(f"{source.path}: left alone, as they lie beside folders of runs: {left}")
@@ -126,7 +235,7 @@ def _files_beside(entries: Sequence[Path], folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
-def _named(
+def _name_runs(
     entries: Sequence[Path], folder: Path, options: ReadOptions
 ) -> tuple[list[NamedRun], list[str], dict[str, str]]:
     """Return the entries with their parameters, what is worth saying, and why they are no points of one study."""
@@ -152,7 +261,7 @@ def _named(
         notes += [f"{folder}: {text}" for text in _differences(found)]
     disagreement = {}
     try:
-        runs, said = agreed(found, options.strict)
+        runs, said = agree_on_parameters(found, options.strict)
     except InputError as error:
         if options.strict:
             raise InputError(f"{folder}: {error}") from None
@@ -186,3 +295,26 @@ def _grade(named: Sequence[Path]) -> Grade:
     """`app.p4.n100` says that it is a run; `node001` and `rank3.db` may as well be places of one run."""
     stems = [entry.stem if entry.is_file() else entry.name for entry in named]
     return Grade.EXACT if all(PARAMETER.search(stem) for stem in stems) else Grade.WEAK
+
+
+# Runs whose parameters a user says: `--point p=4,n=100 RUN`.
+
+
+def open_points(
+    given: Sequence[tuple[str, str]], format_name: str = "", options: ReadOptions | None = None
+) -> Experiment:
+    """The experiment of (point, path) pairs, such as ("p=4,n=100", "run7.d"); equal points are repetitions."""
+    runs: list[RunAt] = []
+    names: set[str] = set()
+    for text, place in given:
+        point = parse_point(text)
+        names = names or set(point)
+        if set(point) != names:
+            raise UsageError(f"{text!r} has other parameters than the points before it: {', '.join(sorted(names))}")
+        path = Path(place)
+        found = runs_in(Source.of(path), format_name)
+        if not found:
+            raise InputError(f"{path}: nothing in it was recognised as a run; see `callgrove formats`")
+        ordered = {name: point[name] for name in runs[0].parameters} if runs else point
+        runs += [RunAt(one, path.name, ordered) for one in found]
+    return open_runs(runs, f"{len(runs)} runs", "", format_name, options or ReadOptions())

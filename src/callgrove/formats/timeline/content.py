@@ -1,16 +1,21 @@
-"""What a trace cannot hold: impossible times and names. Everything that is left out or changed is counted here.
+"""What encoders are given (slices, points of counters), and what no trace can hold: it is left out and counted.
 
-Specification: trace-outputs.md section 7 and "Settled afterwards" 4.
+Texts are given as the different ones of a batch, in the order of their first use, and a number for each slice, so that
+encoders may intern them and give the same bytes whatever numbers the source uses.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
+from callgrove.arrays import Array, Bools, Ids, Ints
 from callgrove.formats.interface import LossReport
-from callgrove.model.arrays import Bools, Ints
+from callgrove.formats.timeline.places import ProcessTracks
 from callgrove.model.books import Ledger
 
 __all__ = [
@@ -27,10 +32,21 @@ __all__ = [
     "RENAMED",
     "UNKNOWN_FREES",
     "UNNAMED",
+    "CounterPoints",
     "Losses",
+    "Note",
+    "Slices",
+    "Texts",
+    "Value",
     "clean",
     "possible",
 ]
+
+
+# What a trace cannot hold: impossible times and names. Everything that is left out or changed is counted here.
+#
+# Specification: trace-outputs.md section 7 and "Settled afterwards" 4.
+
 
 UNNAMED = "<unnamed>"
 LONGEST = 1 << 16  # bytes of a name
@@ -101,3 +117,81 @@ def possible(start: Ints, end: Ints, losses: Losses) -> Bools | None:
     losses.add(BACKWARDS, int(np.count_nonzero(backwards)))
     kept: Bools = ~(timeless | backwards)
     return kept
+
+
+class Value(StrEnum):
+    """What a note's values are."""
+
+    INTEGER = "integer"  # int64
+    FLOAT = "float"
+    TEXT = "text"  # numbers of the note's texts
+    TRUE = "true"  # nothing but that it is so
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that slices say about themselves: slice `rows[k]` has `values[k]`. Rows rise."""
+
+    key: str
+    rows: Ints
+    values: Array
+    value: Value = Value.INTEGER
+    texts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A text for every slice: number `index[k]` of those that occur, in the order of their first use."""
+
+    index: Ints
+    all: Sequence[str]
+
+    @classmethod
+    def of(cls, numbers: Ids, strings: Sequence[str], instead: Sequence[str], which: Ids, losses: Losses) -> Texts:
+        """Texts by number; where that is -1, number `which` of `instead`."""
+        n = len(strings)
+        own = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
+        first = np.full(n + len(instead), len(own), np.int64)
+        first[own[::-1]] = np.arange(len(own) - 1, -1, -1)
+        used = np.flatnonzero(first < len(own))
+        used = used[np.argsort(first[used], kind="stable")]
+        place = np.empty(len(first), np.int64)
+        place[used] = np.arange(len(used))
+        texts = [clean(strings[k], losses) if k < n else instead[k - n] for k in used.tolist()]
+        return cls(place[own], texts)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Slices of one process in the order (start, -end, number) on every track; none ends before it starts.
+
+    `flow`: the number of an operation among those of the process that a call launched, or -1. `launched`: the first
+    number of those that a call launched; `n_launched` follow each other.
+    """
+
+    process: ProcessTracks
+    track: Ints
+    start_ns: Ints
+    end_ns: Ints
+    name: Texts
+    category: Texts
+    flow: Ints
+    launched: Ints
+    n_launched: Ints
+    notes: Sequence[Note] = field(default_factory=list)
+    kind: Ids | None = None  # `SpanKind` of each, where slices are made of spans
+
+    def __len__(self) -> int:
+        return len(self.track)
+
+
+@dataclass(frozen=True)
+class CounterPoints:
+    """Values of one counter, each valid until the next; int64 or float64. `is_given`: the input has them, they are not
+    computed here."""
+
+    process: ProcessTracks
+    track: int
+    time_ns: Ints
+    value: Array
+    is_given: bool = False

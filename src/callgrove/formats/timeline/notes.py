@@ -14,16 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
-from callgrove.formats.timeline.content import INSTANCES, OF_LOST, OF_OTHERS, Losses, clean
-from callgrove.formats.timeline.items import Note, Value
-from callgrove.formats.timeline.launches import IS_OPERATION
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Names, distinct_rows
+from callgrove.formats.timeline.content import INSTANCES, OF_LOST, OF_OTHERS, Losses, Note, Value, clean
 from callgrove.formats.timeline.places import Places
-from callgrove.formats.timeline.source import Annotations, side_of, sizes_of
-from callgrove.model.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
+from callgrove.formats.timeline.source import IS_OPERATION, Annotations, side_of, sizes_of
 from callgrove.model.books import COUNTED
-from callgrove.model.grouping import distinct_rows
-from callgrove.model.texts import Names
-from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
+from callgrove.model.traces.events import PARENT, SpanChunk, SpanKind, Traces
 
 __all__ = ["BYTES", "NoteMaker"]
 

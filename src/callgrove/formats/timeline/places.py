@@ -21,10 +21,10 @@ from itertools import count
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Ints
-from callgrove.model.devices import AgentIndex, called_by_title
+from callgrove.arrays import ABSENT, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces.events import AgentIndex, labels_by_title
 
 __all__ = ["Naming", "Places", "Process", "ProcessTracks", "Track", "TrackKind"]
 
@@ -214,7 +214,7 @@ class _Making:
         for about, own in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
             threads = [p for p in own if not self._on_device(p)]
-            tids = self._real_tids(shown, threads) if real else _own_tids(shown, len(threads), len(abouts))
+            tids = self._real_tids(shown, threads) if real else _choose_tids(shown, len(threads), len(abouts))
             out.processes[shown.index] = self._tracks(shown, own, out, tids)
             out.process[own] = shown.index
         return out
@@ -291,7 +291,7 @@ class _Making:
         part = next((self._part_of[profile] for profile in own if profile in self._part_of), ABSENT)
         if self._agents is AgentIndex.TYPE_RELATIVE or part < 0:
             return {}
-        called = called_by_title(self._tables.traces.devices(part), self._agents)
+        called = labels_by_title(self._tables.traces.devices(part), self._agents)
         numbers = {int(self._identity["gpu_device"][profile]) for profile in own}
         return {device: called[f"GPU {device}"] for device in numbers if f"GPU {device}" in called}
 
@@ -317,7 +317,7 @@ def _numbers(values: Iterable[int | None]) -> Ints:
     return np.array([ABSENT if v is None or v >= 2**63 else v for v in values], np.int64)
 
 
-def _own_tids(process: Process, n: int, n_processes: int) -> list[int]:
+def _choose_tids(process: Process, n: int, n_processes: int) -> list[int]:
     """Viewers take the thread that has the number of its process for the main one: that is the first, and no other."""
     return [process.pid, *range(n_processes + 2, n_processes + n + 1)][:n]
 

@@ -1,4 +1,4 @@
-"""The writer of all formats of this package: what is written comes from the layer, how it is written from an encoder.
+"""The writer of all formats of this package, and where it writes: beside the target until it is complete, or to stdout.
 
     writer = PERFETTO.open_writer(Path("run.pftrace"), WriteOptions())
     writer.define(experiment)                                  processes and tracks
@@ -13,35 +13,160 @@ the work. Within a process, the order is: spans by time, then what is known only
 
 from __future__ import annotations
 
+import gzip
+import sys
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import IO, ClassVar, NoReturn, Protocol
 
 import numpy as np
 
+from callgrove.arrays import Ints
 from callgrove.errors import Parameter, UsageError, worded
-from callgrove.formats.interface import Chunk, Progress, SampleChunk, WriteOptions, silent
-from callgrove.formats.losses import NOTHING_RENAMED
+from callgrove.execute import Progress, silent
+from callgrove.formats.interface import Chunk, SampleChunk, WriteOptions
 from callgrove.formats.registry import find_entry
-from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, Losses
-from callgrove.formats.timeline.items import CounterPoints, Slices, Value
+from callgrove.formats.timeline.content import ARGUMENTS, RENAMED, CounterPoints, Losses, Slices, Value
 from callgrove.formats.timeline.notes import BYTES
-from callgrove.formats.timeline.output import Data, FileOutput, Output
 from callgrove.formats.timeline.places import Naming, Places, ProcessTracks
-from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, counter_points
+from callgrove.formats.timeline.slices import SliceMaker, SliceOptions, StackSlices, counter_points
 from callgrove.formats.timeline.source import COLUMNS, Annotations
-from callgrove.formats.timeline.stacks import StackSlices
-from callgrove.formats.writing import TargetWriter
-from callgrove.model.arrays import Ints
+from callgrove.formats.writing.losses import NOTHING_RENAMED
+from callgrove.formats.writing.targets import Pending, PendingFile
+from callgrove.formats.writing.writer import TargetWriter
 from callgrove.model.books import ALLOCATED, COPIED, COUNTED, MEASURED, Books, Ledger
-from callgrove.model.devices import AgentIndex
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Metrics
-from callgrove.model.traces import PARENT, SpanChunk, SpanKind, Traces
+from callgrove.model.traces.events import PARENT, AgentIndex, SpanChunk, SpanKind, Traces
 from callgrove.model.values import DenseBlock, SparseBlock
 
-__all__ = ["Encoder", "PartEncoder", "TimelineWriter"]
+__all__ = ["Data", "Encoder", "FileOutput", "Output", "PartEncoder", "TimelineWriter"]
+
+
+# Where a trace is written: beside its place until it is complete, compressed where its name ends in .gz, or to stdout.
+#
+# What was written before a failure is removed, or stays as OUT.part where that was asked for: all formats of this
+# package are readable up to the last batch, or can be made so.
+
+
+Data = bytes | bytearray | memoryview
+
+STDOUT = "-"
+BYTES_AT_ONCE = 1 << 20  # bytes at a time
+
+
+class Output(Pending):
+    """Something in the making that a timeline is written to, once it is open."""
+
+    @property
+    @abstractmethod
+    def n_written(self) -> int:
+        """Grows with everything that is written."""
+
+    @abstractmethod
+    def open(self) -> None: ...
+
+    @abstractmethod
+    def write(self, data: Data) -> None: ...
+
+    @abstractmethod
+    def flush(self) -> None: ...
+
+
+class FileOutput(Output):
+    """A file in the making, or stdout."""
+
+    def __init__(self, target: Path, overwrite: bool, keep_partial: bool) -> None:
+        super().__init__(target)
+        self._keep = keep_partial
+        self._pending = None if str(target) == STDOUT else PendingFile(target, overwrite)
+        self._file: IO[bytes] | None = None
+        self._raw: IO[bytes] | None = None
+        self._n_bytes = 0
+
+    @property
+    def n_written(self) -> int:
+        return self._n_bytes
+
+    def _refuse(self, error: OSError) -> NoReturn:
+        if self._pending is None and isinstance(error, BrokenPipeError):
+            raise error  # whoever reads has seen enough
+        super()._refuse(error)
+
+    def _what_stays(self) -> str:
+        if self._pending is None:
+            return ""
+        return f"; what was written is {self._part}" if self._keep else super()._what_stays()
+
+    @property
+    def _part(self) -> Path:
+        return self.target.with_name(self.target.name + ".part")
+
+    def open(self) -> None:
+        self._raw = sys.stdout.buffer if self._pending is None else self._pending.place.open("wb")
+        compressed = self.target.name.endswith(".gz")
+        # no name and no time in the header: the same input gives the same bytes
+        self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw  # type: ignore[assignment]
+
+    def write(self, data: Data) -> None:
+        assert self._file is not None
+        self._file.write(data)
+        self._n_bytes += len(data)
+
+    def append(self, path: Path) -> None:
+        """The content of a file, which is removed."""
+        with path.open("rb") as file:
+            while data := file.read(BYTES_AT_ONCE):
+                self.write(data)
+        path.unlink()
+
+    def beside(self, number: int) -> Path:
+        """A place for a part that is put together elsewhere."""
+        if self._pending is None:
+            raise AssertionError("parts are written beside a file")
+        return self._pending.place.absolute().with_suffix(f".{number}.partial")
+
+    @property
+    def is_file(self) -> bool:
+        return self._pending is not None
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def _close(self) -> None:
+        if self._file is not None and self._file is not self._raw:
+            self._file.close()
+        if self._raw is not None:
+            if self._pending is None:
+                self._raw.flush()
+            else:
+                self._raw.close()
+        self._file = self._raw = None
+
+    def complete(self) -> None:
+        self._close()
+        if self._pending is not None:
+            self._pending.complete()
+
+    def discard(self) -> None:
+        """After a failure."""
+        with suppress(OSError):  # of a full disk, also when it is closed
+            self._close()
+        if self._pending is None:
+            return
+        for part in self._pending.place.parent.glob(escape(self._pending.place.stem) + ".*.partial"):
+            with suppress(OSError):
+                part.unlink()
+        place = self._pending.place
+        if self._keep and place.exists() and place.stat().st_size:
+            place.replace(self._part)
+        else:
+            self._pending.discard()
 
 
 class PartEncoder(Protocol):
@@ -79,7 +204,7 @@ class _Task:
         return SliceMaker(self.traces, self.part, self.profiles, self.places, self.options, losses)
 
 
-def _encoded(task: _Task) -> tuple[Path, Losses]:
+def _encode_part(task: _Task) -> tuple[Path, Losses]:
     """Encode a part into a file beside the target."""
     losses = Losses()
     assert task.target is not None
@@ -255,7 +380,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
     def _write_parts_elsewhere(self, output: FileOutput, n_parts: int, progress: Progress) -> None:
         tasks = [replace(self._task(number), target=output.beside(number)) for number in range(n_parts)]
-        found = self._options.workers.map(_encoded, tasks, label="writing parts", progress=progress)
+        found = self._options.workers.map(_encode_part, tasks, label="writing parts", progress=progress)
         for path, losses in found:
             output.append(path)
             self._losses.merge(losses)

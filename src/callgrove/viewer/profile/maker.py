@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.hot_path import hot_path
+from callgrove.analysis.views import hot_path
 from callgrove.model.experiment import Experiment
 from callgrove.model.selection import choose_profiles
-from callgrove.model.study import Study
+from callgrove.model.study.series import Study
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
-from callgrove.viewer.profile.costs import ShownCosts, is_additive, shown_costs
-from callgrove.viewer.profile.labels import Labels
+from callgrove.viewer.profile.labels import Labels, ShownCosts, costs_to_show, is_additive
 from callgrove.viewer.profile.spread import spread_of
-from callgrove.viewer.profile.tables import GROUPS, FlatTable, callers, rows_of
-from callgrove.viewer.profile.tree import CallTree, CutTree, described_metric
+from callgrove.viewer.profile.tree import GROUPS, CallTree, CutTree, FlatTable, callers, describe_metric, rows_of
 
 __all__ = ["ProfileMaker", "profile_maker"]
 
@@ -28,7 +26,7 @@ def profile_maker(opened: Experiment | Study, choice: Choice, limits: Limits | N
     if isinstance(opened, Study):
         return None
     limits = limits or Limits()
-    found = shown_costs(opened, choice, limits)
+    found = costs_to_show(opened, choice, limits)
     return ProfileMaker(opened, found, choice, limits) if found is not None else None
 
 
@@ -54,7 +52,7 @@ class ProfileMaker:
         paths = [rows_of(path, labels) for path in self._paths]
         bottom_up = [callers(costs, labels, detail, self._limits.rows) for costs in metrics]
         spread = self._spread.data(labels, detail) if self._spread is not None else None
-        shared: dict[str, Any] = {"labels": labels.data, "metrics": [described_metric(costs) for costs in metrics]}
+        shared: dict[str, Any] = {"labels": labels.data, "metrics": [describe_metric(costs) for costs in metrics]}
         notes = self._notes(tree)
         self.differences = tuple(self._compare(tree.data, flat, bottom_up))
         imbalance = self._spread.imbalance() if self._spread is not None else {}

@@ -1,4 +1,4 @@
-"""Cost by profile: of everything, and of the costliest functions.
+"""Cost by profile, of everything and of the costliest functions, and where profiles stand in a heat map.
 
 All values of a metric are read for it, block by block. Where reading all metrics would take long, only the first one
 is shown.
@@ -12,19 +12,193 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.analysis.by_profile import exclusive_by_profile
 from callgrove.analysis.costs import Costs
-from callgrove.model.arrays import Floats, Ints
+from callgrove.analysis.groups import exclusive_by_profile
+from callgrove.arrays import Array, Floats, Ints
 from callgrove.model.experiment import Experiment
+from callgrove.model.runs import Run
 from callgrove.model.selection import choose_profiles
-from callgrove.viewer.encoding import Texts
-from callgrove.viewer.panels import Choice, Detail, Limits
-from callgrove.viewer.profile.costs import is_additive
-from callgrove.viewer.profile.labels import Labels
-from callgrove.viewer.profile.places import Grid, Places, RunSums, spread_statistics
-from callgrove.viewer.profile.tables import FlatTable
+from callgrove.viewer.page import Texts
+from callgrove.viewer.panels import Choice, Detail, Limits, process_numbers
+from callgrove.viewer.profile.labels import Labels, is_additive
+from callgrove.viewer.profile.tree import FlatTable
 
-__all__ = ["Spread", "spread_of"]
+__all__ = ["Grid", "Places", "RunSums", "Spread", "spread_of"]
+
+
+# Where profiles stand in a heat map: a column for each rank (of each run), a row for each lane of it, such as a thread
+# or a stream of a GPU.
+#
+# Tuples are not unique: what has the same rank and lane as another gets a column of its own. Where there are more
+# columns than a picture can show, neighbouring ones are taken together.
+
+
+LANE_ORDER = ("gpu_device", "gpu_context", "gpu_stream", "thread")
+SPARSEST = 4  # cells of the grid per profile; emptier grids become one row
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells with at least one profile each. `cell` is that of every profile, `n_joined` how many columns are one."""
+
+    cell: Ints
+    column: Ints
+    lane: Ints
+    n_profiles: Ints
+    columns: tuple[str, ...]
+    lanes: tuple[str, ...]
+    n_joined: int
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return {
+            "column": self.column,
+            "lane": self.lane,
+            "n_profiles": self.n_profiles,
+            "columns": Texts(self.columns),
+            "lanes": Texts(self.lanes),
+            "n_joined": self.n_joined,
+        }
+
+    def combined(self, values: Floats, ufunc: np.ufunc, start: float) -> Floats:
+        """One number for each cell."""
+        out = np.full(len(self.column), start)
+        ufunc.at(out, self.cell, values)
+        return out
+
+
+@dataclass(frozen=True)
+class RunSums:
+    """Runs that are shown together: what each is called, and which of them every profile belongs to."""
+
+    names: tuple[str, ...]
+    run: Ints
+
+    @classmethod
+    def of(cls, experiment: Experiment, profiles: Ints) -> RunSums | None:
+        """The runs of some profiles; None where there is only one."""
+        runs, run = np.unique(experiment.profiles.run[profiles], return_inverse=True)
+        names = tuple(_run(number, experiment.runs[number]) for number in runs.tolist())
+        return cls(names, run.reshape(-1)) if len(runs) > 1 else None
+
+    def statistics(self, values: Floats) -> dict[str, Floats]:
+        """Of each run the sum, and the mean, the largest and the imbalance of its profiles."""
+        n = np.bincount(self.run, minlength=len(self.names))
+        total = np.bincount(self.run, values, minlength=len(self.names))
+        most = np.full(len(self.names), -np.inf)
+        np.maximum.at(most, self.run, values)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = total / n
+            return {"run_sum": total, "run_mean": mean, "run_max": most, "run_imbalance": most / mean - 1}
+
+
+class Places:
+    """The column and the lane of some profiles."""
+
+    def __init__(self, experiment: Experiment, profiles: Ints, most_lanes: int) -> None:
+        ranks = experiment.profiles.identity_list("rank")
+        numbers = process_numbers(experiment)
+        several_runs = len(experiment.runs) > 1
+        runs = [_run(number, run) for number, run in enumerate(experiment.runs)]
+        lanes = _lanes(experiment, profiles)
+        columns: dict[tuple[int, int, int], str] = {}
+        lane, keys = [], []
+        for profile in profiles.tolist():
+            run, rank = int(experiment.profiles.run[profile]), ranks[profile]
+            lane.append(lanes[_lane(experiment, profile, rank)])
+            key = (run, -1 if rank is None else rank, numbers[profile])
+            keys.append(key)
+            columns[key] = _column(runs[run] if several_runs else "", rank, key[2])
+        order = sorted(columns)
+        number = {key: position for position, key in enumerate(order)}
+        self._column = np.array([number[key] for key in keys], np.int64)
+        self._lane = np.array(lane, np.int64)
+        self._columns, self._lanes = [columns[key] for key in order], list(lanes)
+        if len(lanes) > most_lanes or len(order) * len(lanes) > SPARSEST * len(profiles) + most_lanes:
+            self._column, self._lane = np.arange(len(profiles)), np.zeros(len(profiles), np.int64)
+            self._columns = [experiment.profiles.label(p) for p in profiles.tolist()]
+            self._lanes = ["profiles"]
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @property
+    def n_cells(self) -> int:
+        """Of the whole grid, those without a profile too."""
+        return len(self._columns) * len(self._lanes)
+
+    def grid(self, n_cells: int) -> Grid:
+        """At most about so many cells."""
+        joined = max(1, -(-self.n_cells // max(n_cells, 1)))
+        column = self._column // joined
+        key = column * len(self._lanes) + self._lane
+        found, cell = np.unique(key, return_inverse=True)
+        n_lanes = len(self._lanes)
+        return Grid(
+            cell.ravel(),
+            found // n_lanes,
+            found % n_lanes,
+            np.bincount(cell.ravel(), minlength=len(found)),
+            _join_names(self._columns, joined),
+            tuple(self._lanes),
+            joined,
+        )
+
+
+def _lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
+    """Numbers of lanes: threads, then streams by their device."""
+    identity = [experiment.profiles.identity_list(name) for name in LANE_ORDER]
+    ranks = experiment.profiles.identity_list("rank")
+    place: dict[str, tuple[int, ...]] = {}
+    for profile in profiles.tolist():
+        numbers = tuple(-1 if (n := values[profile]) is None else n for values in identity)
+        place.setdefault(_lane(experiment, profile, ranks[profile]), numbers)
+    order = sorted(place, key=lambda words: place[words])
+    return {words: number for number, words in enumerate(order)}
+
+
+def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
+    """What tells a profile from the others of its rank."""
+    words = experiment.profiles.described(profile)
+    return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
+
+
+def _run(number: int, run: Run) -> str:
+    """A run by its parameters, or by its number."""
+    point = " ".join(f"{name}={value:g}" for name, value in run.parameters.items())
+    again = f" #{run.repetition}" if run.repetition > 1 else ""
+    return point + again if point else run.name or f"run {number}"
+
+
+def _column(run: str, rank: int | None, number: int) -> str:
+    parts = [run] if run else []
+    if rank is not None:
+        parts.append(f"rank {rank}")
+    if number or not parts:
+        parts.append(f"process {number}")
+    return " ".join(parts)
+
+
+def _join_names(names: list[str], joined: int) -> tuple[str, ...]:
+    if joined == 1:
+        return tuple(names)
+    parts = [names[at : at + joined] for at in range(0, len(names), joined)]
+    return tuple(f"{part[0]} to {part[-1]}" if len(part) > 1 else part[0] for part in parts)
+
+
+def spread_statistics(values: Array) -> dict[str, float]:
+    """Least, mean and most over profiles, their deviation, how much more the most is than the mean, and how many
+    profiles have no cost."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = float(values.mean())
+        return {
+            "min": float(values.min()),
+            "mean": mean,
+            "max": float(values.max()),
+            "std": float(values.std()),
+            "imbalance": float(values.max()) / mean - 1 if mean else 0.0,
+            "none": int(np.count_nonzero(values == 0)),
+        }
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The call tree of a page: lines folded into their functions, as `tree` shows it, and the smallest subtrees folded
+"""The call tree of a page, its smallest subtrees folded, and the tables beside it.
+
 into one row for each parent.
 
     nodes   |-- kept contexts, in preorder --|-- folded rows --|
@@ -19,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from callgrove.analysis.costs import Costs
-from callgrove.analysis.trees import Folded, exclusive_of, fold_lines
-from callgrove.model.arrays import Array, Floats, Ids, Ints
-from callgrove.model.orders import combine_upwards, depths, levels
-from callgrove.viewer.profile.costs import is_additive
-from callgrove.viewer.profile.labels import Labels
+from callgrove.analysis.groups import Groups, group
+from callgrove.analysis.views import Folded, describe_groups, exclusive_of, fold_lines, grow_callers
+from callgrove.arrays import Array, Floats, Ids, Ints, combine_upwards, depths, levels
+from callgrove.model.table import Table
+from callgrove.viewer.panels import Detail
+from callgrove.viewer.profile.labels import Labels, is_additive
 
-__all__ = ["CallTree", "CutTree", "described_metric"]
+__all__ = ["GROUPS", "CallTree", "CutTree", "FlatTable", "callers", "describe_metric", "rows_of"]
+
 
 CLOSE = 1e-13  # relative; errors add up over the levels of a tree
 TINY = 1e-12  # the share of what has a cost that is no part of a total
@@ -141,7 +144,7 @@ class CallTree:
         more = np.full(len(parent) - int(kept.sum()), rule.neutral, inclusive.dtype if not rule.neutral else np.float64)
         rule.combine_at(more, row, inclusive[tops])
         shown = np.concatenate([exclusive[kept], more]), np.concatenate([inclusive[kept], more])
-        data = {**described_metric(costs), "exclusive": shown[0]}
+        data = {**describe_metric(costs), "exclusive": shown[0]}
         if costs.is_signed:
             weight, below = self._weight(number), np.zeros(len(more))
             np.add.at(below, row, weight[tops])
@@ -158,7 +161,7 @@ def _adds_up(parent: Ints, exclusive: Array, inclusive: Array) -> bool:
         return bool((differences <= CLOSE * np.abs(inclusive)).all())
 
 
-def described_metric(costs: Costs) -> dict[str, Any]:
+def describe_metric(costs: Costs) -> dict[str, Any]:
     """What a page needs to know of a metric to show its costs."""
     metric = costs.metric
     return {
@@ -171,4 +174,86 @@ def described_metric(costs: Costs) -> dict[str, Any]:
         "signed": costs.is_signed,
         "gain": costs.gain_and_loss[0],
         "loss": costs.gain_and_loss[1],
+    }
+
+
+# Tables beside the call tree: flat ones, and callers bottom-up. Numbers are those of `top` and `tree --bottom-up`.
+
+
+GROUPS = ("function", "line", "loop", "file", "module")
+
+
+class FlatTable:
+    """All groups of one kind in some metrics."""
+
+    def __init__(self, metrics: tuple[Costs, ...], by: str) -> None:
+        self._by, self._metrics = by, metrics
+        tree = metrics[0].tree
+        self.groups: Groups = group(tree, by)
+        self._exclusive: list[Array] = [self.groups.exclusive(costs) for costs in metrics]
+        self._inclusive: list[Array] = [self.groups.inclusive(costs) for costs in metrics]
+        size = np.full(len(self.groups), -1.0)
+        for costs, exclusive, inclusive in zip(metrics, self._exclusive, self._inclusive, strict=True):
+            there = costs.has(exclusive) | costs.has(inclusive)
+            np.fmax(size, np.where(there, _shares(costs, exclusive, inclusive), -1.0), out=size)
+        costly = np.flatnonzero(size >= 0)
+        self._order: Ints = costly[np.argsort(-size[costly], kind="stable")]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def exclusive(self, metric: int) -> Array:
+        """The exclusive cost of every group."""
+        return self._exclusive[metric]
+
+    def labels_of(self, groups: Ints, labels: Labels) -> Ints:
+        """What some groups are called."""
+        return labels.of_rows(Table(describe_groups(self._metrics[0], self._by, self.groups.first[groups].tolist())))
+
+    def data(self, labels: Labels, detail: Detail, most: int) -> dict[str, Any]:
+        """The groups with the largest share in any metric."""
+        chosen = self._order[: detail.of(len(self), most, 10)]
+        return {
+            "by": self._by,
+            "label": self.labels_of(chosen, labels),
+            "left": len(self) - len(chosen),
+            "rest": [self._rest(number, chosen) for number in range(len(self._metrics))],
+            "exclusive": [exclusive[chosen] for exclusive in self._exclusive],
+            "inclusive": [inclusive[chosen] for inclusive in self._inclusive],
+        }
+
+    def _rest(self, metric: int, chosen: Ints) -> float | None:
+        """What the groups that are left out cost together; None where costs do not add up."""
+        if not is_additive(self._metrics[metric]):
+            return None
+        with np.errstate(invalid="ignore", over="ignore"):
+            return float(np.delete(self._exclusive[metric], chosen).astype(np.float64).sum())
+
+
+def _shares(costs: Costs, exclusive: Array, inclusive: Array) -> Floats:
+    """By exclusive cost; of groups without any, a little of the inclusive one, so that the largest stay."""
+    if not is_additive(costs) or not costs.whole:
+        return np.zeros(len(exclusive))
+    with np.errstate(invalid="ignore", over="ignore"):
+        shares = np.abs(exclusive / costs.whole) + 1e-3 * np.abs(inclusive / costs.whole)
+    return np.nan_to_num(shares)
+
+
+def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str, Any] | None:
+    """Functions with their callers below them, and what those cost that are left out; None of a metric whose costs
+    cannot be divided among callers."""
+    if not is_additive(costs):
+        return None
+    found = grow_callers(costs, detail.of(most, most, 20))
+    left = {"left": found.table.left, "functions_left": found.functions_left, "rest": found.rest}
+    return {**rows_of(found.table, labels), **left}
+
+
+def rows_of(table: Table, labels: Labels) -> dict[str, Any]:
+    """Rows with their depths, such as those of a hot path."""
+    return {
+        "label": labels.of_rows(table),
+        "depth": np.asarray(table.column("depth").values, np.int64),
+        "exclusive": np.asarray(table.column("exclusive").values),
+        "inclusive": np.asarray(table.column("inclusive").values),
     }

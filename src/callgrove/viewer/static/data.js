@@ -1,5 +1,5 @@
 /**
- * The document of a page, as viewer/encoding.py wrote it: JSON whose columns lie in one deflated blob.
+ * The document of a page, as viewer/page.py wrote it: JSON whose columns lie in one deflated blob.
  *
  *     {"$a": [type, offset, length]}   numbers, as a typed array
  *     {"$t": [type, offset, length]}   texts, by their number among the strings of the document

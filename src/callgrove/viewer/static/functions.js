@@ -1,5 +1,5 @@
 /**
- * Values of fitted functions (viewer/scaling/maker.py).
+ * Values of fitted functions (viewer/scaling.py).
  *
  * @import { Exponents, Functions, Piece } from "./documents.js"
  */

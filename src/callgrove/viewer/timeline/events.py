@@ -1,4 +1,4 @@
-"""Samples and spans as events, chunk by chunk in the order of time.
+"""Samples and spans as events on the rows of a timeline, chunk by chunk in the order of time.
 
 A sample lasts until the next one of its line; the last one of a line says only when the trace ended. Where nothing ran
 (context -1) there is no event. Spans that end before they start, or at times that no clock shows, are left out and
@@ -14,29 +14,127 @@ profiler did, which is on rows of its own and no time of the application.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from callgrove.model.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.analysis.groups import nearest
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
-from callgrove.model.intervals import innermost, nesting, usable
-from callgrove.model.span_order import SpanOrder
-from callgrove.model.traces import LABEL, SpanKind, Window
-from callgrove.viewer.timeline.rows import Rows, rows_of
+from callgrove.model.traces.events import LABEL, SpanKind, Window
+from callgrove.model.traces.intervals import innermost, nesting, usable
+from callgrove.model.traces.span_order import SpanOrder
+from callgrove.viewer.panels import process_numbers
 
 __all__ = [
     "MOST_LEVELS",
     "N_KINDS",
     "Events",
+    "FrameNames",
     "Names",
     "Part",
+    "Rows",
+    "Stacks",
     "Survey",
+    "rows_of",
     "sample_events",
     "span_events",
     "survey",
 ]
+
+
+# The rows of a timeline: one for each profile with a trace, in the order of the machine.
+
+
+Identity = Mapping[str, Sequence[int | None]]
+WHAT = ("samples", "spans", "profiler")
+ORDER = ("node", "rank", "gpu_device", "gpu_context", "gpu_stream", "thread")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Row r is profile `profile[r]`, of which it shows `what[r]`: samples, spans, or what the profiler did there. A
+    profile has a row for each of them that it has."""
+
+    profile: Ints
+    what: tuple[str, ...]
+    group: tuple[str, ...]  # what rows have in common that stand together: node and rank
+    name: tuple[str, ...]
+    of_samples: Ids  # the row of each profile, -1 where it has none
+    of_spans: Ids
+    of_overhead: Ids
+
+    def __len__(self) -> int:
+        return len(self.profile)
+
+
+def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints, with_overhead: Ints) -> Rows:
+    """Rows of the profiles that have samples, of those that have spans, and of those in which the profiler worked."""
+    profiles = experiment.profiles
+    groups = zip(WHAT, (with_samples, with_spans, with_overhead), strict=True)
+    keys = [(profile, what) for what, group in groups for profile in group.tolist()]
+    identity = {name: profiles.identity_list(name) for name in ORDER}
+    nodes = sorted({node for node in identity["node"] if node is not None})
+    numbers = process_numbers(experiment)
+
+    def place(key: tuple[int, str]) -> tuple[int, ...]:
+        profile, what = key
+        numbers = [ABSENT if (n := identity[name][profile]) is None else n for name in ORDER]
+        return int(profiles.run[profile]), *numbers, profile, WHAT.index(what)
+
+    keys.sort(key=place)
+    again = {_tuple(experiment, profile) for profile, number in enumerate(numbers) if number}
+    group = [
+        _group(experiment, profile, nodes, identity, numbers[profile] if _tuple(experiment, profile) in again else None)
+        for profile, _ in keys
+    ]
+    name = [_name(experiment, profile, identity) for profile, _ in keys]
+    twice = Counter(zip(group, name, [what for _, what in keys], strict=True))
+    for row, (profile, what) in enumerate(keys):
+        if twice[group[row], name[row], what] > 1:
+            name[row] += f" #{profile}"  # several processes may say the same of themselves
+    n_rows = Counter(profile for profile, _ in keys)
+    name = [
+        f"{text} ({what})" if n_rows[profile] > 1 or what == "profiler" else text
+        for text, (profile, what) in zip(name, keys, strict=True)
+    ]
+    of = {what: np.full(len(profiles), ABSENT, np.int32) for what in WHAT}
+    for row, (profile, what) in enumerate(keys):
+        of[what][profile] = row
+    found = np.array([profile for profile, _ in keys], np.int64)
+    return Rows(found, tuple(what for _, what in keys), tuple(group), tuple(name), *of.values())
+
+
+def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:
+    return int(experiment.profiles.run[profile]), experiment.profiles.described(profile)
+
+
+def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Identity, process: int | None) -> str:
+    """The run, where there are several, and the rank; the node of what has none; the process where several say the
+    same of themselves."""
+    node, rank = identity["node"][profile], identity["rank"][profile]
+    words = [f"run {int(experiment.profiles.run[profile])}"] if len(experiment.runs) > 1 else []
+    if rank is not None:
+        words.append(f"rank {rank}")
+    elif len(nodes) > 1 and node is not None:
+        words.append(f"node {nodes.index(node)}")
+    if process is not None and (process or rank is None):
+        words.append(f"process {process}")
+    return " ".join(words)
+
+
+def _name(experiment: Experiment, profile: int, identity: Identity) -> str:
+    """What tells a profile from the others of its rank."""
+    rank, device = identity["rank"][profile], identity["gpu_device"][profile]
+    own = experiment.profiles.name[profile]
+    if own and device is not None:
+        return f"gpu {device} {own}"
+    return own or experiment.profiles.described(profile).removeprefix(f"rank {rank}").strip() or "process"
+
 
 N_KINDS = len(SpanKind)
 # what calls nothing, and is called by nothing here
@@ -237,10 +335,10 @@ def span_events(experiment: Experiment, found: Survey, window: Window, names: Na
                 "calls": ~np.isin(kind, ALONE),
             }
         )
-    yield from _divided(order)
+    yield from _divide_chunks(order)
 
 
-def _divided(order: SpanOrder) -> Iterator[Part]:
+def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
     """Chunks with their levels and own times. Calls that are still open when a chunk ends are looked at again with the
     next one: own time is given up to the first start of the next chunk, after which nobody can take any of it."""
     chunks = order.chunks()
@@ -256,12 +354,12 @@ def _divided(order: SpanOrder) -> Iterator[Part]:
         depth = nesting(now.start, now.end, now.row).depth
         now = replace(now, level=np.minimum(depth, MOST_LEVELS - 1).astype(np.int64))
         events.level[calls] = now.level[len(opened) :]
-        own = _clipped(now, low, high)
+        own = _clip(now, low, high)
         yield Part(events, Events.joined([own, events.take(~chunk["calls"])]))
         opened, low = now.take(now.end > high), high
 
 
-def _clipped(calls: Events, low: int, high: int) -> Events:
+def _clip(calls: Events, low: int, high: int) -> Events:
     """To which of some calls the time from `low` to `high` belongs: of those open at a time, the one that started
     last."""
     found = innermost(calls.start, calls.end, calls.row)
@@ -269,3 +367,88 @@ def _clipped(calls: Events, low: int, high: int) -> Events:
     kept = end > start
     own = calls.take(found.index[kept])
     return replace(own, start=start[kept], end=end[kept])
+
+
+# Call stacks of samples: functions and what else is called, without the loops, lines and instructions inside them.
+#
+# Measurements without program structure have no functions: there an instruction is called by another, and is a frame.
+
+
+class Stacks:
+    """The frames above contexts. A frame is a context; frames of one region have one name."""
+
+    def __init__(self, tree: ContextTree) -> None:
+        self.tree = tree
+
+    @cached_property
+    def _frames(self) -> tuple[Ids, Ids, Ids]:
+        """The frame of every context; of every frame the one above it, and how many there are above."""
+        tree = self.tree
+        frame = nearest(tree, ~(tree.folded | (tree.kind == ContextKind.LOOP)))
+        above = np.where(tree.parent >= 0, np.append(frame, ABSENT)[tree.parent], ABSENT).astype(np.int32)
+        depth: list[int] = []
+        for context, (own, up) in enumerate(zip(frame.tolist(), above.tolist(), strict=True)):
+            depth.append(depth[own] if own != context else depth[up] + 1 if up >= 0 else 0)
+        return frame, above, np.array(depth, np.int32)
+
+    def depth(self, contexts: Ints) -> Ids:
+        """How many frames lie above the innermost one of each context."""
+        out: Ids = self._frames[2][contexts]
+        return out
+
+    def frames(self, contexts: Ids | Ints) -> Ints:
+        """The innermost frame of each context's stack."""
+        out: Ints = self._frames[0][contexts].astype(np.int64)
+        return out
+
+    def cut(self, contexts: Ints, depth: int) -> Ints:
+        """The innermost frame of each context's stack that is no deeper."""
+        frame, above, depths = self._frames
+        found = frame[contexts]
+        while (deeper := depths[found] > depth).any():
+            found = np.where(deeper, above[found], found)
+        return found.astype(np.int64)
+
+    def at(self, contexts: Ints, depth: int) -> Ids:
+        """The frame at a depth of each context's stack, -1 where it ends before."""
+        found = self.cut(contexts, depth)
+        out: Ids = np.where(self.depth(found) == depth, found, ABSENT).astype(np.int32)
+        return out
+
+    def n_levels(self, contexts: Ints) -> int:
+        """How deep the stacks are, as far as they are shown."""
+        return min(int(self.depth(contexts).max(initial=-1)) + 1, MOST_LEVELS)
+
+    def names(self, frames: Ids | Ints) -> Ints:
+        """Below 0: -1 - region; frames without a region share the name of their kind."""
+        region, kind = self.tree.region[frames].astype(np.int64), self.tree.kind[frames].astype(np.int64)
+        return -1 - np.where(region >= 0, region, len(self.tree.regions) + kind)
+
+    def text(self, name: int) -> tuple[str, str]:
+        """What a name is, and the kind of thing that it names."""
+        number = -1 - name
+        regions = self.tree.regions
+        if number >= len(regions):
+            word = ContextKind(number - len(regions)).word
+            return f"<{word}>", word
+        return regions.label(number), ContextKind(int(regions.kind[number])).word
+
+
+class FrameNames:
+    """The numbers of names of innermost frames, by context: one lookup for a sample, whatever its stack."""
+
+    def __init__(self, stacks: Stacks, names: Names) -> None:
+        self.stacks, self.names = stacks, names
+        self._number = np.full(len(stacks.tree), ABSENT, np.int32)
+
+    def meet(self, contexts: Ids) -> None:
+        """Give numbers to the names of contexts that are new."""
+        new = contexts[self._number[contexts] < 0]
+        if len(new):
+            new = np.unique(new)
+            self._number[new] = self.names.of(self.stacks.names(self.stacks.frames(new)))
+
+    def of(self, contexts: Ids) -> Ids:
+        """Return the number of each context, which must have been met."""
+        numbers: Ids = self._number[contexts]
+        return numbers

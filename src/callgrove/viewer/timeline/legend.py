@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from callgrove.model.arrays import Array, Ints
-from callgrove.viewer.encoding import Texts
-from callgrove.viewer.timeline.events import Events, Names, Part
-from callgrove.viewer.timeline.stacks import Stacks
+from callgrove.arrays import Array, Ints
+from callgrove.viewer.page import Texts
+from callgrove.viewer.timeline.events import Events, Names, Part, Stacks
 
 __all__ = ["Legend", "NameTimes", "legend_of"]
 
@@ -35,8 +34,8 @@ class NameTimes:
 
     def add_spans(self, part: Part) -> None:
         """Add spans: own time, and the whole one, which counts where deeper calls are not looked at."""
-        self._own = _added(self._own, part.own)
-        self._whole = _added(self._whole, part.events)
+        self._own = _add_events(self._own, part.own)
+        self._whole = _add_events(self._whole, part.events)
 
     @property
     def n_levels(self) -> int:
@@ -64,7 +63,7 @@ def _sum(one: Ints, other: Ints) -> Ints:
     return out
 
 
-def _added(sums: Ints, events: Events) -> Ints:
+def _add_events(sums: Ints, events: Events) -> Ints:
     """Sums by level and name with room for all that occur, and the time of some events added."""
     if not len(events):
         return sums

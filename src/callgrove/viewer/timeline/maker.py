@@ -8,18 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from callgrove.model.arrays import Bools, Ints
+from callgrove.arrays import Bools, Ints
 from callgrove.model.experiment import Experiment
 from callgrove.model.selection import choose_profiles
-from callgrove.model.study import Study
-from callgrove.model.traces import SpanKind
+from callgrove.model.study.series import Study
+from callgrove.model.traces.events import SpanKind
 from callgrove.render.units import duration_ns
-from callgrove.viewer.encoding import Texts
+from callgrove.viewer.page import Texts
 from callgrove.viewer.panels import Choice, Detail, Limits, Panel
-from callgrove.viewer.timeline.events import N_KINDS, Names, Survey, survey
-from callgrove.viewer.timeline.layers import Gathered, Layer, Shows, gather, used_names
+from callgrove.viewer.timeline.events import N_KINDS, FrameNames, Names, Stacks, Survey, survey
+from callgrove.viewer.timeline.layers import Gathered, Layer, Shows, gather, names_in_use
 from callgrove.viewer.timeline.legend import NameTimes, legend_of
-from callgrove.viewer.timeline.stacks import FrameNames, Stacks
 
 __all__ = ["TimelineMaker", "timeline_maker"]
 
@@ -85,7 +84,7 @@ class TimelineMaker:
     _LAYERS: ClassVar = {Shows.LINE: Gathered.line_layer, Shows.LEVELS: Gathered.levels_layer}
 
     def _data(self, layers: list[Layer]) -> dict[str, Any]:
-        used, rows, keys = used_names(layers), self._found.rows, self._names.keys
+        used, rows, keys = names_in_use(layers), self._found.rows, self._names.keys
         texts = [self._text(keys[number]) for number in used.tolist()]
         return {
             "origin": str(self._found.window[0]),  # more digits than the numbers of a page have

@@ -1,0 +1,404 @@
+"""The traces of several inputs as one, or of one input in other ids, with the tables beside them; nothing is copied.
+
+A sample on a context that the result does not have is idle (-1). Lines, spans and counters of profiles that are left
+out are left out. A profile that several inputs have keeps the samples, the spans and the counters of the first of them
+that has any. Tables beside spans stay with the spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, Names, Translation, absent_stays
+from callgrove.errors import CallgroveError
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.experiment import Experiment
+from callgrove.model.table import Column, Table
+from callgrove.model.traces.events import (
+    LABEL,
+    PLACES,
+    Counters,
+    Device,
+    SampleBackend,
+    Samples,
+    SideTable,
+    SpanBackend,
+    SpanChunk,
+    Traces,
+    Window,
+)
+
+__all__ = ["Beside", "Renumbered", "chain_tables", "chain_traces", "losses_of_traces", "set_traces"]
+
+
+# Small tables that stand beside the spans of several inputs (`Traces.tables`), as those of one.
+#
+# Of an input whose profiles are all in the result every row stays; else those of processes that still have a profile,
+# of agents in parts of the traces that still have one, and of things that belong to such a process (`guid`). Rows
+# follow each other, input by input; what numbers them (`places`), or parts of the traces (`agents`), is counted anew.
+
+
+PROCESSES, AGENTS = "processes", "agents"
+NAMED_BY = {"process": PROCESSES, "agent": AGENTS}  # columns of `places`, and the table whose rows they number
+PART, GUID = "part", "guid"
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The tables of one input; `profiles` gives the number in the result of each of its profiles, or -1."""
+
+    traces: Traces
+    profiles: Ids
+
+    @property
+    def has_profiles(self) -> bool:
+        return bool((self.profiles >= 0).any())
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.traces.parts())
+
+    @cached_property
+    def places(self) -> Table | None:
+        make = self.traces.tables.get(PLACES)
+        table = None if make is None else make()
+        return table if table is not None and len(table) == len(self.profiles) else None
+
+    def table(self, name: str) -> Table | None:
+        """What stays of a table."""
+        make = self.traces.tables.get(name) if self.has_profiles else None
+        if make is None:
+            return None
+        table = make()
+        rows = self._rows(name, table)
+        return Table(tuple(Column(c.name, _take_cells(c.plain(), rows)) for c in table.columns))
+
+    def _rows(self, name: str, table: Table) -> Ints:
+        """The rows that stay."""
+        every = np.arange(len(table))
+        if (self.profiles >= 0).all() or self.places is None:
+            return every
+        if name == PROCESSES:
+            here = np.flatnonzero(self.profiles >= 0)
+            wanted = {row for row in _take_cells(self.places.column("process").plain(), here) if row is not None}
+            return np.array([row for row in every.tolist() if row in wanted], np.int64)
+        if name == AGENTS:
+            parts = {k for k, own in enumerate(self.traces.parts()) if (self.profiles[own] >= 0).any()}
+            return np.flatnonzero([part in parts for part in table.column(PART).plain()])
+        if GUID in table.names and (processes := self.table(PROCESSES)) is not None:
+            guids = {None, *processes.column(GUID).plain()}
+            return np.flatnonzero([guid in guids for guid in table.column(GUID).plain()])
+        return every
+
+    def numbers(self, name: str) -> Ints:
+        """The number that each row of a table has among those that stay, or -1."""
+        make = self.traces.tables.get(name)
+        table = Table(()) if make is None else make()
+        rows = self._rows(name, table)
+        out = np.full(len(table), ABSENT, np.int64)
+        out[rows] = np.arange(len(rows))
+        return out
+
+
+def chain_tables(inputs: Sequence[Beside], n_profiles: int) -> Mapping[str, Callable[[], Table]]:
+    """Each of them is made when it is asked for."""
+    names = dict.fromkeys(name for one in inputs if one.has_profiles for name in one.traces.tables)
+    make: dict[str, Callable[[], Table]] = {name: partial(_join_tables, inputs, name) for name in names}
+    if PLACES in names:
+        make[PLACES] = partial(_places, inputs, n_profiles)
+    return make
+
+
+def _join_tables(inputs: Sequence[Beside], name: str) -> Table:
+    """The rows of all inputs; columns that only some have are empty elsewhere."""
+    found = [one.table(name) for one in inputs]
+    columns = dict.fromkeys(column for table in found if table is not None for column in table.names)
+    cells: dict[str, list[object]] = {column: [] for column in columns}
+    firsts = _offsets([one.n_parts for one in inputs])
+    for table, first in zip(found, firsts, strict=True):
+        if table is None:
+            continue
+        for column in columns:
+            own: list[Any] = table.column(column).plain() if column in table.names else [None] * len(table)
+            cells[column] += [_move_number(part, first) for part in own] if (name, column) == (AGENTS, PART) else own
+    return Table(tuple(Column(column, values) for column, values in cells.items()))
+
+
+def _places(inputs: Sequence[Beside], n_profiles: int) -> Table:
+    """A row for every profile of the result; empty for those whose input says nothing."""
+    cells: dict[str, list[object]] = {column: [None] * n_profiles for column in (*NAMED_BY, "number")}
+    firsts = dict.fromkeys(NAMED_BY, 0)
+    for one in (one for one in inputs if one.has_profiles and one.places is not None):
+        assert one.places is not None
+        here = np.flatnonzero(one.profiles >= 0)
+        for column in (column for column in one.places.columns if column.name in cells):
+            own = _take_cells(column.plain(), here)
+            if column.name in NAMED_BY:
+                numbers = one.numbers(NAMED_BY[column.name])
+                known = [int(numbers[row]) if row in range(len(numbers)) else None for row in own]
+                own = [_move_number(row, firsts[column.name]) for row in known]
+                firsts[column.name] += int((numbers >= 0).sum())
+            for profile, cell in zip(one.profiles[here].tolist(), own, strict=True):
+                cells[column.name][profile] = cell
+    return Table(tuple(Column(name, values) for name, values in cells.items()))
+
+
+def _offsets(sizes: Sequence[int]) -> list[int]:
+    """Where each begins if they follow each other."""
+    return [0, *accumulate(sizes)][:-1]
+
+
+def _move_number(number: int | None, first: int) -> int | None:
+    return None if number is None else number + first
+
+
+def _take_cells(cells: Sequence[Any], rows: Ints) -> list[Any]:
+    return [cells[row] for row in rows.tolist()]
+
+
+@dataclass(frozen=True)
+class Renumbered:
+    """The traces of one input. Each map gives the id in the result, -1 where there is none."""
+
+    traces: Traces
+    profiles: Ids
+    contexts: Ids
+    metrics: Ids
+
+
+def chain_traces(parts: Sequence[Renumbered], n_profiles: int) -> Traces:
+    """One after the other; the result has so many profiles."""
+    samples = _first_come([p for p in parts if p.traces.samples is not None], _profiles_with_samples)
+    spans = _first_come([p for p in parts if p.traces.n_spans], lambda part: part.profiles)
+    counters = _first_come([p for p in parts if p.traces.counters is not None], _profiles_with_counters)
+    ranges = [p.traces.time_range for p in parts if p.traces.time_range is not None]
+    return Traces(
+        ChainedSamples(samples) if samples else None,
+        ChainedSpans(spans) if spans else None,
+        _counters(counters),
+        (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None,
+        tables=chain_tables([Beside(p.traces, p.profiles) for p in spans], n_profiles),
+    )
+
+
+def losses_of_traces(parts: Sequence[Renumbered]) -> Iterator[str]:
+    """What is left out of the traces of several inputs, because an earlier input has some of the same profile."""
+    sampled = [part for part in parts if part.traces.samples is not None]
+    for one, kept in zip(sampled, _first_come(sampled, _profiles_with_samples), strict=True):
+        assert one.traces.samples is not None
+        lines = one.traces.samples
+        lost = (one.profiles[lines.profile] >= 0) & (kept.profiles[lines.profile] < 0)
+        if n := int(lines.count[lost].sum()):
+            n_profiles = len(np.unique(lines.profile[lost & (lines.count > 0)]))
+            yield f"samples: {n} of {n_profiles} profiles of which an earlier input has samples"
+    spanned = [part for part in parts if part.traces.n_spans]
+    for one, kept in zip(spanned, _first_come(spanned, lambda part: part.profiles), strict=True):
+        if n := int(((one.profiles >= 0) & (kept.profiles < 0)).sum()):
+            yield f"spans of {n} profiles that an earlier input with spans has as well"
+
+
+def _first_come(parts: Sequence[Renumbered], having: Callable[[Renumbered], Ids]) -> list[Renumbered]:
+    """The same without profiles that an earlier part has; `having` gives the profiles of the result that one has."""
+    seen = np.empty(0, np.int32)
+    out = []
+    for part in parts:
+        fresh = replace(part, profiles=np.where(np.isin(part.profiles, seen), np.int32(ABSENT), part.profiles))
+        out.append(fresh)
+        found = having(part)
+        seen = np.union1d(seen, found[found >= 0])
+    return out
+
+
+def _profiles_with_samples(part: Renumbered) -> Ids:
+    assert part.traces.samples is not None
+    return part.profiles[part.traces.samples.profile]
+
+
+def _profiles_with_counters(part: Renumbered) -> Ids:
+    assert part.traces.counters is not None
+    return part.profiles[part.traces.counters.profile]
+
+
+def set_traces(builder: ExperimentBuilder, traces: Traces) -> None:
+    """Traces that were chained, given to a builder."""
+    builder.set_traces(traces.samples, traces.spans_backend, traces.counters, traces.time_range, tables=traces.tables)
+
+
+def has_traces(experiment: Experiment) -> bool:
+    traces = experiment.traces
+    counters = 0 if traces.counters is None else len(traces.counters)
+    return bool(traces.n_lines or traces.n_spans or counters)
+
+
+class ChainedSamples:
+    """Sample lines of several inputs."""
+
+    def __init__(self, parts: Sequence[Renumbered]) -> None:
+        self._backends: list[SampleBackend] = []
+        rows: list[tuple[Ids, Ids, Ints, Ints, Ints]] = []
+        self._contexts = [absent_stays(part.contexts) for part in parts]
+        for number, part in enumerate(parts):
+            assert part.traces.samples is not None
+            own = part.traces.samples
+            self._backends.append(own)
+            profile, metric = part.profiles[own.profile], absent_stays(part.metrics)[own.metric]
+            kept = np.flatnonzero((profile >= 0) & ((own.metric < 0) | (metric >= 0)))
+            rows.append((profile[kept], metric[kept], own.count[kept], np.full(len(kept), number), kept))
+        self.profile, self.metric, self.count, self._part, self._line = (
+            np.concatenate(column) for column in zip(*rows, strict=True)
+        )
+
+    @property
+    def problems(self) -> list[CallgroveError]:
+        return [problem for backend in self._backends for problem in backend.problems]
+
+    def line(self, line: int, window: Window | None = None) -> Samples:
+        part = int(self._part[line])
+        own = self._backends[part].line(int(self._line[line]), window)
+        return Samples(own.time_ns, self._contexts[part][own.context], own.until_ns)
+
+
+class ChainedSpans:
+    """Spans of several inputs. Those of an input follow those of the one before, and are numbered on from there."""
+
+    def __init__(self, parts: Sequence[Renumbered]) -> None:
+        self._parts = tuple(parts)
+        self._backends: list[SpanBackend] = [
+            p.traces.spans_backend for p in parts if p.traces.spans_backend is not None
+        ]
+        counts = [backend.count() for backend in self._backends]
+        self._offsets = np.cumsum([0, *counts]).tolist()
+        self._names = Names()
+        self._translations = [Translation(self._names) for _ in self._backends]
+
+    @property
+    def strings(self) -> Sequence[str]:
+        """It grows while chunks are read, as that of an input may."""
+        return self._names.all
+
+    def count(self) -> int:
+        return sum(
+            self._offsets[k + 1] - self._offsets[k] if self._is_whole(k) else len(self._kept(k))
+            for k in range(len(self._parts))
+        )
+
+    def _is_whole(self, part: int) -> bool:
+        return bool((self._parts[part].profiles >= 0).all())
+
+    def _kept(self, part: int) -> Ints:
+        """Spans of an input whose profiles are in the result, in the numbers of the input."""
+        backend, own = self._backends[part], self._parts[part].profiles
+        found = [c["span"][_stay(c["profile"], own)] for c in backend.chunks(("profile",), None, None)]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
+        asked = tuple(dict.fromkeys((*columns, "profile")))
+        for number, (part, backend) in enumerate(zip(self._parts, self._backends, strict=True)):
+            own = None if profiles is None else np.flatnonzero(np.isin(part.profiles, profiles) & (part.profiles >= 0))
+            for chunk in backend.chunks(asked, window, own):
+                rows = np.flatnonzero(_stay(chunk["profile"], part.profiles))
+                if len(rows):
+                    yield {
+                        name: self._outward(name, chunk[name][rows], number)
+                        for name in ("span", *(c for c in asked if c in columns))
+                    }
+
+    def _outward(self, name: str, values: Array, number: int) -> Array:
+        part = self._parts[number]
+        if name == "profile":
+            return absent_stays(part.profiles)[values]
+        if name == "context":
+            return absent_stays(part.contexts)[values]
+        if name in ("name", "category", LABEL):
+            return self._translations[number].numbers(values, self._backends[number].strings)
+        return values + self._offsets[number] if name == "span" else values
+
+    def parts(self) -> Sequence[Ints]:
+        """Those of every input, one after the other; some may be empty."""
+        own = [
+            input_.profiles[part]
+            for input_, backend in zip(self._parts, self._backends, strict=True)
+            for part in backend.parts()
+        ]
+        return [part[part >= 0].astype(np.int64) for part in own]
+
+    def devices(self, part: int) -> Sequence[Device]:
+        first = 0
+        for backend in self._backends:
+            n_parts = len(backend.parts())
+            if first <= part < first + n_parts:
+                return Traces(spans_backend=backend).devices(part - first)
+            first += n_parts
+        return ()
+
+    def _sides(self, name: str, part: int | None) -> Iterator[tuple[int, SideTable | None]]:
+        first = 0
+        for number, backend in enumerate(self._backends):
+            if part is None:
+                yield number, backend.side(name)
+                continue
+            n_parts = len(backend.parts())
+            if first <= part < first + n_parts:
+                yield number, backend.side(name, part - first)
+            first += n_parts
+
+    def side(self, name: str, part: int | None = None) -> SideTable | None:
+        found = [(number, side) for number, side in self._sides(name, part) if side is not None]
+        if not found:
+            return None
+        spans: list[Ints] = []
+        columns: dict[str, list[Array | tuple[object, ...]]] = {}
+        shared = set.intersection(*(set(side.columns) for _, side in found))
+        for number, side in found:
+            rows = np.arange(len(side.span))
+            if not self._is_whole(number):
+                rows = np.flatnonzero(np.isin(side.span, self._kept(number)))
+            spans.append(side.span[rows] + self._offsets[number])
+            for column in (c for c in side.columns if c in shared):
+                columns.setdefault(column, []).append(_take_rows(side.columns[column], rows))
+        return SideTable(np.concatenate(spans), {c: _join_columns(parts) for c, parts in columns.items()})
+
+
+def _stay(profile: Array, own: Ids) -> Bools:
+    stay: Bools = (profile < 0) | (absent_stays(own)[profile] >= 0)
+    return stay
+
+
+def _take_rows(column: Array | tuple[object, ...], rows: Ints) -> Array | tuple[object, ...]:
+    return column[rows] if isinstance(column, np.ndarray) else tuple(column[k] for k in rows.tolist())
+
+
+def _join_columns(parts: Sequence[Array | tuple[object, ...]]) -> Array | tuple[object, ...]:
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) == len(parts):
+        return np.concatenate(arrays)
+    return tuple(cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part))
+
+
+def _counters(parts: Sequence[Renumbered]) -> Counters | None:
+    columns: list[Mapping[str, Array]] = []
+    names: list[str] = []
+    for part in parts:
+        own = part.traces.counters
+        assert own is not None
+        profile = part.profiles[own.profile]
+        kept = profile >= 0
+        columns.append(
+            {
+                "profile": profile[kept],
+                "name": own.name[kept] + np.int32(len(names)),
+                "time_ns": own.time_ns[kept],
+                "value": own.value[kept],
+            }
+        )
+        names += own.names
+    if not columns:
+        return None
+    joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
+    return Counters(**joined, names=tuple(names))

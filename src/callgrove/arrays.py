@@ -1,0 +1,399 @@
+"""Array types, and passes over columns that every layer uses: grouping, renumbering, trees given by parents, texts by
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ABSENT",
+    "NO_OFFSET",
+    "Array",
+    "Bools",
+    "Directory",
+    "Floats",
+    "Ids",
+    "Ints",
+    "Names",
+    "Offsets",
+    "Translation",
+    "absent_stays",
+    "bundles",
+    "combine_upwards",
+    "cycles",
+    "depths",
+    "distinct",
+    "distinct_rows",
+    "freeze",
+    "in_order",
+    "levels",
+    "nearest_above",
+    "new_numbers",
+    "pack_columns",
+    "preorder",
+    "subtract_children",
+    "subtree_ends",
+    "summable",
+]
+
+
+ABSENT = -1
+NO_OFFSET = np.uint64(2**64 - 1)  # offsets are unsigned: kernel addresses exceed 2**63
+
+Array = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.uint64]
+
+
+def freeze(array: Array) -> Array:
+    """The same array, read-only: the model is immutable, its arrays too."""
+    array.flags.writeable = False
+    return array
+
+
+def distinct(*parts: Array) -> Array:
+    """The different numbers in some columns, ascending. Where most of them differ, sorting is far faster than the hash
+    table of `np.unique`: 15 times for a million."""
+    values = np.sort(parts[0] if len(parts) == 1 else np.concatenate(parts), kind="stable")
+    fresh = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=fresh[1:])
+    return values[fresh]
+
+
+def summable(values: Array) -> Array:
+    """The same numbers in a type that holds their sum: integers of 64 bits, or doubles where these would overflow."""
+    if values.dtype.kind not in "biu":
+        return values
+    signed = values.dtype.kind != "u"
+    wide = values.astype(np.int64 if signed else np.uint64, copy=False)
+    if not values.size or values.dtype.itemsize * 8 + int(values.size).bit_length() < 63:
+        return wide
+    # Three comparisons instead of an exact sum: the largest magnitude times the count, then the sum in doubles.
+    top = max(abs(int(wide.min())), abs(int(wide.max())))
+    limit = 2**63 if signed else 2**64
+    if top * values.size < limit or float(np.abs(wide.astype(np.float64)).sum()) < limit * 0.999:
+        return wide
+    return wide.astype(np.float64)
+
+
+# Maps from the ids of a whole to those of a part of it: -1 where the part does not have one.
+
+
+def new_numbers(kept: Ints, n: int) -> Ids:
+    """For each of `n` ids the place that it has in `kept`."""
+    out = np.full(n, ABSENT, np.int32)
+    out[kept] = np.arange(len(kept), dtype=np.int32)
+    return out
+
+
+def absent_stays(numbers: Ids) -> Ids:
+    """The same map with an entry more, which -1 picks: who is absent before is absent after."""
+    return np.append(numbers, np.int32(ABSENT))
+
+
+# Rows with equal keys, for columns of millions of rows: by counting where keys are dense, by sorting where not.
+
+
+DENSE = 4  # cells of a table per row that are still cheaper than sorting the rows
+SMALL = 1 << 16  # cells that are cheap in any case
+LIMIT = 1 << 62
+FAR = 1 << 40
+
+
+def bundles(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Items that follow each other, put together up to a size: the first one and the end of every bundle."""
+    firsts, held = [0], 0
+    for number, size in enumerate(sizes):
+        if number and held + size > most:
+            firsts.append(number)
+            held = 0
+        held += size
+    return list(pairwise([*firsts, len(sizes)])) if sizes else []
+
+
+def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
+    """One number for each row, equal and in order as its cells are; None where these need more than 62 bits. Cells of a
+    column that lie further apart than `far` are numbered first, which takes long."""
+    out: Ints | None = None
+    size = 1
+    for column in columns:
+        low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        if high - low > far:  # some cells are far away, such as those that stand for nothing
+            column = np.unique(column, return_inverse=True)[1].reshape(-1)
+            low, high = 0, int(column.max())
+        if low == high:
+            continue
+        size *= high - low + 1
+        if size > LIMIT:
+            return None
+        own = column if low == 0 and column.dtype == np.int64 else column.astype(np.int64) - low
+        out = own if out is None else out * (high - low + 1) + own
+    return np.zeros(len(columns[0]), np.int64) if out is None else out
+
+
+def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
+    """The distinct rows, in order, as a matrix with a row for each column; and the number of every row among them."""
+    keys = pack_columns(*columns)
+    if keys is None:
+        found, number = np.unique(np.stack([c.astype(np.int64) for c in columns]), axis=1, return_inverse=True)
+        return found, number.reshape(-1)
+    size = int(keys.max(initial=-1)) + 1
+    if size <= DENSE * len(keys) + SMALL:
+        latest = np.full(size, ABSENT, np.int64)
+        latest[keys] = np.arange(len(keys))
+        used = latest >= 0
+        number, rows = (np.cumsum(used) - 1)[keys], latest[used]
+    else:
+        _, rows, number = np.unique(keys, return_index=True, return_inverse=True)
+    return np.stack([column[rows].astype(np.int64) for column in columns]), number.reshape(-1)
+
+
+def in_order(*columns: Array) -> Ints:
+    """The rows in the order of their cells, equal ones as they stand. A number that ends with that of the row sorts
+    several times faster than rows do, where there is one."""
+    keys = pack_columns(*columns, far=LIMIT)
+    if keys is None or not len(keys) or (int(keys.max()) + 1) * len(keys) > LIMIT:
+        return np.lexsort(columns[::-1])
+    if (keys[1:] >= keys[:-1]).all():
+        return np.arange(len(keys))
+    bits = len(keys).bit_length()
+    keys = (keys << bits) | np.arange(len(keys))
+    keys.sort()
+    keys &= (1 << bits) - 1
+    return keys
+
+
+class Directory:
+    """From keys to the numbers that stand with them; -1 for keys that are not there. Of equal keys the first counts."""
+
+    def __init__(self, keys: Ints, numbers: Array) -> None:
+        self._low = int(keys.min()) if len(keys) else 0
+        size = int(keys.max()) - self._low + 1 if len(keys) else 0
+        self._table: Ints | None = None
+        self._n = len(keys)
+        if size <= DENSE * len(keys) + SMALL:
+            self._table = np.full(size + 1, ABSENT, np.int64)  # the last cell is for all other keys
+            self._table[keys[::-1] - self._low] = numbers[::-1]
+        else:
+            order = np.argsort(keys, kind="stable")
+            self._keys, self._numbers = keys[order], numbers[order].astype(np.int64)
+
+    @property
+    def is_unique(self) -> bool:
+        """Has every key one number? (Numbers are not negative.)"""
+        if self._table is not None:
+            return int((self._table >= 0).sum()) == self._n
+        return not bool((self._keys[1:] == self._keys[:-1]).any())
+
+    def __getitem__(self, keys: Ints) -> Ints:
+        if self._table is not None:
+            n = len(self._table) - 1
+            with np.errstate(over="ignore"):
+                place = (keys - self._low).view(np.uint64)  # what lies below wraps around to far above
+            return self._table[np.minimum(place, np.uint64(n)).view(np.int64)]
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, self._numbers[place], ABSENT)
+
+
+# Passes over a tree given by parents: preorder, depths, sums over subtrees.
+#
+#     parent       -1  0  1  1  0        a root, its children, in preorder
+#     subtree_end   5  4  3  4  5        the subtree of c is the slice [c, subtree_end[c])
+#
+# Depth is bounded by nothing (compilers nest more than a thousand levels), so nothing here recurses.
+
+
+WIDE_ROWS = 64  # profiles
+
+
+def depths(parent: Ids) -> Ids:
+    """Distance to the root, 0 for roots, by pointer jumping: log(depth) passes over any order of contexts.
+
+    Contexts on a cycle never reach a root and keep -1.
+    """
+    n = len(parent)
+    jump = np.where(parent < 0, n, parent).astype(np.int64)  # n stands above every root
+    steps = np.ones(n + 1, np.int64)
+    steps[n] = 0
+    jump = np.append(jump, n)
+    for _ in range(max(1, n.bit_length() + 1)):
+        if (jump == n).all():
+            break
+        steps += steps[jump]
+        jump = jump[jump]
+    out = steps[:n] - 1
+    out[jump[:n] != n] = ABSENT
+    return out.astype(np.int32)
+
+
+def cycles(parent: Ids) -> Ints:
+    """Contexts that are their own ancestor, or lie below one that is."""
+    return np.flatnonzero(depths(parent) < 0)
+
+
+def preorder(parent: Ids) -> Ints:
+    """The order that puts every context before its children and keeps siblings as they were given.
+
+    `parent` may be in any order but must be free of cycles.
+    """
+    n = len(parent)
+    if _is_preorder(parent):
+        return np.arange(n, dtype=np.int64)
+    depth = depths(parent)
+    size = np.ones(n, np.int64)
+    for level in reversed(levels(depth)[1:]):
+        np.add.at(size, parent[level], size[level])
+    # position = sum over the ancestors of 1 + the sizes of their earlier siblings
+    siblings = np.argsort(parent, kind="stable")
+    before = np.cumsum(size[siblings]) - size[siblings]
+    first = np.flatnonzero(np.diff(parent[siblings], prepend=-2))
+    before -= np.repeat(before[first], np.diff(np.append(first, n)))
+    position = np.empty(n, np.int64)
+    position[siblings] = before
+    for level in levels(depth)[1:]:
+        position[level] += position[parent[level]] + 1
+    order = np.empty(n, np.int64)
+    order[position] = np.arange(n)
+    return order
+
+
+def _is_preorder(parent: Ids) -> bool:
+    """One loop: each parent must be on the path from the root to the context before."""
+    path: list[int] = []
+    for context, above in enumerate(parent.tolist()):
+        while path and path[-1] != above:
+            path.pop()
+        if above >= 0 and not path:
+            return False
+        path.append(context)
+    return True
+
+
+def subtree_ends(parent: Ids) -> Ids:
+    """One past the last context of each subtree, for contexts in preorder."""
+    ends = list(range(1, len(parent) + 1))
+    above = parent.tolist()
+    for context in range(len(ends) - 1, -1, -1):
+        up = above[context]
+        if up >= 0 and ends[up] < ends[context]:
+            ends[up] = ends[context]
+    return np.array(ends, np.int32)
+
+
+def nearest_above(chosen: Bools, owner: Ids) -> Ids:
+    """For each chosen context the nearest chosen one among its owners, their owners and so on; -1 where there is none,
+    and for contexts that are not chosen."""
+    out = np.where(chosen, owner, ABSENT)
+    while len(climbing := np.flatnonzero((out >= 0) & ~chosen[out])):
+        out[climbing] = owner[out[climbing]]
+    return np.where(out >= 0, out, ABSENT).astype(np.int32)
+
+
+def levels(depth: Ids) -> list[Ints]:
+    """Contexts of each depth, roots first."""
+    if not len(depth):
+        return []
+    order = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[order], np.arange(1, int(depth.max()) + 1))
+    return np.split(order, bounds)
+
+
+def combine_upwards(
+    values: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc = np.add, out: Array | None = None
+) -> Array:
+    """Each context's value combined with those of everything below it. Level by level: no cancellation, as a
+    difference of running sums would have. `values` may be (contexts) or (contexts x profiles); `out` may be them."""
+    if out is None:
+        out = values.copy()
+    with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+        if out.ndim > 1 and out.shape[1] >= WIDE_ROWS:
+            _combine_rows(out, parent, by_level, ufunc)
+            return out
+        for level in reversed(by_level[1:]):
+            ufunc.at(out, parent[level], out[level])
+    return out
+
+
+def _combine_rows(out: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc) -> None:
+    """The same, row by row: long rows are added faster one after the other than gathered first."""
+    for level in reversed(by_level[1:]):
+        for context, above in zip(level.tolist(), parent[level].tolist(), strict=True):
+            ufunc(out[above], out[context], out=out[above])
+
+
+def subtract_children(values: Array, owner: Ids) -> Array:
+    """Each context's value less the values of the contexts that it owns (`owner` -1: owned by none).
+
+    What remains of a difference of equal sums is rounding, not cost: it becomes zero.
+    """
+    owned = np.flatnonzero(owner >= 0)
+    taken = np.zeros_like(values)
+    with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
+        if values.ndim > 1 and values.shape[1] >= WIDE_ROWS:
+            for context, above in zip(owned.tolist(), owner[owned].tolist(), strict=True):
+                taken[above] += values[context]
+        else:
+            np.add.at(taken, owner[owned], values[owned])
+        out: Array = values - taken
+        if np.issubdtype(out.dtype, np.floating):
+            out[np.isfinite(out) & (np.abs(out) <= 1e-12 * np.maximum(np.abs(values), np.abs(taken)))] = 0
+    return out
+
+
+# Texts that are known by numbers, each once; and from one such list to another.
+
+
+NOT_YET = -2
+
+
+class Names:
+    """Texts, each once; numbers never change."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._number: dict[str, int] = {}
+
+    def __call__(self, text: str | None) -> int:
+        """The number of a text; -1 for none."""
+        if text is None:
+            return ABSENT
+        number = self._number.setdefault(text, len(self.all))
+        if number == len(self.all):
+            self.all.append(text)
+        return number
+
+    def numbers(self, texts: Sequence[str | None] | Array) -> Ids:
+        known = {text: self(text) for text in dict.fromkeys(texts)}
+        return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
+
+
+class Translation:
+    """From numbers of a list that may still grow to those of `names`, as far as they are used."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._known = np.array([ABSENT], np.int32)  # the last entry is what -1, no text, picks
+
+    def numbers(self, own: Ids, strings: Sequence[str]) -> Ids:
+        """The same texts; `strings` is the list that `own` numbers."""
+        if len(strings) + 1 > len(self._known):
+            more = np.full(len(strings) + 1, NOT_YET, np.int32)
+            more[: len(self._known) - 1] = self._known[:-1]
+            more[-1] = ABSENT
+            self._known = more
+        found = self._known.take(own)
+        unknown = found == NOT_YET
+        if not unknown.any():
+            return found
+        for text in np.unique(own[unknown]).tolist():
+            self._known[text] = self._names(strings[text])
+        return self._known.take(own)

@@ -1,0 +1,270 @@
+"""One read-only file whose every access is checked against its size; parts of files; the sparse ids that files use.
+
+Files are mapped into memory; small ones are read at once, which is faster where there are thousands.
+
+A count or an offset that a file announces is compared with the size of the file before anything is allocated,
+so a damaged or hostile file costs an error and not memory. Numbers read from a file may come as NumPy's, which wrap
+around: they are made plain before anything is computed with them. `bytes_viewed` adds up what was asked for.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from callgrove.errors import CorruptFile, InputError
+
+__all__ = ["FileBytes", "FilePart", "IdMap", "Record"]
+
+
+LONGEST_STRING = 1 << 20
+OPENING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its writer
+SMALL = 1 << 16  # bytes; mapping such a file costs more than reading it
+Record = np.void
+Buffer = bytes | mmap.mmap
+
+
+class FileBytes:
+    """Checked views into one file. The arrays it gives are read-only views; nothing is copied."""
+
+    def __init__(self, path: Path) -> None:
+        self._view(path, _open(path))
+
+    @classmethod
+    def over(cls, path: Path, buffer: Buffer) -> FileBytes:
+        """Views into bytes that were made from the file at `path`, such as what it holds in compressed form."""
+        made = cls.__new__(cls)
+        made._view(path, buffer)
+        return made
+
+    def _view(self, path: Path, buffer: Buffer) -> None:
+        self.path = path
+        self.bytes_viewed = 0
+        self._buffer: Buffer = buffer
+        self.size = len(buffer)
+
+    def check(self, offset: int, size: int, section: str) -> None:
+        """Raise unless `size` bytes at `offset` lie inside the file."""
+        offset, size = int(offset), int(size)
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise CorruptFile(
+                self.path,
+                section,
+                offset=offset,
+                expected=f"{size} bytes",
+                found=f"a file that ends at byte {self.size}",
+                remedy="the file is truncated or damaged",
+            )
+
+    def array(self, dtype: npt.DTypeLike, count: int, offset: int, section: str) -> npt.NDArray[Any]:
+        """`count` items of `dtype` at `offset`."""
+        kind, count, offset = np.dtype(dtype), int(count), int(offset)
+        self.check(offset, count * kind.itemsize, section)
+        self.bytes_viewed += count * kind.itemsize
+        if count == 0:
+            return np.empty(0, kind)
+        return np.frombuffer(self._buffer, kind, count, offset)
+
+    def record(self, dtype: npt.DTypeLike, offset: int, section: str) -> Record:
+        """One structured record."""
+        found: Record = self.array(dtype, 1, offset, section)[0]
+        return found
+
+    def read_strided(
+        self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str
+    ) -> npt.NDArray[Any]:
+        """Records of `dtype` that lie `stride` bytes apart: a newer writer may have made them longer."""
+        stride, count, offset = int(stride), int(count), int(offset)
+        if stride < dtype.itemsize:
+            wanted = f"records of at least {dtype.itemsize} bytes"
+            raise CorruptFile(self.path, section, offset=offset, expected=wanted, found=str(stride))
+        self.check(offset, count * stride, section)
+        self.bytes_viewed += count * dtype.itemsize
+        if count == 0:
+            return np.empty(0, dtype)
+        return np.ndarray((count,), dtype, self._buffer, offset, (stride,))
+
+    def shared(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Ranges that begin inside of an earlier one, of ranges that all lie in the file. They are looked for only
+        where all together are longer than the file: a small one could otherwise be read without end."""
+        starts, lengths = at.astype(np.int64), sizes.astype(np.int64)
+        out = np.zeros(len(starts), np.bool_)
+        if int(lengths.sum()) > self.size:
+            order = np.lexsort((lengths == 0, starts))
+            ends = np.maximum.accumulate((starts + lengths)[order])
+            out[order[1:]] = (starts[order[1:]] < ends[:-1]) & (lengths[order[1:]] > 0)
+        return out
+
+    def copy(self, offset: int, size: int, section: str) -> bytes:
+        """A copy of `size` bytes."""
+        offset, size = int(offset), int(size)
+        self.check(offset, size, section)
+        self.bytes_viewed += size
+        return bytes(self._buffer[offset : offset + size])
+
+    def text(self, offset: int, section: str) -> str:
+        """The NUL-terminated UTF-8 string at `offset`; broken bytes are kept as escapes."""
+        offset = int(offset)
+        self.check(offset, 1, section)
+        end = self._buffer.find(b"\0", offset, offset + LONGEST_STRING)
+        if end < 0:
+            found = f"no NUL in {min(LONGEST_STRING, self.size - offset)} bytes"
+            raise CorruptFile(self.path, section, offset=offset, expected="a string that ends with NUL", found=found)
+        self.bytes_viewed += end + 1 - offset
+        return bytes(self._buffer[offset:end]).decode("utf-8", "backslashreplace")
+
+    def tail(self, size: int) -> bytes:
+        """The last `size` bytes, or all of a shorter file."""
+        return bytes(self._buffer[max(0, self.size - size) :])
+
+    def forget(self) -> None:
+        """Give mapped pages back to the system's cache, from which they are mapped again when they are looked at: they
+        would count as memory of this process."""
+        if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._buffer.madvise(mmap.MADV_DONTNEED)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Does it hold the file open? What was read at once is in memory, whatever becomes of the file."""
+        return isinstance(self._buffer, mmap.mmap)
+
+    @property
+    def buffer(self) -> Buffer:
+        """The whole file, for parsers that unpack by themselves. Check before you read."""
+        return self._buffer
+
+
+def _open(path: Path) -> Buffer:
+    try:
+        file = os.open(path, OPENING)
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError("Is a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file")
+            if found.st_size <= SMALL:
+                return os.read(file, found.st_size)
+            return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{path}: cannot be read: {reason}") from error
+
+
+# A part of a file that somebody else wrote, and how it gets into another file without passing through this process.
+#
+# FilePart(path, offset, size)     in the order in which it was written
+# part.append_to(file)             by the kernel where it can, else piece by piece
+
+
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Bytes of a file."""
+
+    path: str
+    offset: int
+    size: int
+
+    def array(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """What it holds as items of a type."""
+        kind = np.dtype(dtype)
+        found = np.fromfile(self.path, kind, self.size // kind.itemsize, offset=self.offset)
+        if found.nbytes != self.size:
+            raise self._cut(found.nbytes)
+        return found
+
+    def append_to(self, target: BinaryIO) -> None:
+        """Copy it to where a file that is open for writing stands. It may be a part of that very file, further on."""
+        target.flush()
+        start = target.tell()
+        if start == self.offset and self._is_in(target):
+            target.seek(self.size, os.SEEK_CUR)
+            return
+        with Path(self.path).open("rb", buffering=0) as source:
+            done = self._by_kernel(source.fileno(), target.fileno(), start)
+            target.seek(start + done)
+            source.seek(self.offset + done)
+            while done < self.size:
+                piece = source.read(min(PIECE, self.size - done))
+                if not piece:
+                    raise self._cut(done)
+                target.write(piece)
+                done += len(piece)
+
+    def _is_in(self, target: BinaryIO) -> bool:
+        return os.path.samestat(Path(self.path).stat(), os.fstat(target.fileno()))
+
+    def _by_kernel(self, source: int, target: int, start: int) -> int:
+        """How much the kernel copied: nothing between some file systems, on some systems, or onto the part itself."""
+        done = 0
+        try:
+            while done < self.size:
+                n = os.copy_file_range(source, target, self.size - done, self.offset + done, start + done)
+                if n == 0:
+                    break
+                done += n
+        except (AttributeError, OSError):  # not here; a disk that is full says so again when we write ourselves
+            return done
+        return done
+
+    def _cut(self, found: int) -> CorruptFile:
+        return CorruptFile(
+            Path(self.path), "part", offset=self.offset, expected=f"{self.size} bytes", found=f"{found} bytes"
+        )
+
+
+# From the ids that a file uses to dense ones, without trusting the ids to be small.
+
+
+Ints = npt.NDArray[np.int64]
+
+
+class IdMap:
+    """`map[ids]` gives the dense number of each id, -1 where the id is not known.
+
+    Ids that are nearly dense use one table; ids with wide gaps (damaged files) use a binary search, so that one
+    absurd id cannot ask for gigabytes. Unsigned ids from 2^63 on are known by the negative number of the same bits.
+    """
+
+    def __init__(self, ids: npt.NDArray[np.integer], dense: npt.NDArray[np.integer] | None = None) -> None:
+        keys = np.asarray(ids).astype(np.int64)
+        values = np.arange(len(keys), dtype=np.int32) if dense is None else np.asarray(dense, np.int32)
+        order = np.argsort(keys, kind="stable")
+        self._keys = keys[order]
+        self._values = values[order]
+        top = int(self._keys[-1]) if len(keys) else -1
+        self._table: npt.NDArray[np.int32] | None = None
+        if len(keys) and self._keys[0] >= 0 and top <= 16 * len(keys) + 1024:
+            self._table = np.full(top + 1, -1, np.int32)
+            self._table[self._keys[::-1]] = self._values[::-1]  # the first of equal ids wins
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, ids: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
+        if ids.dtype == np.uint64:
+            ids = ids.astype(np.int64)  # a search with mixed signs would compare doubles
+        if self._table is not None:
+            if not len(ids) or (int(ids.max()) < len(self._table) and int(ids.min()) >= 0):
+                found: npt.NDArray[np.int32] = self._table[ids]
+                return found
+            inside = (ids >= 0) & (ids < len(self._table))
+            return np.where(inside, self._table[np.where(inside, ids, 0)], -1).astype(np.int32)
+        if not len(self._keys):
+            return np.full(len(ids), -1, np.int32)
+        at = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
+        return np.where(self._keys[at] == ids, self._values[at], -1).astype(np.int32)
+
+    def one(self, id_: int) -> int:
+        """The dense number of one id, or -1."""
+        return int(self[np.array([id_ & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)][0])

@@ -1,0 +1,13 @@
+"""A SQLite database that somebody else wrote: checked before it is opened, read-only, columns by name.
+
+    database.py      one database, by its pages where they can be read, by SQLite otherwise
+    schema.py        its header, the tables it declares, and which value belongs to which column
+    pages.py         table b-trees, read straight from the bytes of a file that nobody writes
+    records.py       records, taken apart by shape
+    tables.py        the rows of a table by columns; small_tables.py the same for a few rows
+    cells.py         any type in any cell, as numbers, times, texts or JSON
+    batch.py         many small files of one run at once
+    connection.py    SQLite's own way, and private copies of databases whose writer did not finish
+
+No SQL text of a file is ever run: only base tables are read, by quoted names that stand in its schema.
+"""

@@ -1,0 +1,157 @@
+"""SQLite's own way to a database: never changing it, with its errors as ours, and from a private copy where a writer
+did not finish.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from pathlib import Path
+from urllib.parse import quote
+
+from callgrove.errors import CorruptFile, InputError
+
+__all__ = ["PrivateCopy", "SqliteErrors", "connect", "is_left_behind", "private_copy"]
+
+
+# A database whose writer did not finish: a write-ahead log or a journal is left beside it.
+#
+# To read it, SQLite has to work the log in or the journal back, for which it makes files beside the input, or refuses
+# where it may not. So the file and what lies beside it are copied into a folder of our own, and SQLite may do there
+# what it likes. A copy is there for as long as somebody has it; the latest one is kept, as a file that was recognised
+# is read.
+
+
+BESIDE = ("-wal", "-journal")
+State = tuple[tuple[int, int] | None, ...]
+
+
+def is_left_behind(path: Path) -> bool:
+    """Is there a log, but nobody who has the database open? Who has keeps an index of the log beside it."""
+    really = path.resolve()
+    return _with_suffix(really, "-wal").exists() and not _with_suffix(really, "-shm").exists()
+
+
+class PrivateCopy:
+    """A copy in a folder of its own, which is gone with the last one who has it."""
+
+    def __init__(self, path: Path, state: State) -> None:
+        self.original, self.state = path, state
+        folder = tempfile.mkdtemp(prefix="callgrove-")
+        self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / "copy.db"
+        shutil.copyfile(path, self.path)
+        for suffix in BESIDE:
+            if _with_suffix(path, suffix).exists():
+                shutil.copyfile(_with_suffix(path, suffix), _with_suffix(self.path, suffix))
+
+
+_latest: list[PrivateCopy] = []
+
+
+def private_copy(path: Path) -> PrivateCopy:
+    really = path.resolve()
+    state = _state(really)
+    for known in _latest:
+        if known.original == really and known.state == state:
+            return known
+    _latest.clear()
+    try:
+        found = PrivateCopy(really, state)
+    except OSError as error:
+        raise InputError(
+            f"{path}: its writer did not finish, and it cannot be copied to {tempfile.gettempdir()} to read what was "
+            f"committed: {error.strerror or error}; TMPDIR may name another folder"
+        ) from error
+    if _state(really) != state:
+        raise InputError(f"{path}: was changed while it was read; wait until its writer has finished")
+    _latest.append(found)
+    return found
+
+
+def _with_suffix(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _state(path: Path) -> State:
+    """Size and time of the last change of a database and of what lies beside it."""
+    return tuple(_file_state(_with_suffix(path, suffix)) for suffix in ("", *BESIDE))
+
+
+def _file_state(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+OPENING = "opening"
+SECONDS_TO_WAIT = 0.2  # for the lock of a writer
+NEEDS_WRITING = (  # SQLite's names for what a reader that may not write cannot do
+    *("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT", "SQLITE_READONLY_CANTLOCK"),
+    *("SQLITE_READONLY_DIRECTORY", "SQLITE_READONLY", "SQLITE_CANTOPEN"),
+)
+
+
+def connect(path: Path, live: bool) -> tuple[sqlite3.Connection, PrivateCopy | None]:
+    """A connection, and the copy that it is to, where the file cannot be read without changing what lies beside it.
+    `live`: another process may still be writing."""
+    with SqliteErrors(path, OPENING):
+        if not live:
+            return _connect(path, "ro&immutable=1"), None
+        if not is_left_behind(path):
+            try:
+                return _connect(path, "ro"), None
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname not in NEEDS_WRITING:
+                    raise
+        copy = private_copy(path)
+        return _connect(copy.path, "rw"), copy
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    """All that is read is one snapshot."""
+    uri = f"file:{quote(bytes(path.resolve()))}?mode={mode}"
+    connection = sqlite3.connect(uri, SECONDS_TO_WAIT, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class SqliteErrors:
+    """SQLite's errors inside become ours: they name the file and the table."""
+
+    def __init__(self, path: Path, section: str) -> None:
+        self._path, self._section = path, section
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            raise InputError(
+                f"{self._path}: {self._section}: another process has locked it; wait until it has finished"
+            ) from error
+        if isinstance(error, MemoryError) and self._section == OPENING:  # the tables of no sound file need so much
+            raise CorruptFile(
+                self._path, self._section, expected="a readable database", found="definitions of tables without an end"
+            ) from error
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):  # the second: of SQLite's own message
+            said = f"SQLite says: {error}" if isinstance(error, sqlite3.Error) else "names that are no text"
+            raise CorruptFile(
+                self._path,
+                self._section,
+                expected="a readable database",
+                found=said,
+                remedy=f"'sqlite3 {self._path.name} .recover' may save a part of it",
+            ) from error

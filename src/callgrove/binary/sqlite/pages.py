@@ -1,0 +1,352 @@
+"""SQLite's table b-trees, read straight from the bytes of a file that nobody writes.
+
+Specification: sqlite.org/fileformat2.html. SQLite hands out rows one value at a time; a trace has millions of rows of
+the same few shapes, so here a batch of pages is taken apart at once.
+
+    file         page 1 | page 2 | ...             all of one size; the header of 100 bytes stands in page 1
+    interior     0x05  n cells  rightmost child    cells: child page (u32), last row id below it (varint)
+    leaf         0x0d  n cells                     cells: payload size (varint), row id (varint), record, [u32 overflow]
+    record       header size, serial types (varints), then the values, big-endian and as short as they can be
+
+A page's cells are found by an array of u16 after its header. A record that does not fit its page goes on in a chain of
+overflow pages, each u32 next page (0: none) and then bytes.
+
+Nothing is repaired and nothing is guessed: whatever does not look as it should, tables without row ids included, is
+`Unusual`, and whoever reads leaves the rest to SQLite. Every offset is checked before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.arrays import Array, Ints
+from callgrove.binary.files import FileBytes
+
+__all__ = ["Bytes", "Leaves", "Pages", "RowBatch", "Unusual"]
+
+HEADER_BYTES = 100
+UTF8 = 1
+INTERIOR, LEAF = 0x05, 0x0D
+DEEPEST = 20  # levels; SQLite's own limit
+LEAST_USABLE = 480
+VERSIONS = (1, 2)  # with a journal, with a write-ahead log
+FRACTIONS = bytes((64, 32, 32))
+BATCH_BYTES = 8 << 20
+BATCH_ROWS = 1 << 16
+LAST_7 = np.uint8(0x7F)  # bits of a byte
+LAST_ROWID = int(np.iinfo(np.int64).max)
+
+
+class Unusual(Exception):
+    """Something that is left to SQLite."""
+
+
+class Bytes:
+    """Bytes that can be read as numbers of 8 bytes at any place."""
+
+    def __init__(self, data: Array) -> None:
+        if len(data) < 8:
+            raise Unusual("fewer bytes than one number has")
+        self.data = data
+        self._last = len(data) - 8
+        self._words = np.ndarray((len(data) - 7,), np.dtype("=u8"), data, 0, (1,))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def words(self, at: Ints) -> Array:
+        """The 8 bytes at each place as one big-endian number; past the end of all bytes come zeros."""
+        if len(at) and (int(at.min()) < 0 or int(at.max()) > self._last):
+            return self._words_at_the_end(at)
+        return self._words[at].byteswap(inplace=True)
+
+    def _words_at_the_end(self, at: Ints) -> Array:
+        if int(at.min()) < 0 or int(at.max()) >= len(self.data):
+            raise Unusual("a place outside of the file")
+        near = np.minimum(at, self._last)
+        return self._words[near].byteswap(inplace=True) << (8 * (at - near)).astype(np.uint64)
+
+    def bytes(self, at: Ints) -> Array:
+        """The byte at each place, which is much faster than 8 of them. Past the end the last one comes again: whoever
+        reads on there finds that it leaves its page."""
+        if len(at) and int(at.max()) >= len(self.data):
+            at = np.minimum(at, len(self.data) - 1)
+        return self.data.take(at)
+
+    def varints(self, at: Ints) -> tuple[Ints, Ints]:
+        """The numbers of variable length at these places, as signed ones, and how many bytes each takes."""
+        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self.data)):
+            raise Unusual("a place outside of the file")
+        byte = self.data.take(at)
+        more = byte > LAST_7
+        if not more.any():
+            return byte.astype(np.int64), np.ones(len(at), np.int64)
+        value, length = (byte & LAST_7).astype(np.int64), np.ones(len(at), np.uint8)
+        for k in range(1, 8):
+            byte = self.bytes(at + k)
+            value = (value << 7) | (byte & LAST_7)
+            length += more
+            more &= byte > LAST_7
+            if not more.any():
+                break
+        n_read = int(length.max())
+        if (length != n_read).any():
+            value >>= 7 * (n_read - length.astype(np.int64))  # bytes that are of what follows
+        lengths = length.astype(np.int64)
+        if more.any():  # eight bytes say that there are more: the ninth counts in full
+            nine = np.flatnonzero(more)
+            value[nine] = (value[nine] << 8) | self.bytes(at[nine] + 8)
+            lengths[nine] = 9
+        return value, lengths
+
+    def blocks(self, at: Ints, n_words: int) -> Array:
+        """Some times 8 bytes at each place, as rows of numbers in the machine's own order; zeros come past the end."""
+        width = 8 * n_words
+        last = len(self.data) - width
+        kind = np.dtype((np.void, width))  # one item is copied at once, whatever its size
+        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self.data)):
+            raise Unusual("a place outside of the file")
+        if last < 0 or (len(at) and int(at.max()) > last):
+            found = np.zeros((len(at), width), np.uint8)
+            inside = at <= last
+            found[inside] = self.blocks(at[inside], n_words).view(np.uint8) if inside.any() else 0
+            tail = np.append(self.data[max(last, 0) :], np.zeros(width, np.uint8))
+            for k in np.flatnonzero(~inside).tolist():
+                begin = int(at[k]) - max(last, 0)
+                found[k] = tail[begin : begin + width]
+            return found.view(np.uint64)
+        items = np.ndarray((last + 1,), kind, self.data, 0, (1,))[at]
+        return items.view(np.uint64).reshape(len(at), n_words)
+
+    def u32(self, at: Ints) -> Ints:
+        return (self.words(at) >> np.uint64(32)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaf pages of a table in order, and the last row id that each may hold."""
+
+    page: Ints
+    last_rowid: Ints
+
+    def between(self, low: int, high: int) -> Leaves:
+        """Those that may hold row ids from low to high."""
+        first, last = (int(k) for k in np.searchsorted(self.last_rowid, [low, high], side="left"))
+        return Leaves(self.page[first : last + 1], self.last_rowid[first : last + 1])
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows of some leaf pages: row id, where the record begins, its size, and how much of it stands in the page."""
+
+    rowid: Ints
+    start: Ints
+    size: Ints
+    local: Ints
+
+    def take(self, rows: Array | slice) -> RowBatch:
+        return RowBatch(self.rowid[rows], self.start[rows], self.size[rows], self.local[rows])
+
+    def __len__(self) -> int:
+        return len(self.rowid)
+
+
+class Pages:
+    """The pages of one file, from all of its bytes."""
+
+    def __init__(self, data: Array, mapped: FileBytes | None = None) -> None:
+        self._mapped = mapped
+        head = data[:HEADER_BYTES].tobytes()
+        if len(head) < HEADER_BYTES:
+            raise Unusual("a file shorter than its header")
+        page_size = int.from_bytes(head[16:18], "big")
+        self.size = 65536 if page_size == 1 else page_size
+        self.usable = self.size - head[20]
+        if self.size & (self.size - 1) or self.size < 512 or self.usable < LEAST_USABLE:
+            raise Unusual(f"pages of {self.size} bytes")
+        if int.from_bytes(head[56:60], "big") != UTF8:
+            raise Unusual("text that is not UTF-8")
+        if head[18] not in VERSIONS or head[19] not in VERSIONS or head[21:24] != FRACTIONS:
+            raise Unusual("a newer kind of file")
+        self._spilled = 0
+        self._leaves: dict[int, Leaves] = {}
+        self._set(data)
+
+    def _set(self, data: Array) -> None:
+        self.count = len(data) // self.size
+        self.bytes = Bytes(data[: self.count * self.size])
+        self.buffer = self.bytes.data.data  # the same, byte by byte
+        self._halves = self.bytes.data.view(">u2").reshape(self.count, self.size // 2)
+
+    def begin(self, pages: Ints) -> Ints:
+        """Where pages begin. The first one, which has another header, belongs to the schema."""
+        if len(pages) and (int(pages.min()) < 2 or int(pages.max()) > self.count):
+            raise Unusual("a page that no table can have")
+        return (pages - 1) * self.size
+
+    def header(self, pages: Ints) -> tuple[Ints, Array, Ints]:
+        """Where pages begin, of what kind they are, and the number of cells."""
+        begin = self.begin(pages)
+        word = self.bytes.words(begin)
+        return begin, word >> np.uint64(56), ((word >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.int64)
+
+    def is_single(self, root: int) -> bool:
+        """Is a table one page?"""
+        return 2 <= root <= self.count and int(self.bytes.data[(root - 1) * self.size]) == LEAF
+
+    def _headers(self, pages: Ints) -> tuple[Ints, Array, Ints]:
+        """The same of any number of pages, without having all of them mapped at once."""
+        most = max(1, BATCH_BYTES // self.size)
+        if self._mapped is None or len(pages) <= most:
+            return self.header(pages)
+        parts = []
+        for first in range(0, len(pages), most):
+            parts.append(self.header(pages[first : first + most]))
+            self.forget()
+        at, kind, n_cells = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return at, kind, n_cells
+
+    def forget(self) -> None:
+        """Give mapped pages back."""
+        if self._mapped is not None:
+            self._mapped.forget()
+
+    # -- the tree ----------------------------------------------------------------------------------------------------
+
+    def leaves(self, root: int) -> Leaves:
+        """All leaf pages of a table."""
+        if root not in self._leaves:
+            self._leaves[root] = self._find_leaves(root)
+        return self._leaves[root]
+
+    def _find_leaves(self, root: int) -> Leaves:
+        pages, last = np.array([root], np.int64), np.array([LAST_ROWID], np.int64)
+        visited = 1
+        for _ in range(DEEPEST):
+            if int(self.header(pages[:1])[1][0]) == LEAF:  # as all of its level are: who reads them looks
+                if (last[1:] <= last[:-1]).any():
+                    raise Unusual("row ids that do not rise")
+                return Leaves(pages, last)
+            at, kind, n_cells = self._headers(pages)
+            if (kind != INTERIOR).any():
+                raise Unusual("a page that belongs to no table")
+            visited += int(n_cells.sum()) + len(pages)
+            if visited > self.count:
+                raise Unusual("pages that are used twice")
+            pages, last = self.children(pages, at, n_cells, last)
+        raise Unusual("a tree without an end")
+
+    def children(self, pages: Ints, at: Ints, n_cells: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """The children of interior pages, in order, and the last row id below each."""
+        cell = self.cells(pages, at, n_cells, 12, 5)
+        key, _ = self.bytes.varints(cell + 4)
+        place = np.cumsum(n_cells + 1) - 1  # of the rightmost ones among all
+        children, bounds = np.empty(len(cell) + len(pages), np.int64), np.empty(len(cell) + len(pages), np.int64)
+        others = np.ones(len(children), np.bool_)
+        others[place] = False
+        children[place], bounds[place] = self.bytes.u32(at + 8), last
+        children[others], bounds[others] = self.bytes.u32(cell), key
+        return children, bounds
+
+    def cells(self, pages: Ints, begin: Ints, n_cells: Ints, header: int, least: int) -> Ints:
+        """Where the cells of pages begin."""
+        most = int(n_cells.max(initial=0))
+        if header + 2 * most > self.usable:
+            raise Unusual("more cells than a page has room for")
+        pointers = self._halves[pages - 1, header // 2 : header // 2 + most].astype(np.int64)
+        pointer = pointers[np.arange(most) < n_cells[:, None]]
+        if (pointer < np.repeat(header + 2 * n_cells, n_cells)).any() or (pointer > self.usable - least).any():
+            raise Unusual("a cell outside of its page")
+        return np.repeat(begin, n_cells) + pointer
+
+    # -- the rows ----------------------------------------------------------------------------------------------------
+
+    def n_rows(self, leaves: Leaves) -> int:
+        _, kind, n_cells = self._headers(leaves.page)
+        if (kind != LEAF).any():
+            raise Unusual("a page that is no leaf")
+        return int(n_cells.sum())
+
+    def batches(self, leaves: Leaves) -> Iterator[RowBatch]:
+        """The rows of leaf pages, some pages at a time."""
+        first, most = 0, max(1, BATCH_BYTES // self.size)
+        before = -LAST_ROWID - 1
+        while first < len(leaves.page):
+            pages = leaves.page[first : first + most]
+            begin, kind, n_cells = self.header(pages)
+            if (kind != LEAF).any():
+                raise Unusual("a page that is no leaf")
+            n = max(1, int(np.searchsorted(np.cumsum(n_cells), BATCH_ROWS, side="right")))
+            found = self.rows(pages[:n], begin[:n], n_cells[:n])
+            first += n
+            if not len(found):
+                continue
+            if int(found.rowid[0]) < before or (found.rowid[1:] <= found.rowid[:-1]).any():
+                raise Unusual("row ids that do not rise")
+            before = int(found.rowid[-1])
+            yield found
+
+    def rows(self, pages: Ints, begin: Ints, n_cells: Ints) -> RowBatch:
+        cell = self.cells(pages, begin, n_cells, 8, 4)
+        size, long = self.bytes.varints(cell)
+        rowid, more = self.bytes.varints(cell + long)
+        start = cell + long + more
+        if (size < 0).any():
+            raise Unusual("a record of a negative size")
+        local = self._local(size)
+        end = start + local if local is size else start + local + 4 * (local < size)
+        if (end > np.repeat(begin + self.usable, n_cells)).any():
+            raise Unusual("a record that leaves its page")
+        return RowBatch(rowid, start, size, local)
+
+    def _local(self, size: Ints) -> Ints:
+        """How much of a record stands in its page."""
+        most = self.usable - 35
+        if not len(size) or int(size.max()) <= most:
+            return size
+        least = (self.usable - 12) * 32 // 255 - 23
+        some = least + (size - least) % (self.usable - 4)
+        return np.where(size <= most, size, np.where(some <= most, some, least))
+
+    def local(self, size: int) -> int:
+        """The same of one record."""
+        most, least = self.usable - 35, (self.usable - 12) * 32 // 255 - 23
+        if size <= most:
+            return size
+        some = least + (size - least) % (self.usable - 4)
+        return some if some <= most else least
+
+    def read_overflow(self, rows: RowBatch, wanted: Ints) -> tuple[Bytes, RowBatch]:
+        """The records of rows put together from their overflow pages, as far as `wanted` bytes."""
+        self._spilled += int(wanted.sum())
+        if self._spilled > 4 * len(self.bytes) or (wanted > rows.size).any():
+            raise Unusual("records that share their pages")
+        parts = [b"\0" * 8]
+        for k, length in enumerate(wanted.tolist()):
+            parts.append(self._chain(int(rows.start[k]), int(rows.local[k]), length))
+        start = np.cumsum([len(part) for part in parts[:-1]])
+        data = np.frombuffer(b"".join([*parts, b"\0" * 8]), np.uint8)
+        return Bytes(data), RowBatch(rows.rowid, start, rows.size, wanted)
+
+    def chain(self, start: int, local: int, size: int) -> bytes:
+        """One record put together."""
+        self._spilled += size
+        if self._spilled > 4 * len(self.bytes):
+            raise Unusual("records that share their pages")
+        return self._chain(start, local, size)
+
+    def _chain(self, start: int, local: int, wanted: int) -> bytes:
+        data = self.bytes.data
+        out = [data[start : start + local].tobytes()]
+        missing, at = wanted - local, start + local
+        while missing > 0:
+            page = int.from_bytes(data[at : at + 4].tobytes(), "big")
+            if not 1 <= page <= self.count:
+                raise Unusual("an overflow page outside of the file")
+            at = (page - 1) * self.size
+            out.append(data[at + 4 : at + 4 + min(missing, self.usable - 4)].tobytes())
+            missing -= self.usable - 4
+        return b"".join(out)[:wanted]

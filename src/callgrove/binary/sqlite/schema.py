@@ -1,0 +1,248 @@
+"""The header of a SQLite file, the tables it declares, and which values of a record belong to which column.
+
+What a table's columns are is asked from SQLite, which parses the text that declares it: place, type, default, whether
+generated. Two things it does not say outright:
+
+    INTEGER PRIMARY KEY   the row id stands for the column, whose stored value is NULL. It does so exactly where the
+                          column is the whole primary key, is declared INTEGER, and the key has no index of its own
+    ALTER TABLE ADD       older records end before the column: it has its default
+
+The same text declares the same columns in every file, so it is asked once. The databases of one run differ by a GUID at
+the end of all names of tables, which is also the default of a column; texts that differ in nothing else are the same,
+and files whose pages of texts do have the same tables under other names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from callgrove.arrays import ABSENT
+from callgrove.binary.sqlite.pages import Pages, Unusual
+from callgrove.binary.sqlite.small_tables import SchemaRow, schema_leaves, schema_rows
+from callgrove.binary.sqlite.tables import PageColumn, TableLayout
+from callgrove.errors import CorruptFile, InputError, NotRecognised
+
+__all__ = ["HEADER_BYTES", "MAGIC", "Declared", "Schema", "header_problem", "is_unfinished", "quote_name"]
+
+
+ROWID = "rowid"
+ROWID_NAMES = ("rowid", "_rowid_", "oid")
+VIRTUAL, HIDDEN = 2, 1
+GUID = re.compile(r"_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
+GUID_LENGTH = 37
+GUID_IN_PAGES = re.compile(rb"(?<=_)[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}")
+MARKS = tuple(f"<{secrets.token_hex(17)}>" for _ in range(2))  # as long as a GUID, and in no file
+MOST_KNOWN, MOST_SCHEMAS = 1 << 12, 64
+
+Connect = Callable[[], sqlite3.Connection]
+Row = Sequence[object]
+
+
+def quote_name(name: str) -> str:
+    """A name of the file's schema inside an SQL text."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a text declares: the columns that can be asked for, and, unless it is unusual, where they are stored."""
+
+    names: tuple[str, ...]
+    stored: Mapping[str, PageColumn] | None
+
+
+_known: dict[str, Declared] = {}
+_schemas: dict[tuple[int, bytes], Schema] = {}  # by pages, marks in the place of the GUID
+_knowing = Lock()
+
+
+class Schema:
+    """The tables of one file, from the rows of its own table of tables: type, name, table, root page, SQL text.
+
+    Views, virtual tables and generated columns are left out: these run code that the file brings.
+    """
+
+    def __init__(self, rows: Sequence[Row], connect: Connect) -> None:
+        self._declared: dict[str, Declared] = {}
+        self._found: dict[str, list[tuple[int, bool]]] = {}  # root page, and whether texts are compared in other ways
+        texts: dict[str, str] = {}
+        self.views = frozenset(str(name) for type_, name, *_ in rows if type_ == "view")
+        for type_, name, _, root, sql in rows:
+            if type_ != "table" or not isinstance(name, str) or name.lower().startswith("sqlite_"):
+                continue
+            if isinstance(root, int) and root > 0:
+                text = sql if isinstance(sql, str) else ""
+                self._found.setdefault(name, []).append((root, "collate" in text.lower()))
+                texts.setdefault(name, text)
+        for name, text in texts.items():
+            self._declared[name] = _declare(name, text, connect)
+
+    @classmethod
+    def of_pages(cls, pages: Pages, connect: Connect) -> Schema:
+        """From the pages of a file; what is known of a file that differs by a GUID alone is not looked for again."""
+        leaves = schema_leaves(pages)
+        begins = [((page - 1) * pages.size, header) for page, header in leaves]
+        raw = b"".join(pages.buffer[begin + header : begin + pages.size] for begin, header in begins)
+        match = GUID_IN_PAGES.search(raw)
+        if match is None:
+            return cls(schema_rows(pages, leaves)[0], connect)
+        guid = match[0].decode("ascii"), match[0].decode("ascii").replace("_", "-")
+        for own, mark in zip(guid, MARKS, strict=True):
+            raw = raw.replace(own.encode("ascii"), mark.encode("ascii"))
+        key = pages.usable, raw
+        with _knowing:
+            known = _schemas.get(key)
+        if known is not None:
+            return known._rename(MARKS, guid)
+        rows, is_whole = schema_rows(pages, leaves)
+        made = cls(rows, connect)
+        n_marks = sum(raw.count(mark.encode("ascii")) for mark in MARKS)
+        if is_whole and n_marks == _n_times(rows, guid) and not made._has_columns_like(guid):
+            with _knowing:
+                if len(_schemas) >= MOST_SCHEMAS:
+                    _schemas.clear()
+                _schemas[key] = made._rename(guid, MARKS)
+        return made
+
+    def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
+        """The same tables with other texts in their names."""
+        made = Schema.__new__(Schema)
+        names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._found, *self.views)}
+        made.views = frozenset(names[name] for name in self.views)
+        made._found = {names[name]: found for name, found in self._found.items()}
+        made._declared = {names[name]: declared for name, declared in self._declared.items()}
+        return made
+
+    def _has_columns_like(self, texts: Sequence[str]) -> bool:
+        names = [column for declared in self._declared.values() for column in declared.names]
+        return any(text in name for name in names for text in texts)
+
+    @property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Every table with its columns."""
+        return {name: declared.names for name, declared in self._declared.items()}
+
+    @property
+    def roots(self) -> dict[str, int]:
+        return {name: found[0][0] for name, found in self._found.items()}
+
+    def layout(self, table: str) -> TableLayout:
+        """Where a table is stored; `Unusual` where this cannot be told."""
+        found = self._found.get(table, [])
+        stored = self._declared[table].stored if found else None
+        if stored is None or len(found) != 1:
+            raise Unusual("a table whose records cannot be told")
+        root, has_collations = found[0]
+        return TableLayout(root, stored, has_collations)
+
+
+def _n_times(rows: Sequence[SchemaRow], texts: Sequence[str]) -> int:
+    """How often some texts stand in the cells of rows."""
+    return sum(cell.count(text) for row in rows for cell in row if isinstance(cell, str) for text in texts)
+
+
+def _declare(name: str, sql: str, connect: Connect) -> Declared:
+    """What is known of a text, or what SQLite says."""
+    key = _without_guid(name, sql)
+    with _knowing:
+        found = _known.get(key)
+    if found is None:
+        found = _ask_sqlite(connect(), name) if sql else Declared(_ask_sqlite(connect(), name).names, None)
+        if not any(name[-GUID_LENGTH:] in column for column in found.names) and sql:
+            with _knowing:
+                if len(_known) >= MOST_KNOWN:
+                    _known.clear()
+                _known[key] = found
+    return found
+
+
+def _without_guid(name: str, sql: str) -> str:
+    """The text without the GUID that the table's name ends with: inside of names, where an underscore precedes it, and
+    in quotes."""
+    guid = name[-GUID_LENGTH:]
+    if not GUID.fullmatch(guid):
+        return sql
+    return sql.replace(guid, "\0").replace(f'"{guid[1:].replace("_", "-")}"', "\1")
+
+
+def _ask_sqlite(connection: sqlite3.Connection, table: str) -> Declared:
+    columns = connection.execute(f"PRAGMA table_xinfo({quote_name(table)})").fetchall()
+    indexes = connection.execute(f"PRAGMA index_list({quote_name(table)})").fetchall()
+    names = tuple(str(column) for _, column, _, _, _, _, hidden in columns if not hidden)
+    if any(hidden == HIDDEN or str(column).lower() in ROWID_NAMES for _, column, _, _, _, _, hidden in columns):
+        return Declared(names, None)  # a column called rowid, or a virtual table
+    keys = [str(column) for _, column, _, _, _, key, _ in columns if key]
+    indexed = any(row[3] == "pk" for row in indexes)
+    out: dict[str, PageColumn] = {ROWID: PageColumn(ABSENT, False, False)}
+    place = 0
+    for _, column, type_, _, default, key, hidden in columns:
+        if hidden == VIRTUAL:
+            continue
+        alias = bool(key) and len(keys) == 1 and str(type_).upper() == "INTEGER" and not indexed
+        out[str(column)] = PageColumn(ABSENT if alias else place, _is_real(str(type_)), default is not None)
+        place += 1
+    return Declared(names, out)
+
+
+def _is_real(type_: str) -> bool:
+    """Has a column of this declared type the affinity REAL? The rules are SQLite's, in their order."""
+    upper = type_.upper()
+    if "INT" in upper or any(word in upper for word in ("CHAR", "CLOB", "TEXT", "BLOB")):
+        return False
+    return any(word in upper for word in ("REAL", "FLOA", "DOUB"))
+
+
+# What the first bytes of a file say about the database that it should be.
+#
+# Specification: gpu-traces.md 1.1.
+
+
+MAGIC = b"SQLite format 3\0"
+HEADER_BYTES = 100
+
+
+def header_problem(path: Path, head: bytes, size: int) -> InputError | None:
+    """What is wrong with a file that should be a database, as far as its first 100 bytes show."""
+    if not size:
+        return InputError(f"{path}: the file is empty; export it again")
+    if head.startswith(b"version https://git-lfs"):
+        return NotRecognised(f"{path}: a Git LFS pointer, not the data; fetch the real file with `git lfs pull`")
+    if head and not any(head):
+        return CorruptFile(
+            path,
+            "SQLite header",
+            offset=0,
+            expected="a database",
+            found="zeros: the export was interrupted",
+            remedy="export it again",
+        )
+    if not head.startswith(MAGIC):
+        return NotRecognised(f"{path}: not a SQLite database: it begins with {head[:16]!r}")
+    if len(head) < HEADER_BYTES:
+        return CorruptFile(path, "SQLite header", expected=f"{HEADER_BYTES} bytes", found=f"{len(head)}")
+    page = int.from_bytes(head[16:18], "big")
+    page = 65536 if page == 1 else page
+    pages = int.from_bytes(head[28:32], "big")
+    if pages * page > size and head[24:28] == head[92:96] and not is_unfinished(path):
+        return CorruptFile(
+            path,
+            "SQLite pages",
+            offset=size,
+            expected=f"{pages} pages of {page} bytes",
+            found=f"a file of {size} bytes: it is truncated",
+            remedy="copy it again",
+        )
+    return None
+
+
+def is_unfinished(path: Path) -> bool:
+    """Is there a write-ahead log or a journal, so that the file alone is not all?"""
+    really = os.path.realpath(path) if path.is_symlink() else path  # SQLite looks beside what a link leads to
+    return any(Path(f"{really}{suffix}").exists() for suffix in ("-wal", "-journal"))

@@ -1,0 +1,394 @@
+"""The rows of a table by columns, from the pages of a file, and where these rows stand.
+
+Whose column a value of a record is, the schema tells (schema.py). What cannot be told for sure is `Unusual`, and SQLite
+reads the table.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints
+from callgrove.binary.sqlite.pages import Bytes, Leaves, Pages, RowBatch, Unusual
+from callgrove.binary.sqlite.records import NULL, Records, Shapes, is_text
+
+__all__ = [
+    "FoundRows",
+    "FoundTable",
+    "FoundTables",
+    "PageColumn",
+    "PageRows",
+    "PageTables",
+    "Room",
+    "TableLayout",
+    "is_plain",
+    "room",
+]
+
+
+# Where the rows of a table stand, kept in few bytes for who reads the table again.
+#
+# To find rows costs as much as to read columns of them: cells are looked up in their pages, row ids and headers taken
+# apart. A file is read at least twice, once to see who took part and once for what happened.
+#
+#     rows       row ids, as a rule counting on   2 bytes each where a record begins   1 byte: its shape
+#     shapes     serial types and places of columns, as `Records` knows them
+#
+# Only rows whose records stand in their pages are kept, and of all files that are read one after the other only as much
+# as there is room for.
+
+
+ROOM_BYTES = 32 << 20  # for files that nobody reads at the moment
+
+
+class Room:
+    """Memory that all who keep something share. What somebody has taken is free again when that is forgotten."""
+
+    def __init__(self, n_bytes: int = ROOM_BYTES) -> None:
+        self._left = n_bytes
+
+    @property
+    def left(self) -> int:
+        return self._left
+
+    def take(self, owner: object, n_bytes: int) -> bool:
+        """Is there room for what belongs to the owner?"""
+        if n_bytes > self._left:
+            return False
+        self._left -= n_bytes
+        weakref.finalize(owner, self._give_back, n_bytes).atexit = False
+        return True
+
+    def _give_back(self, n_bytes: int) -> None:
+        self._left += n_bytes
+
+
+room = Room()  # of this process
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A column in which numbers follow each other that are equal, or that count on: the first ones, and their rows."""
+
+    n: int
+    _first: Ints
+    _rows: Ints
+
+    @classmethod
+    def of(cls, column: Ints, step: int) -> Runs:
+        """`step` is 0 where they are equal, 1 where they count."""
+        rows = np.append(0, np.flatnonzero(column[1:] != column[:-1] + step) + 1)
+        return cls(len(column), column[rows], rows)
+
+    @property
+    def n_bytes(self) -> int:
+        return self._first.nbytes + self._rows.nbytes
+
+    def all(self, step: int) -> Ints:
+        lengths = np.diff(self._rows, append=self.n)
+        if not step:
+            return np.repeat(self._first, lengths)
+        out = np.arange(self.n)
+        out += np.repeat(self._first - self._rows, lengths)
+        return out
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Where records begin: the last 16 bits of each place, and the others, which change from page to page."""
+
+    _low: Array
+    _high: Runs
+
+    @classmethod
+    def of(cls, start: Ints) -> Starts:
+        return cls(start.astype(np.uint16), Runs.of(start >> 16, 0))
+
+    @property
+    def n_bytes(self) -> int:
+        return self._low.nbytes + self._high.n_bytes
+
+    def all(self) -> Ints:
+        out = self._high.all(0)
+        out <<= 16
+        out |= self._low
+        return out
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """Some rows that follow each other."""
+
+    n: int
+    first_rowid: int
+    last_rowid: int
+    _rowid: Runs
+    _start: Starts
+    _shapes: Shapes
+    _group: Array | None
+
+    @classmethod
+    def of(cls, records: Records) -> FoundRows | None:
+        """None where records cannot be kept like this."""
+        rows = records.rows
+        if not len(rows) or not records.knows_all or not records.is_whole:
+            return None
+        first, last = int(rows.rowid[0]), int(rows.rowid[-1])
+        shapes, group = records.shapes, None
+        if len(shapes) > 1:
+            group = records.group.astype(np.uint8 if len(shapes) <= 256 else np.uint16)
+        return cls(len(rows), first, last, Runs.of(rows.rowid, 1), Starts.of(rows.start), shapes, group)
+
+    @property
+    def n_bytes(self) -> int:
+        return self._rowid.n_bytes + self._start.n_bytes + (0 if self._group is None else self._group.nbytes)
+
+    def records(self, data: Bytes) -> Records:
+        """The same records again."""
+        unknown = np.broadcast_to(np.int64(0), self.n)  # sizes, which were looked at
+        start = self._start.all()
+        group = np.broadcast_to(np.int64(0), self.n) if self._group is None else self._group.astype(np.int64)
+        return Records.known(data, RowBatch(self._rowid.all(1), start, unknown, unknown), self._shapes, group)
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """All rows of a table."""
+
+    parts: tuple[FoundRows, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return sum(part.n for part in self.parts)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(part.n_bytes for part in self.parts)
+
+    def between(self, low: int, high: int) -> FoundTable:
+        """Parts that may hold row ids from low to high."""
+        return FoundTable(tuple(p for p in self.parts if p.first_rowid <= high and p.last_rowid >= low))
+
+
+class FoundTables(dict[int, FoundTable]):
+    """Tables of one file, by their root page."""
+
+    _n_housed = 0
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(table.n_bytes for table in self.values())
+
+    def fit(self, place: Room) -> bool:
+        """Is there room for all of them? It is taken, for what was added since the last time."""
+        more = self.n_bytes - self._n_housed
+        if not place.take(self, more):
+            return False
+        self._n_housed += more
+        return True
+
+
+KEPT_BYTES = 32 << 20  # that tell where rows stand; about 3 for each
+LATEST_BYTES = 4 << 20  # of pages, of a table whose rows stay as they are
+
+
+@dataclass(frozen=True)
+class PageColumn:
+    """A column; `place` in the record is -1 where the row id stands for it."""
+
+    place: int
+    is_real: bool  # whole numbers are stored as integers, and are doubles nevertheless
+    has_default: bool
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """Where a table begins and what its records hold."""
+
+    root: int
+    columns: Mapping[str, PageColumn]
+    has_collations: bool
+
+
+class PageRows:
+    """Some rows of a table, column by column."""
+
+    def __init__(self, pages: Pages, layout: TableLayout, records: Records, names: Sequence[str]) -> None:
+        self._layout, self.rowid = layout, records.rows.rowid
+        columns = [layout.columns[name] for name in names]
+        last = max((column.place for column in columns), default=ABSENT)
+        self._parts: list[tuple[Records, Array | slice]] = [(records, slice(None))]
+        if not records.is_whole and last >= 0:
+            self._parts = _put_together(pages, records, last)
+        for column in columns:
+            if column.has_default and any((part.serials(column.place) == ABSENT).any() for part, _ in self._parts):
+                raise Unusual("records from before a column was added that has a default")
+
+    def __len__(self) -> int:
+        return len(self.rowid)
+
+    def _stored_column(self, name: str) -> PageColumn:
+        return self._layout.columns[name]
+
+    @property
+    def _single(self) -> Records | None:
+        """All rows as they stand in the file."""
+        records, where = self._parts[0]
+        return records if isinstance(where, slice) else None
+
+    def integers(self, name: str, missing: int) -> tuple[Ints, Ints]:
+        """Values with `missing` for NULL, and rows that hold no integer."""
+        column = self._stored_column(name)
+        if column.place == ABSENT:
+            return self.rowid, np.empty(0, np.int64)
+        if self._single:
+            return self._single.integers(column.place, missing)
+        values, others = np.empty(len(self), np.int64), []
+        for records, where in self._parts:
+            values[where], other = records.integers(column.place, missing)
+            others.append(np.arange(len(self))[where][other])
+        return values, np.sort(np.concatenate(others))
+
+    def reals(self, name: str) -> tuple[Floats, Ints]:
+        """Values with NaN for NULL, and rows that hold no number."""
+        column = self._stored_column(name)
+        if column.place == ABSENT:
+            return self.rowid.astype(np.float64), np.empty(0, np.int64)
+        values, others = np.empty(len(self)), []
+        for records, where in self._parts:
+            values[where], other = records.reals(column.place)
+            others.append(np.arange(len(self))[where][other])
+        return values, np.sort(np.concatenate(others))
+
+    def objects(self, name: str, rows: Ints | None = None) -> list[object]:
+        """What SQLite would give, for all rows or some."""
+        column = self._stored_column(name)
+        if column.place == ABSENT:
+            every: list[object] = (self.rowid if rows is None else self.rowid[rows]).tolist()
+            return every
+        if self._single:
+            made = self._single.objects(column.place, rows)
+        else:
+            out = np.empty(len(self), object)
+            for records, where in self._parts:
+                out[where] = _as_objects(records.objects(column.place))
+            made = (out if rows is None else out[rows]).tolist()
+        return [float(cell) if isinstance(cell, int) else cell for cell in made] if column.is_real else made
+
+    def kinds(self, name: str) -> tuple[bool, bool]:
+        """Is there any text in a column, and is there anything else but NULL?"""
+        column = self._stored_column(name)
+        if column.place == ABSENT:
+            return False, len(self) > 0
+        serials = np.concatenate([records.serials(column.place) for records, _ in self._parts])
+        text = is_text(serials)
+        return bool(text.any()), bool((~text & (serials > NULL)).any())
+
+    def equals(self, name: str, text: bytes) -> Bools:
+        """Rows in which a column holds exactly this text."""
+        out = np.zeros(len(self), np.bool_)
+        column = self._stored_column(name)
+        if column.place != ABSENT:
+            for records, where in self._parts:
+                out[where] = records.equals(column.place, text)
+        return out
+
+
+def _put_together(pages: Pages, records: Records, last: int) -> list[tuple[Records, Array | slice]]:
+    """Records with what stands in overflow pages, as far as the column `last`, and which rows they are."""
+    rows, end = records.rows, records.end(last)
+    if (end > rows.size).any():
+        raise Unusual("values that leave their record")
+    spilled = end > rows.local
+    if not spilled.any():
+        return [(records, slice(None))]
+    data, moved = pages.read_overflow(rows.take(spilled), end[spilled])
+    parts: list[tuple[Records, Array | slice]] = [(Records(data, moved, last), np.flatnonzero(spilled))]
+    if not spilled.all():
+        parts.append((records.take(~spilled), np.flatnonzero(~spilled)))
+    return parts
+
+
+def _as_objects(cells: Sequence[object]) -> Array:
+    out = np.empty(len(cells), object)
+    out[:] = cells
+    return out
+
+
+class PageTables:
+    """The tables of a file. Rows are found once, whatever is asked of them, as far as memory is meant for that; `found`
+    may come from who has read the same file before."""
+
+    def __init__(self, pages: Pages, found: FoundTables | None = None) -> None:
+        self.pages = pages
+        self.found = FoundTables() if found is None else found
+        self._latest: dict[int, Records] = {}  # of tables of one batch
+
+    def n_rows(self, root: int) -> int:
+        if root in self.found:
+            return self.found[root].n_rows
+        return self.pages.n_rows(self.pages.leaves(root))
+
+    def _records(self, root: int, last: int, between: tuple[int, int] | None) -> Iterator[Records]:
+        latest = self._latest.get(root)
+        if latest is not None and last < latest.n_known:
+            yield latest
+        elif root in self.found:
+            found = self.found[root]
+            for part in (found if between is None else found.between(*between)).parts:
+                yield part.records(self.pages.bytes)
+        elif between is None:
+            yield from self._all_records(root, self.pages.leaves(root), last)
+        else:
+            for rows in self.pages.batches(self.pages.leaves(root).between(*between)):
+                yield Records(self.pages.bytes, rows, last)
+
+    def _all_records(self, root: int, leaves: Leaves, last: int) -> Iterator[Records]:
+        """All rows; who reads them to the end need not look for them again."""
+        parts: list[FoundRows] | None = []
+        left = KEPT_BYTES - self.found.n_bytes
+        records: Records | None = None
+        n_batches = 0
+        for rows in self.pages.batches(leaves):
+            records = Records(self.pages.bytes, rows, last)
+            n_batches += 1
+            found = None if parts is None else FoundRows.of(records)
+            left -= 0 if found is None else found.n_bytes
+            parts = None if parts is None or found is None or left < 0 else [*parts, found]
+            yield records
+        if parts is not None:
+            self.found[root] = FoundTable(tuple(parts))
+        if n_batches == 1 and records is not None and len(leaves.page) * self.pages.size <= LATEST_BYTES:
+            self._latest[root] = records
+
+    def rows_of(
+        self,
+        layout: TableLayout,
+        names: Sequence[str],
+        between: tuple[int, int] | None = None,
+        unlike: tuple[str, str] | None = None,
+    ) -> Iterator[PageRows]:
+        """The rows of a table, some at a time: row ids in a range, and without those in which a column holds a text."""
+        if unlike is not None and not is_plain(unlike[1], layout):
+            raise Unusual("a text that may equal others")
+        asked = names if unlike is None else [*names, unlike[0]]
+        last = max((layout.columns[name].place for name in asked), default=ABSENT)
+        for records in self._records(layout.root, last, between):
+            kept, rowid = records, records.rows.rowid
+            if between is not None and not (between[0] <= rowid[0] and rowid[-1] <= between[1]):
+                first, end = np.searchsorted(rowid, between[0]), np.searchsorted(rowid, between[1], side="right")
+                kept = records.take(np.arange(first, end))
+            if unlike is not None and len(kept.rows):
+                same = PageRows(self.pages, layout, kept, [unlike[0]]).equals(unlike[0], unlike[1].encode())
+                kept = kept.take(np.flatnonzero(~same))
+            if len(kept.rows):
+                yield PageRows(self.pages, layout, kept, names)
+
+
+def is_plain(text: str, layout: TableLayout) -> bool:
+    """Does the text equal nothing but itself, whatever the column is?"""
+    return not layout.has_collations and not any(c.isalnum() or c.isspace() for c in text)

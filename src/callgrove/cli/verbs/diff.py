@@ -1,0 +1,136 @@
+"""`callgrove diff`: what differs between experiments."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_selection, add_table_output
+from callgrove.cli.output import emit
+from callgrove.cli.results import add_inputs, add_matching, add_target, open_all, refuse_result, write_result
+
+if TYPE_CHECKING:
+    from callgrove.analysis.comparison import Comparison
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.table import Table
+
+LOOP_AT = "loop at "
+MOST_TOTALS = 5
+SCOPES = ("exclusive", "inclusive", "point", "function", "lexical")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser, "PATH PATH...", "two inputs or more: the first is compared with each of the others")
+    add_selection(parser)
+    parser.add_argument("--scope", choices=SCOPES, default="exclusive", help="of the costs (default: exclusive)")
+    parser.add_argument("--source", action="store_true", help="show source lines and call sites")
+    parser.add_argument("--flat", action="store_true", help="compare functions, whoever called them")
+    add_table_output(parser, limit=20)
+    parser.add_argument("--write", metavar="OUT", help="write an experiment of the differences instead of a table")
+    add_matching(parser)
+    add_target(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.write:
+        refuse_result(args.write, args.paths, args)
+    inputs = open_all(args, args.paths)
+    if args.write:
+        return _write(inputs, args)
+    from callgrove.analysis.comparison import Question, compare
+    from callgrove.cli.opening import said_everything
+    from callgrove.model.metrics import Scope
+
+    sides = _sides(inputs, args)
+    asked = Question(args.metric, Scope(args.scope), args.rank, args.thread, args.source, args.flat)
+    found = compare(sides, asked)
+    table = found.table(args.limit)
+    _headline(found, args)
+    emit(_format_table(table, found, args), args)
+    for experiment in inputs:
+        said_everything(experiment, args)
+    return 0
+
+
+def _sides(inputs: list[Experiment], args: argparse.Namespace) -> list[Experiment]:
+    """What is compared: the inputs, or the runs of a single one."""
+    from dataclasses import replace
+
+    from callgrove.algebra.selecting import part
+    from callgrove.cli.opening import say_added_up
+    from callgrove.errors import UsageError
+
+    if len(inputs) > 1:
+        for experiment in inputs:
+            say_added_up(experiment)
+        return inputs
+    runs = inputs[0].runs
+    if len(runs) < 2:
+        raise UsageError(f"{args.paths[0]}: holds one run; name another input to compare it with")
+    names = [run.name or f"run {number}" for number, run in enumerate(runs)]
+    return [replace(part(inputs[0], runs=[k]), path=name) for k, name in enumerate(names)]
+
+
+def _write(inputs: list[Experiment], args: argparse.Namespace) -> int:
+    from callgrove.algebra.operations import diff
+    from callgrove.errors import UsageError
+
+    if len(inputs) != 2:
+        raise UsageError(f"an experiment of differences is made of two inputs, found {len(inputs)}")
+    made = diff(*inputs, ignore=args.ignore, by=args.by, system=args.system)
+    return write_result(made, inputs, args.write, args)
+
+
+def _headline(found: Comparison, args: argparse.Namespace) -> None:
+    """The totals, on stderr: stdout is data."""
+    from callgrove.analysis.comparison import NEAR
+    from callgrove.cli.messages import note
+    from callgrove.render.units import amount, percent
+
+    if args.format != "table" or args.output:
+        return
+    write = amount(found.metric.unit)
+    left, *others = found.totals
+    for name, metric, right in list(zip(found.names[1:], found.metrics[1:], others, strict=True))[:MOST_TOTALS]:
+        difference = left - right if abs(left - right) > NEAR * max(abs(left), abs(right)) else 0.0
+        change = f" ({percent(difference / right)})" if right else ""
+        sign = "+" if difference > 0 else ""
+        its = f" {metric}" if metric != found.metrics[0] else ""
+        what = f"{write(left)} in {found.names[0]}, {write(right)}{its} in {name}"
+        note(f"{found.metric.name}: {what}: difference {sign}{write(difference)}{change}")
+    if len(others) > MOST_TOTALS:
+        note(f"{found.metric.name}: totals of {len(others) - MOST_TOTALS} more are not shown")
+
+
+def _format_table(table: Table, found: Comparison, args: argparse.Namespace) -> Table:
+    """The table as --format wants it. In a terminal numbers have units and stand before the path, which may be long."""
+    from callgrove.model.table import Column, Table
+    from callgrove.render.text_formats import Signed, Whole, align_right
+    from callgrove.render.units import amount
+
+    if args.format != "table":
+        return table
+    write = amount(found.metric.unit)
+    columns: list[Column] = []
+    for column in table.columns:
+        cells = column.plain()
+        if column.name in ("left", "right", "difference"):
+            kind = Signed if column.name == "difference" else Whole
+            columns.append(kind(column.name, align_right(["" if v is None else write(v) for v in cells])))
+        elif column.name == "ratio":
+            columns.append(Whole(column.name, align_right(["" if v is None else f"{v:.3g}" for v in cells])))
+        elif column.name == "path":
+            columns.append(Column(column.name, [_short(path) for path in cells]))
+        else:
+            columns.append(Whole(column.name, cells) if column.name == "present" else column)
+    return Table((*columns[1:], columns[0]), table.left)
+
+
+def _short(path: str) -> str:
+    """A path whose places are shown without the folders they lie in."""
+    names = path.split("->")
+    for k, name in enumerate(names):
+        what = LOOP_AT if name.startswith(LOOP_AT) else ""
+        if name.removeprefix(what).startswith("/"):
+            names[k] = what + name.rpartition("/")[2]
+    return "->".join(names)

@@ -1,0 +1,71 @@
+"""`callgrove hot`: the hot path."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_all_metrics, add_input, add_selection, add_table_output
+from callgrove.cli.output import emit
+
+if TYPE_CHECKING:
+    from callgrove.analysis.costs import Costs
+    from callgrove.model.table import Table
+
+
+def share(text: str) -> float:
+    """A share of the parent's cost, between 0 and 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+    return number
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True)
+    add_selection(parser)
+    add_all_metrics(parser)
+    parser.add_argument(
+        "--share",
+        type=share,
+        default=0.5,
+        metavar="S",
+        help="go on while one call has at least this share of its caller's cost (default: 0.5)",
+    )
+    add_table_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.analysis.views import hot_path
+    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.viewing import all_columns, costs_of, format_table, headline
+
+    experiment = open_experiment(args)
+    found = costs_of(experiment, args)
+    columns = all_columns(experiment, args)
+    table = hot_path(found, args.share, columns)
+    headline(found, args)
+    emit(format_table(table, found, args), args)
+    if args.format == "table" and not args.output:
+        _say_why_it_ends(table, hot_path(found, share=0.0), found, args.share)
+    return said_everything(experiment, args, printed=bool(len(table)))
+
+
+def _say_why_it_ends(path: Table, to_the_leaf: Table, found: Costs, share: float) -> None:
+    """A path that ends above a leaf is short because of --share; say how to go on."""
+    from math import floor
+
+    from callgrove.cli.messages import note
+
+    n = len(path)
+    if not 0 < n < len(to_the_leaf):
+        return
+    contexts, names = (to_the_leaf.column(name).plain() for name in ("context", "name"))
+    part = float(found.weights[contexts[n]] / found.weights[contexts[n - 1]])
+    if 0.005 <= part < share:
+        further = floor(100 * part) / 100
+        ends = f"no call of {names[n - 1]} has {share:.0%} of its {'changes' if found.is_signed else 'cost'}"
+        note(f"{ends}; {names[n]} has {part:.0%}: --share {further:g} goes on")

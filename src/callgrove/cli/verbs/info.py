@@ -1,0 +1,140 @@
+"""`callgrove info`: what is this, and what to do next."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_format, add_run, add_study_input
+
+if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.metrics import Metrics
+    from callgrove.model.study.series import Study
+    from callgrove.model.table import Table
+
+
+WORD = 10  # columns
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_study_input(parser, many=True)
+    add_run(parser)
+    parser.add_argument("--metrics", action="store_true", help="list every metric with unit, scopes and description")
+    add_format(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.cli.messages import with_flags
+    from callgrove.cli.opening import open_any, said_everything
+    from callgrove.cli.output import emit, emit_text
+    from callgrove.model.study.series import Study
+    from callgrove.model.table import Table
+    from callgrove.render.facts import study_facts, study_metrics
+
+    code = 0
+    tables: list[Table] = []
+    text: list[str] = []
+    for number, path in enumerate(args.paths or [None]):
+        one = argparse.Namespace(**{**vars(args), "path": path, "limit": None})
+        opened = open_any(one, notes=args.metrics)
+        if args.metrics:
+            metrics = study_metrics(opened) if isinstance(opened, Study) else _metrics(opened)
+            tables.append(_for_people(metrics) if args.format == "table" and len(args.paths) < 2 else metrics)
+        elif args.format != "table":
+            facts = study_facts(opened) if isinstance(opened, Study) else _facts_of(opened)
+            tables.append(Table.from_rows(("fact", "value"), [(word, with_flags(text)) for word, text in facts]))
+        else:
+            text += ["\n" if number else "", *_write_facts(opened, path, _reading(args))]
+            if not args.output:  # one after the other: what is wrong with the next one must not hide this one
+                emit_text(text, None)
+                text = []
+        if tables and path is not None and len(args.paths) > 1:
+            tables[-1] = _of_path(tables[-1], path)
+        code = max(code, 0 if isinstance(opened, Study) else said_everything(opened, one))
+    if tables:  # of all paths one table: two arrays are no JSON
+        emit(tables, argparse.Namespace(format=args.format, output=args.output, limit=None))
+    elif args.output:
+        emit_text(text, args.output)
+    return code
+
+
+def _reading(args: argparse.Namespace) -> list[str]:
+    """The options without which the input would not be the same."""
+    given = (("--folder-pattern", args.folder_pattern), ("--points", args.points_file), ("--run", args.run))
+    return [word for option, value in given if value for word in (option, value)]
+
+
+def _write_facts(opened: Experiment | Study, path: str | None, options: Sequence[str]) -> Iterator[str]:
+    """What a person reads: facts, then what to do next."""
+    from callgrove.analysis.overview import overview
+    from callgrove.cli.messages import with_flags
+    from callgrove.model.study.series import Study
+    from callgrove.model.table import visible
+    from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
+
+    facts: Iterable[tuple[str, str]]
+    if isinstance(opened, Study):
+        facts, commands = study_facts(opened), list(study_next(opened, path))
+    else:
+        seen = overview(opened)
+        facts, commands = facts_of(seen), list(next_commands(seen, path, options)) if path is not None else []
+    lines = list(facts)
+    width = max(WORD, *(len(word) for word, _ in lines))
+    for word, value in lines:
+        yield f"{word:<{width}} {visible(with_flags(value))}\n"
+    if commands:
+        yield "next\n"
+    for command in commands:
+        yield f"{'':<{width}} {command}\n"
+
+
+def _facts_of(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    from callgrove.analysis.overview import overview
+    from callgrove.render.facts import facts_of
+
+    return facts_of(overview(experiment))
+
+
+def _of_path(table: Table, path: str) -> Table:
+    from callgrove.model.table import Column, Table
+
+    return Table((Column("path", [path] * len(table)), *table.columns))
+
+
+def _for_people(metrics: Table) -> Table:
+    """Without columns that are empty, or addresses for a browser; descriptions are written out at the end."""
+    from callgrove.model.table import Table
+    from callgrove.render.text_formats import Prose
+
+    used = [column for column in metrics.columns if column.name != "url" and any(column.plain())]
+    last = [Prose(column.name, column.values) for column in used if column.name == "description"]
+    return Table((*(column for column in used if column.name != "description"), *last))
+
+
+def _scopes(metrics: Metrics, name: str) -> str:
+    return ", ".join(scope.word or "none" for scope in metrics.scopes(name))
+
+
+def _metrics(experiment: Experiment) -> Table:
+    from callgrove.model.table import Table
+
+    metrics = experiment.metrics
+    rows = []
+    for name in metrics.quantities:
+        first = metrics.first(name)
+        shown = [c for c in metrics.columns if c.name == name and c.visible]
+        rows.append(
+            (
+                name,
+                first.unit or None,
+                f"not computed ({first.derivation})" if first.is_derived else _scopes(metrics, name),
+                "yes" if first.visible else "no",
+                ", ".join(dict.fromkeys(c.statistic for c in shown if c.statistic)) or None,
+                first.description or next((c.description for c in shown if c.description), None),
+                first.url or None,
+            )
+        )
+    return Table.from_rows(("name", "unit", "scopes", "visible", "columns", "description", "url"), rows)

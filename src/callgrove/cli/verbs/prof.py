@@ -1,0 +1,202 @@
+"""`callgrove prof`: measurement directories as a database."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_execution
+from callgrove.errors import worded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from callgrove.prof.conversion import Request
+    from callgrove.prof.experiment import Prepared
+    from callgrove.prof.survey import Survey
+
+TARGET = "hpctoolkit-release"
+VIEWS = ("none", "sum", "normal", "extrema", "stats")
+MOST_NOTES = 10
+PER_FILE = 1 << 18  # bytes that could be read in the time that a small file takes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = f"{parser.prog} [options] PATH... [OUT]"
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="measurement directories or files, then the database to write (OUT); a directory alone goes to"
+        " NAME-database in the current folder",
+    )
+    parser.add_argument(
+        "--to", metavar="FORMAT", help=f"the format to write (default: by the ending of OUT, else {TARGET})"
+    )
+    parser.add_argument("--force", action="store_true", help="replace OUT if it is there already")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit code 4 where a file had to be left out or is damaged"
+    )
+    parser.add_argument("--title", metavar="TEXT", default="", help="the title (default: the name of the program)")
+    parser.add_argument(
+        "--only-exe",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only measurements of the program NAME; may be given several times",
+    )
+    parser.add_argument("--no-traces", action="store_true", help="leave out traces")
+    parser.add_argument("--no-source", action="store_true", help="do not copy source files")
+    parser.add_argument(
+        "-M",
+        "--metric-statistics",
+        dest="views",
+        metavar="LIST",
+        type=views,
+        action="extend",
+        help=f"what of each metric is shown: {', '.join(VIEWS)}, several joined by commas (default: sum)",
+    )
+    group = parser.add_argument_group("names")
+    group.add_argument(
+        "-S",
+        "--struct",
+        dest="structs",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="one more structure file; may be given several times",
+    )
+    group.add_argument("--ignore-structs", action="store_true", help="do not use the structure files in structs/")
+    group.add_argument(
+        "-R",
+        "--replace-path",
+        dest="rules",
+        metavar="FROM=TO",
+        action="append",
+        default=[],
+        help="paths that begin with FROM begin with TO here; '*' is one component; may be given several times",
+    )
+    group.add_argument("--foreign", action="store_true", help="open nothing outside of the measurement directories")
+    group.add_argument("--no-cache", action="store_true", help="neither use nor keep names found in binaries before")
+    add_execution(parser)
+
+
+def views(text: str) -> tuple[str, ...]:
+    """A list of words for what is shown."""
+    words = tuple(text.split(","))
+    if unknown := [word for word in words if word not in VIEWS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(VIEWS)}")
+    return words
+
+
+def run(args: argparse.Namespace) -> int:
+    """What was left out, and why, is said on stderr."""
+    from callgrove.cli.options import engine_for
+    from callgrove.execute import executor
+
+    with executor(
+        engine_for(args, args.paths[:-1] or args.paths, PER_FILE), preload=["callgrove.prof.conversion"]
+    ) as workers:  # first of all: under MPI only one process goes on
+        return _convert(args, workers)
+
+
+def _convert(args: argparse.Namespace, workers: object) -> int:
+    from callgrove.cli.messages import note, say_losses
+    from callgrove.cli.progress import progress
+    from callgrove.errors import IncompleteResult, UsageError
+    from callgrove.execute import Workers
+    from callgrove.formats.interface import WriteOptions, Writes
+    from callgrove.formats.registry import writer_of
+    from callgrove.prof.conversion import run_conversion
+
+    assert isinstance(workers, Workers)
+    args.to = args.to or _format_for(args.paths)
+    request, target = _request(args)
+    format_ = writer_of(args.to)
+    if not isinstance(format_, Writes):
+        raise UsageError(f"{target}: {args.to} holds series over parameters, not an execution")
+    with progress() as report:
+        writer = format_.open_writer(target, WriteOptions("", args.force, report))
+        survey, ready, done = run_conversion(request, writer, workers, target, report)
+    _say(ready, survey)
+    if len(args.paths) == 1:
+        note(f"note: the database is {target}")
+    if done.n_samples:
+        note(f"left out: {done.n_samples} samples of traces on nodes that their profiles do not have")
+    if done.n_values:
+        note(f"left out: {done.n_values} values at the root, which belongs to no call path")
+    say_losses(done.losses, str(target), strict=args.strict)
+    if args.strict and ready.experiment.damage:
+        raise IncompleteResult(f"{target}: was written without what is damaged in the measurements")
+    return 0
+
+
+def _format_for(paths: list[str]) -> str:
+    """What the ending of OUT says, as long as it says a format of executions."""
+    from callgrove.errors import UsageError
+    from callgrove.formats.registry import entry_of, format_for_target
+
+    if len(paths) < 2:
+        return TARGET
+    try:
+        name = format_for_target(paths[-1], series=False)
+    except UsageError:  # it says nothing
+        return TARGET
+    return TARGET if entry_of(name).holds_series else name
+
+
+def _request(args: argparse.Namespace) -> tuple[Request, Path]:
+    from pathlib import Path
+
+    from callgrove.cli.targets import really
+    from callgrove.errors import InputError, UsageError
+    from callgrove.prof.binaries import default_folder
+    from callgrove.prof.conversion import Request
+    from callgrove.prof.experiment import Attribution
+    from callgrove.prof.inputs import Inputs, PathRule, default_target
+    from callgrove.prof.nodes import Flavour
+
+    *paths, last = (Path(path) for path in args.paths)
+    target = last if paths else default_target(last)
+    paths = paths or [last]
+    if really(target) in map(really, paths):
+        raise UsageError(f"{target}: is the input itself, which is never modified; name another OUT")
+    for path in map(Path, args.structs):
+        if not path.is_file():
+            found = "this is a folder, not a structure file" if path.is_dir() else "there is no such structure file"
+            raise InputError(f"{path}: {found} (-S)")
+    attribution = Attribution(
+        tuple(Path(path).resolve() for path in args.structs),
+        not args.ignore_structs,
+        not args.no_source,
+        args.title,
+        tuple(dict.fromkeys(args.views or ("sum",))),
+        None if args.no_cache or args.foreign else default_folder(),
+    )
+    is_early = args.to == "hpctoolkit-prerelease"
+    inputs = Inputs(tuple(paths), tuple(map(PathRule.parse, args.rules)), args.foreign)
+    flavour = Flavour(demotes=not is_early, has_idle=is_early)
+    return Request(inputs, attribution, flavour, tuple(args.only_exe), not args.no_traces), target
+
+
+def _say(ready: Prepared, survey: Survey) -> None:
+    """What is missing in the result, and other things worth knowing."""
+    from callgrove.cli.messages import note
+
+    skipped = [text for _, text in survey.skipped]
+    others = [(w.severity, w.text) for w in ready.experiment.warnings if w.text not in skipped]
+    _list("skipped", skipped)
+    if skipped:
+        n_files = len(skipped) + len(survey.files) + len(survey.others)
+        note(f"skipped: {len(skipped)} of {n_files} measurement files in all")
+    for severity, word in (("damage", "damaged"), ("missing", "missing"), ("note", "note")):
+        _list(word, [text for severity_, text in others if severity_ == severity])
+
+
+def _list(word: str, texts: list[str]) -> None:
+    from callgrove.cli.messages import note
+
+    for text in texts[:MOST_NOTES]:
+        note(worded(f"{word}: ", text))
+    if len(texts) > MOST_NOTES:
+        note(f"{word}: {len(texts) - MOST_NOTES} more")

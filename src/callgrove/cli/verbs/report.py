@@ -1,0 +1,94 @@
+"""`callgrove report`: pictures of an experiment, as one page to open, to mail or to keep with a CI run."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_selection, add_study_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from callgrove.viewer.report import Input
+
+SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kMG]?)B?", re.ASCII)
+OTHER_ENDINGS = (".pdf", ".png", ".svg", ".jpg", ".jpeg", ".gif", ".csv", ".json", ".md", ".txt", ".xml", ".ipynb")
+SIZES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+
+def size(text: str) -> int:
+    """A number of bytes: 800kB, 5MB, 1.5M."""
+    found = SIZE.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size like 800kB or 5MB")
+    return int(float(found[1]) * SIZES[found[2]])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_study_input(parser, many=True)
+    add_selection(parser, "the metric that is shown first (default: the first time, else the first)")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the page to write, like report.html")
+    parser.add_argument("--title", metavar="TEXT", default="", help="what the page is called (default: by its input)")
+    parser.add_argument(
+        "--max-size",
+        metavar="SIZE",
+        type=size,
+        default="5MB",
+        help="fold the smallest parts until the page is no larger (default: 5MB)",
+    )
+    parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)  # scripts say it
+
+
+def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from callgrove.cli.messages import note, say_unexplained
+    from callgrove.cli.opening import said_everything, say_added_up
+    from callgrove.cli.output import replacing
+    from callgrove.cli.progress import progress
+    from callgrove.errors import IncompleteResult, UsageError
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.metrics import Scope
+    from callgrove.viewer.panels import Choice
+    from callgrove.viewer.report import report
+
+    target = Path(args.output)
+    if target.suffix.lower() in OTHER_ENDINGS:
+        raise UsageError(f"{args.output}: a report is a page of HTML; name it like {target.stem}.html")
+    unexplained: list[str] = []
+    opened = list(_open_inputs(args))
+    for one in opened:
+        if isinstance(one.opened, Experiment):
+            say_added_up(one.opened)
+    choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
+    with progress() as report_progress:
+        text = report(opened, choice, args.title, args.max_size, report_progress, note, complain=unexplained.append)
+    with replacing(target) as place:
+        place.write_text(text, encoding="utf-8", newline="")
+    note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")
+    for one in opened:
+        if isinstance(one.opened, Experiment):
+            said_everything(one.opened, args)
+    say_unexplained(unexplained)
+    if unexplained and args.strict:
+        raise IncompleteResult(f"{args.output}: was written, but what it shows does not add up to the totals")
+    return 0
+
+
+def _open_inputs(args: argparse.Namespace) -> Iterator[Input]:
+    """All paths as one experiment where their format takes several, else each by itself."""
+    from callgrove.cli.opening import inputs, open_any
+    from callgrove.errors import UsageError
+    from callgrove.viewer.report import Input
+
+    paths = inputs(args)
+    if len(args.paths or ()) > 1:
+        try:
+            yield Input(open_any(args), paths)
+        except UsageError:
+            for path in paths:
+                yield Input(open_any(argparse.Namespace(**{**vars(args), "path": path})), [path])
+        return
+    yield Input(open_any(args), paths)

@@ -1,0 +1,168 @@
+"""`callgrove sql`: SQL over the tables of any number of inputs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import add_input, add_run, add_table_output
+from callgrove.cli.output import emit
+from callgrove.errors import CallgroveError, InputError, UsageError
+
+if TYPE_CHECKING:
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.study.series import Study
+    from callgrove.model.table import Table
+
+ENGINES = ("duckdb", "sqlite")
+LARGEST_QUERY = 1 << 20  # bytes
+# Tables of GPU runs that exist only when events were folded into contexts, which takes a while.
+FOLDED = frozenset({"contexts", "metrics", "samples", "series", "values"})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True)
+    parser.usage = 'callgrove sql PATH... "SELECT ..." [options]'
+    add_run(parser)
+    group = parser.add_argument_group("query")
+    group.add_argument("-f", "--file", metavar="FILE", default="", help="the query is in this file (or: @FILE)")
+    group.add_argument("--tables", action="store_true", help="list tables and their columns instead of asking")
+    group.add_argument(
+        "--engine", choices=ENGINES, default="", help="default: duckdb where it is installed, else sqlite"
+    )
+    add_table_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import said_everything
+    from callgrove.cli.progress import progress
+    from callgrove.model.experiment import Experiment
+    from callgrove.query.sql import sql, table_list
+
+    query = "" if args.tables else _query(args)
+    words = re.findall(r"[a-z]+", query.lower())  # `stored_values` counts as `values`
+    args.fold = not FOLDED.isdisjoint(words)
+    inputs = _open_inputs(args)
+    if args.tables:
+        listed = table_list(inputs)
+        emit(_for_people(listed) if args.format in ("table", "markdown") else listed, args)
+        return 0
+    with progress() as report:
+        answer = sql(inputs, query, args.engine, report)
+    with answer:
+        for text in answer.left_out:
+            note(text)
+        _say_what_is_empty(inputs, answer.loaded, args)
+        emit(answer, args)
+    return max([0, *(said_everything(one, args) for one in inputs if isinstance(one, Experiment))])
+
+
+# -- the query --------------------------------------------------------------------------------------------------------
+
+
+def _query(args: argparse.Namespace) -> str:
+    """The text of --file, or the last of the arguments."""
+    if args.file:
+        return _text(args.file)
+    *paths, text = args.paths
+    if not paths or os.path.lexists(text):
+        example = "callgrove sql run.db 'SELECT name, count(*) FROM spans GROUP BY name'"
+        raise UsageError(f"after PATH comes a query, like {example}; --tables lists what can be asked")
+    args.paths = paths
+    return _text(text[1:]) if text.startswith("@") else str(text)
+
+
+def _text(path: str) -> str:
+    with Path(path).open("rb") as file:
+        content = file.read(LARGEST_QUERY + 1)
+    if len(content) > LARGEST_QUERY:
+        raise UsageError(f"{path}: is no query: it has more than {LARGEST_QUERY} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is no query: byte {error.start} is no UTF-8") from None
+
+
+# -- the inputs -------------------------------------------------------------------------------------------------------
+
+
+def _open_inputs(args: argparse.Namespace) -> list[Experiment | Study]:
+    """Databases of one family together, as one experiment; everything else one by one."""
+    from callgrove.cli.opening import open_any
+
+    return [open_any(argparse.Namespace(**{**vars(args), "paths": group})) for group in _groups(args)]
+
+
+def _groups(args: argparse.Namespace) -> list[list[str]]:
+    from callgrove.formats.registry import entry_of, load
+
+    if len(args.paths) == 1:
+        return [args.paths]
+    if args.from_format:
+        load(args.from_format)
+    groups: dict[str, list[str]] = {}
+    for number, path in enumerate(args.paths):
+        name = args.from_format or _format_of(path)
+        groups.setdefault(name if name and entry_of(name).opens_many else f"#{number}", []).append(path)
+    strange = [key for key in groups if key.startswith("#") and _format_of(groups[key][0]) == ""]
+    known = next((key for key in groups if not key.startswith("#")), None)
+    for key in strange if known else []:
+        groups[known or ""] += groups.pop(key)  # a set says what is wrong with one of many, and goes on
+    return list(groups.values())
+
+
+def _format_of(path: str) -> str:
+    """By content; empty where it is not recognised, which opening it will say."""
+    from callgrove.binary.sources import Source
+    from callgrove.formats.registry import settle_format
+
+    try:
+        return settle_format(Source.of(path))[0].name
+    except CallgroveError:
+        return ""
+
+
+# -- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _for_people(listed: Table) -> Table:
+    """One row per table."""
+    from callgrove.model.table import Table
+
+    found: dict[str, tuple[str, str, list[str]]] = {}
+    for name, kind, column, _, meaning in listed.rows():
+        found.setdefault(name, (kind, meaning, []))[2].append(column)
+    rows = [(name, kind, meaning, ", ".join(columns)) for name, (kind, meaning, columns) in found.items()]
+    return Table.from_rows(("table", "kind", "meaning", "columns"), rows)
+
+
+def _say_what_is_empty(inputs: Sequence[Experiment | Study], loaded: dict[str, int], args: argparse.Namespace) -> None:
+    """Tables without rows are said; if there are no others, and the input is damaged, nothing is printed: a 0 would be
+    taken for the truth."""
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import name_of_input, said_damage
+    from callgrove.model.experiment import Experiment, Severity
+    from callgrove.model.traces.events import FindsLater
+
+    damaged = False
+    for one in inputs:
+        damaged |= any(warning.severity == Severity.DAMAGE for warning in one.warnings)
+        if isinstance(one, Experiment):
+            backend, samples = one.traces.spans_backend, one.traces.samples
+            met: list[str] = []
+            if isinstance(backend, FindsLater):
+                met = [warning.text for warning in backend.warnings if warning.severity == Severity.DAMAGE]
+            said_damage(one, met)
+            damaged |= bool(met or one.values.problems or (samples is not None and samples.problems))
+    empty = [name for name, n in loaded.items() if not n]
+    if not empty:
+        return
+    nothing = f"{name_of_input(args)}: has nothing for {' and '.join(empty)}"
+    if damaged and len(empty) == len(loaded):
+        raise InputError(f"{nothing}, which may have been in what is damaged; `callgrove check` lists it")
+    note(nothing)

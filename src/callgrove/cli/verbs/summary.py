@@ -1,0 +1,175 @@
+"""`callgrove summary`: what a traced run did, and how busy its devices were."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from callgrove.cli.options import UNSAID, add_execution, add_input, add_run, add_table_output, engine_for, int_set
+from callgrove.cli.output import emit, emit_each
+
+if TYPE_CHECKING:
+    from callgrove.analysis.summary_sections import Summary
+    from callgrove.model.experiment import Experiment
+    from callgrove.model.table import Column, Table
+    from callgrove.model.traces.events import Window
+
+SECTIONS = (
+    *("kernels", "copies", "api", "sync", "allocations", "markers", "regions", "overhead"),
+    *("counters", "busy", "overlap", "gaps", "longest-gaps", "latency", "memory"),
+)
+DIVISIONS = ("rank", "agent", "stream", "domain", "marker")
+MODES = ("inside", "touch", "clip")
+WORK = ("callgrove.analysis.summary_parts", "callgrove.formats.gpu.formats")  # what workers run, as a rule
+FOR_PEOPLE = 20  # rows of each section that a table shows; data for programs are whole
+MUCH_DAMAGE = 0.01  # share of spans that are flagged
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True, jobs=False)
+    group = parser.add_argument_group("selection")
+    group.add_argument("--section", action="append", choices=SECTIONS, help="only this one; may be given again")
+    group.add_argument("--by", action="append", default=[], choices=DIVISIONS, help="divide rows; may be given again")
+    group.add_argument("--rank", metavar="LIST", type=int_set, help="only these ranks, like 0-3,7")
+    add_run(group)
+    group.add_argument(
+        "--ignore-digits",
+        action="store_true",
+        help="names that differ in digits alone are one: step 1, step 2 -> step #",
+    )
+    window = parser.add_argument_group("window of time")
+    for side, word in (("start", "from"), ("end", "until")):
+        time = "since the start, like 250ms or 10%% (plain numbers: ns); @N: ns of the traces' own clock"
+        one = window.add_mutually_exclusive_group()
+        one.add_argument(f"--{side}", metavar="TIME", default="", help=f"{word} this time {time}")
+        which = "first" if side == "start" else "last"
+        one.add_argument(f"--{side}-marker", metavar="NAME", default="", help=f"{word} the {which} marker of that name")
+    window.add_argument(
+        "--window-mode",
+        choices=MODES,
+        default=MODES[0],
+        help="spans that lie inside (default), that touch it, or what of them lies inside (clip)",
+    )
+    window.add_argument(
+        "--inclusive",
+        dest="window_mode",
+        type=_inclusive,
+        metavar="true|false",
+        help="as rocprofv3's users write it: true is inside, false is touch",
+    )
+    add_execution(parser)
+    add_table_output(parser, per_section=FOR_PEOPLE)
+    parser.set_defaults(fold=False)
+
+
+def _inclusive(text: str) -> str:
+    words = {"true": MODES[0], "false": MODES[1]}
+    if text.lower() not in words:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return words[text.lower()]
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.analysis.summary import memory_peaks, sections_of, summarise, table, tables
+    from callgrove.analysis.summary_sections import By, WindowMode
+    from callgrove.cli.messages import note
+    from callgrove.cli.opening import open_experiment, said_damage, said_everything, say_added_up
+    from callgrove.execute import executor
+    from callgrove.model.selection import choose_profiles
+
+    with executor(engine_for(args, args.paths), preload=WORK) as workers:
+        args.workers = workers
+        experiment = open_experiment(args)
+        if experiment.traces.n_spans:
+            say_added_up(experiment)
+        window, profiles = _window(experiment, args), choose_profiles(experiment, args.rank, None)
+        by, mode, sections = [By(word) for word in args.by], WindowMode(args.window_mode), args.section or SECTIONS
+        found = summarise(experiment, by, window, mode, profiles, workers, sections, args.ignore_digits)
+    if "memory" in (args.section or ()):  # it takes all events once more
+        found.memory = memory_peaks(experiment, profiles, window)
+    for_people = args.format in ("table", "markdown")
+    limit = (FOR_PEOPLE if for_people else None) if args.limit == UNSAID else args.limit
+    args.limit = None  # it counts in every section
+    if for_people:
+        emit_each((_for_people(made) for made in tables(found, sections, limit)), args)
+    else:
+        emit(table(found, sections, limit), args)
+    said_damage(experiment, found.damage)
+    for asked, names in found.find_undivided(sections_of(found, sections)).items():
+        note(f"{' and '.join(names)} cannot be divided by {asked.value}: these rows are of all together")
+    for text in _quality(found, experiment):
+        note(text)
+    return said_everything(experiment, args)
+
+
+def _window(experiment: Experiment, args: argparse.Namespace) -> Window | None:
+    from callgrove.errors import UsageError
+    from callgrove.model.selection import time_span
+    from callgrove.model.traces.windows import TimeWindow, marker_window
+
+    if not (args.start or args.end or args.start_marker or args.end_marker):
+        return None
+    span = time_span(experiment.traces)
+    if span is None:
+        raise UsageError(f"{experiment.path}: has no traces, so there is no window of time to choose")
+    try:
+        asked = TimeWindow.parse(f"{args.start}:{args.end}")
+    except UsageError:
+        raise UsageError(
+            f"--start {args.start} --end {args.end}: times are like 250ms, 10%, 1000 (ns) or @1000"
+        ) from None
+    window = asked.of(span)
+    if args.start_marker or args.end_marker:
+        window = marker_window(experiment, args.start_marker, args.end_marker, window)
+    if window[0] >= window[1]:
+        raise UsageError(f"{experiment.path}: the window from {window[0]} to {window[1]} ns is empty")
+    return window
+
+
+def _for_people(made: Table) -> Table:
+    """Times, sizes and shares with units."""
+    from dataclasses import replace
+
+    from callgrove.render.text_formats import Amounts, Identifier
+    from callgrove.render.units import percent, si
+
+    def written(name: str, value: float) -> str:
+        if name == "start_ns":
+            return f"@{value}"  # as --start takes it
+        if name.endswith("_ns"):
+            return si(value / 1e9, "s")
+        if name.endswith("percent"):
+            return percent(value / 100)
+        return si(value, "bytes") + ("/s" if name.endswith("per_second") else "")
+
+    columns: list[Column] = []
+    for column in made.columns:
+        if column.name.endswith(("_ns", "percent")) or column.name.endswith(("bytes", "bytes_per_second")):
+            cells = [None if cell is None else written(column.name, cell) for cell in column.plain()]
+            columns.append(Amounts(column.name.removesuffix("_ns"), cells))
+        elif column.name in DIVISIONS:
+            columns.append(Identifier(column.name, column.values, column.absent))
+        else:
+            columns.append(column)
+    return replace(made, columns=tuple(columns))
+
+
+def _quality(found: Summary, experiment: Experiment) -> list[str]:
+    """What a reader of the table should know about the data."""
+    from callgrove.model.runs import describe_runs
+
+    if not found.n_read and not experiment.traces.n_spans:
+        if experiment.runs[0].parameters or len(experiment.runs) > 1:
+            which = f"--run chooses one of {len(experiment.runs)}: {describe_runs(experiment.runs)}"
+            return [f"{experiment.path}: holds several runs, and a summary is of the events of one; {which}"]
+        nothing = "a summary is of events with a start and an end, and there are none; `callgrove info` says what is"
+        return [f"{experiment.path}: {nothing}"]
+    counts = f"{found.n_read:,} spans read, {found.n_shown:,} shown, {found.n_flagged:,} flagged"
+    notes = [f"{counts}, {found.n_unlinked:,} operations without a launching call"]
+    if found.n_flagged > MUCH_DAMAGE * found.n_read:
+        share = 100 * found.n_flagged / found.n_read
+        notes.append(
+            f"data quality: {share:.1f} % of the spans end before they start, or have times that no clock shows; "
+            "they are in no sum"
+        )
+    return notes

@@ -1,0 +1,39 @@
+"""`callgrove tree`: the call tree with its cost."""
+
+from __future__ import annotations
+
+import argparse
+
+from callgrove.cli.options import add_all_metrics, add_input, add_selection, add_table_output
+from callgrove.cli.output import emit
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, many=True)
+    add_selection(parser)
+    add_all_metrics(parser)
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--bottom-up", action="store_true", help="from the costly functions up to their callers")
+    way.add_argument(
+        "--source",
+        action="store_true",
+        help="show source lines and call sites too, with their text where it was copied",
+    )
+    add_table_output(parser, limit=40)
+
+
+def run(args: argparse.Namespace) -> int:
+    from callgrove.analysis.views import bottom_up, top_down
+    from callgrove.cli.opening import open_experiment, said_everything
+    from callgrove.cli.viewing import all_columns, costs_of, format_table, headline
+    from callgrove.errors import UsageError
+
+    if args.bottom_up and args.all_metrics:
+        raise UsageError("--all-metrics shows columns of contexts; --bottom-up has rows of callers, which have none")
+    experiment = open_experiment(args)
+    found = costs_of(experiment, args)
+    columns = all_columns(experiment, args)
+    table = bottom_up(found, args.limit) if args.bottom_up else top_down(found, args.source, args.limit, columns)
+    headline(found, args)
+    emit(format_table(table, found, args), args)
+    return said_everything(experiment, args, printed=bool(len(table)))

@@ -1,0 +1,360 @@
+"""Models as `experiment.json` stores them; read and written.
+
+    modelers [{name, modeler {$type, options}, models {call path: {metric: model}}}]
+    model       {hypothesis {$type, function, RSS, ..., AR2, RE}, annotations}
+    segmented   {$type: SegmentedModel, hypothesis, segment_models [2], changing_points [1 or 2]}
+    function    {$type, constant_coefficient, compound_terms [...]}       see _terms
+
+Specification: extrap.md section 10.2. Deviation: the type of a function is taken from what it has where `$type` is
+missing, as it is in what Extra-P writes for refining models.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from callgrove.errors import CorruptFile
+from callgrove.formats.extrap.text_input import Node
+from callgrove.model.study.books import StudyBooks
+from callgrove.model.study.series import (
+    STATISTICS,
+    Segment,
+    StoredModel,
+    Study,
+    Term,
+    exponent_text,
+    function_text,
+    segments_text,
+)
+
+__all__ = ["COSTS", "ModelSet", "json_number", "measurement", "model_sets", "number_of", "read_model_sets"]
+
+
+COSTS = {"RSS": "rss", "rRSS": "rrss", "nRSS": "nrss", "SMAPE": "smape", "AR2": "ar2", "RE": "re"}
+TERM_TYPES = ("polynomial", "logarithm")
+
+
+@dataclass(frozen=True)
+class ModelSet:
+    """Models that were made together, and how."""
+
+    name: str
+    modeler: dict[str, object]
+    models: list[StoredModel]
+    left_out: list[str]  # what of it cannot be held, in words
+
+
+def read_model_sets(root: Node, parameters: tuple[str, ...]) -> Iterator[ModelSet]:
+    """The sets of models of an experiment; names that come twice are numbered."""
+    modelers = root.get("modelers")
+    taken: set[str] = set()
+    for one in modelers.elements() if modelers is not None else ():
+        plain = name = one["name"].text()
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{plain} #{number}"
+        taken.add(name)
+        modeler = one.get("modeler")
+        options = dict(modeler.members()) if modeler is not None else {}
+        found, left_out = _models(one, name, parameters)
+        yield ModelSet(name, options, found, left_out)
+
+
+def _models(node: Node, name: str, parameters: tuple[str, ...]) -> tuple[list[StoredModel], list[str]]:
+    found: list[StoredModel] = []
+    left_out: list[str] = []
+    models = node.get("models")
+    for callpath, metrics in models.items() if models is not None else ():
+        for metric, model in metrics.items():
+            made = _read_model(model, callpath.partition("\x03")[0], metric.partition("\x03")[0], name, parameters)
+            if made is None:
+                left_out.append(f"the model of {callpath!r}, {metric!r}: it has a segmented term in one parameter")
+            else:
+                found.append(made)
+            if (notes := model.get("annotations")) is not None and notes.value:
+                left_out.append("annotations of models")
+    return found, left_out
+
+
+def _read_model(node: Node, callpath: str, metric: str, name: str, parameters: tuple[str, ...]) -> StoredModel | None:
+    hypothesis = node["hypothesis"]
+    function = hypothesis["function"]
+    statistics = _statistics(hypothesis)
+    if "segments" in function.members():
+        segments = tuple(_segments(node, function, parameters))
+        text = segments_text(segments, parameters[0])
+        return StoredModel(callpath, metric, text, 0.0, (), statistics, name, segments)
+    terms = _terms(function, parameters)
+    if terms is None:
+        return None
+    constant = _constant(function)
+    if not terms:
+        statistics.setdefault("ar2", 1.0)
+    return StoredModel(callpath, metric, function_text(constant, terms), constant, terms, statistics, name)
+
+
+def _statistics(hypothesis: Node) -> dict[str, float]:
+    """The costs of a hypothesis; those that are not there are unknown."""
+    found = ((word, hypothesis.get(key)) for key, word in COSTS.items())
+    return {word: number_of(node) for word, node in found if node is not None}
+
+
+def _segments(node: Node, function: Node, parameters: tuple[str, ...]) -> Iterator[Segment]:
+    intervals = [[number_of(end) for end in pair.elements()] for pair in function["intervals"].elements()]
+    pieces = list(function["segments"].elements())
+    models = node.get("segment_models")
+    inner = list(models.elements()) if models is not None else []
+    if len(intervals) != len(pieces) or any(len(pair) != 2 for pair in intervals) or not pieces:
+        raise function.bad("an interval of two numbers for each segment")
+    for number, (piece, (start, end)) in enumerate(zip(pieces, intervals, strict=True)):
+        terms, constant = _terms(piece, parameters) or (), _constant(piece)
+        statistics = _statistics(inner[number]["hypothesis"]) if number < len(inner) else {}
+        yield Segment(start, end, function_text(constant, terms), constant, terms, statistics)
+
+
+def _constant(function: Node) -> float:
+    node = function.get("constant_coefficient")
+    return number_of(node) if node is not None else 0.0
+
+
+def _terms(function: Node, parameters: tuple[str, ...]) -> tuple[Term, ...] | None:
+    """The terms of a function; None where one of them cannot be held."""
+    terms = function.get("compound_terms")
+    found: list[Term] = []
+    for term in terms.elements() if terms is not None else ():
+        coefficient = term.get("coefficient")
+        factor = number_of(coefficient) if coefficient is not None else 1.0
+        exponents: dict[str, tuple[str, str]] = {}
+        for parameter, compound in _compounds(term, parameters):
+            if "segments" in compound.members():
+                return None
+            if compound is not term and (inner := compound.get("coefficient")) is not None:
+                factor *= number_of(inner)
+            exponents[parameter] = _exponents(compound)
+        found.append(Term(factor, exponents))
+    return tuple(found)
+
+
+def _compounds(term: Node, parameters: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
+    """The factors of a term, by parameter; a term of one parameter is its own only factor."""
+    pairs = term.get("parameter_term_pairs")
+    if pairs is None:
+        yield parameters[0], term
+        return
+    for key, compound in pairs.items():
+        if not key.isdecimal() or int(key) >= len(parameters):
+            raise pairs.bad(f"numbers of parameters from 0 to {len(parameters) - 1} as keys")
+        yield parameters[int(key)], compound
+
+
+def _exponents(compound: Node) -> tuple[str, str]:
+    """Power and logarithm of a factor; simple terms of one kind are multiplied, so their exponents add up."""
+    sums = {"polynomial": Fraction(0), "logarithm": Fraction(0)}
+    for simple in compound["simple_terms"].elements():
+        kind = simple["term_type"].text()
+        if kind not in sums:
+            raise simple["term_type"].bad(f"one of {', '.join(TERM_TYPES)}")
+        exponent = simple["exponent"]
+        value = exponent.value if isinstance(exponent.value, str) else number_of(exponent)
+        try:
+            sums[kind] += Fraction(exponent_text(value))
+        except ValueError:
+            raise exponent.bad("an exponent") from None
+    return str(sums["polynomial"]), str(sums["logarithm"])
+
+
+def number_of(node: Node) -> float:
+    """A number, which may be written as text: `nan`, `-inf`, `3/2`."""
+    if isinstance(node.value, str) and "/" in node.value:
+        try:
+            return float(Fraction(node.value))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            raise _no_number(node) from None
+    return node.number()
+
+
+def _no_number(node: Node) -> CorruptFile:
+    return node.bad("a number or a fraction")
+
+
+# One measurement as `experiment.json` stores it.
+
+
+def measurement(
+    study: Study, series: int, point: int, addresses: Mapping[int, tuple[int, int]] | None = None
+) -> dict[str, object]:
+    """One measurement; statistics that are not known are left out, but for the median, which Extra-P needs."""
+    address = (addresses or {}).get(series * study.n_points + point)
+    out: dict[str, object] = {"coordinate": study.points[point].tolist()}
+    for name in STATISTICS:
+        value = float(getattr(study, name)[series, point])
+        if name in ("mean", "median") or not math.isnan(value) or address is not None:
+            out[name] = json_number(value)
+    known = int(study.repetitions[series, point])
+    return out | {"repetitions": known if known >= 0 else None, "values": address}
+
+
+def json_number(value: float) -> float | str:
+    """A number; what JSON has none for is a text, as Extra-P writes it."""
+    return value if math.isfinite(value) else str(float(value))
+
+
+# Models as Extra-P 4.2.5 loads them; the layout is that of stored_models.py. `$type` is always written: Extra-P cannot
+# load what it omits itself.
+
+
+Json = dict[str, object]
+
+SINGLE: Json = {
+    "allow_log_terms": True,
+    "use_crossvalidation": True,
+    "compare_with_RSS": False,
+    "$type": "SingleParameterModeler",
+}
+MULTI: Json = {
+    "single_parameter_point_selection": "auto",
+    "allow_combinations_of_sums_and_products": True,
+    "compare_with_RSS": False,
+    "$type": "MultiParameterModeler",
+}
+
+
+def model_sets(study: Study, books: StudyBooks) -> Iterator[str]:
+    """The sets of models as JSON, one after the other, separated by commas. `books` count the models."""
+    names = dict.fromkeys([*study.modelers, *(model.name for model in study.models)])
+    by_name: dict[str, list[StoredModel]] = {name: [] for name in names}
+    for model in study.models:
+        by_name[model.name].append(model)
+    for number, (name, models) in enumerate(by_name.items()):
+        modeler = _modeler(study, name)
+        measure = str(modeler["use_measure"])
+        head = f'{{"name": {_text(name or "New Modeler")}, "modeler": {_text(modeler)}, "models": {{'
+        yield f"{', ' * (number > 0)}{head}"
+        by_callpath: dict[str, dict[str, Json]] = {}
+        for model in models:
+            by_callpath.setdefault(model.callpath, {})[model.metric] = _model_as_json(study, model, measure)
+        yield ", ".join(f"{_text(callpath)}: {_text(own)}" for callpath, own in by_callpath.items())
+        yield "}}"
+        books.passed.n_models += sum(map(len, by_callpath.values()))
+
+
+def _modeler(study: Study, name: str) -> Json:
+    """The options of a set, with what Extra-P cannot do without."""
+    given = dict(study.modelers.get(name, {}))
+    if "$type" not in given:
+        given = {**(SINGLE if len(study.parameters) == 1 else MULTI), **given}
+    given.setdefault("use_measure", "MEDIAN" if given.get("use_median") else "MEAN")
+    given["use_median"] = given["use_measure"] == "MEDIAN"
+    return given
+
+
+def _model_as_json(study: Study, model: StoredModel, measure: str) -> Json:
+    if model.segments:
+        return _segmented_as_json(study, model, measure)
+    function = _function(model.constant, model.terms, study.parameters)
+    return {"hypothesis": _hypothesis(function, model.statistics, measure), "annotations": []}
+
+
+def _hypothesis(function: Json, statistics: object, measure: str) -> Json:
+    kind = {
+        "ConstantFunction": "ConstantHypothesis",
+        "MultiParameterFunction": "MultiParameterHypothesis",
+    }.get(str(function["$type"]), "SingleParameterHypothesis")
+    known: dict[str, float] = dict(statistics)  # type: ignore[call-overload]
+    costs = {key: json_number(known.get(word, math.nan)) for key, word in COSTS.items()}
+    if kind == "ConstantHypothesis":
+        del costs["AR2"]
+    return {
+        "function": function,
+        **costs,
+        "_use_median": measure == "MEDIAN",
+        "_use_measure": measure,
+        "_costs_are_calculated": True,
+        "$type": kind,
+    }
+
+
+def _function(constant: float, terms: Sequence[Term], parameters: Sequence[str]) -> Json:
+    start: Json = {"constant_coefficient": json_number(constant)}
+    if not terms:
+        return start | {"$type": "ConstantFunction"}
+    if len(parameters) == 1:
+        only = parameters[0]
+        compound = [{"coefficient": json_number(t.coefficient), "simple_terms": _simple(t, only)} for t in terms]
+        return start | {"compound_terms": compound, "$type": "SingleParameterFunction"}
+    several = [
+        {
+            "coefficient": json_number(term.coefficient),
+            "parameter_term_pairs": {
+                str(parameters.index(name)): {"coefficient": 1.0, "simple_terms": _simple(term, name)}
+                for name in term.exponents
+            },
+        }
+        for term in terms
+    ]
+    return start | {"compound_terms": several, "$type": "MultiParameterFunction"}
+
+
+def _simple(term: Term, parameter: str) -> list[Json]:
+    power, logarithm = term.exponents.get(parameter, ("0", "0"))
+    found: list[Json] = []
+    if power != "0":
+        found.append({"term_type": "polynomial", "exponent": power})
+    if logarithm != "0":
+        found.append({"term_type": "logarithm", "exponent": logarithm if "/" in logarithm else float(logarithm)})
+    return found
+
+
+def _segmented_as_json(study: Study, model: StoredModel, measure: str) -> Json:
+    """A model of two pieces. The points where they meet are measurements of the series, which Extra-P looks up."""
+    named: Json = {
+        "callpath": {"name": model.callpath, "tags": dict(study.callpath_tags.get(model.callpath, {}))},
+        "metric": {"name": model.metric, "tags": dict(study.metric_tags.get(model.metric, {}))},
+    }
+    pieces = [_function(one.constant, one.terms, study.parameters) for one in model.segments]
+    function: Json = {
+        "segments": [piece if "compound_terms" in piece else _without_terms(piece) for piece in pieces],
+        "intervals": [[json_number(one.start), json_number(one.end)] for one in model.segments],
+        "$type": "SegmentedFunction",
+    }
+    inner = [
+        {"hypothesis": _hypothesis(piece, one.statistics, measure), "annotations": [], **named}
+        for piece, one in zip(pieces, model.segments, strict=True)
+    ]
+    return {
+        "hypothesis": _hypothesis(function, model.statistics, measure),
+        "annotations": [],
+        **named,
+        "segment_models": inner,
+        "changing_points": [{**point, **named} for point in _changing_points(study, model)],
+        "$type": "SegmentedModel",
+    }
+
+
+def _without_terms(piece: Json) -> Json:
+    """A constant piece as a function of one parameter: Extra-P takes segments for such functions."""
+    return {**piece, "compound_terms": [], "$type": "SingleParameterFunction"}
+
+
+def _changing_points(study: Study, model: StoredModel) -> Iterator[Json]:
+    ends = dict.fromkeys(x for one in model.segments for x in _ends(one) if math.isfinite(x))
+    series = study.find(model.callpath, model.metric)
+    assert series is not None
+    for x in ends:
+        for point in np.flatnonzero((study.points[:, 0] == x) & study.present[series])[:1].tolist():
+            yield measurement(study, series, point)
+
+
+def _ends(segment: Segment) -> tuple[float, float]:
+    return segment.start, segment.end
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

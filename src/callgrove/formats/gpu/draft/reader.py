@@ -1,0 +1,371 @@
+"""The draft schema of multi-node profiling data: 11 tables, one `strings` table for all names.
+
+Specification: gpu-traces.md section 2.
+
+    strings, process, thread, cpu_info, gpu_info          who
+    instrumentation_regions, gpu_kernel_launches, memory_operations    what happened
+    call_stacks                                           samples: one row per frame
+    hardware_counters                                     quantities over time
+    binary_analysis_info                                  symbols: where functions lie
+    metadata                                              ours; files of others do without it
+
+Deviations: files made from the document's own text have ids that are NULL (the row id stands for them), names in tables
+of their own (`function_names`, `kernel_names`, ...), times that are dates, and no table of ours. What the schema has no
+column for (category, correlation, queue) is read from the JSON in `additional_info`: draft_tables.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints
+from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.formats.gpu.dataset import CounterRows, Stacks
+from callgrove.formats.gpu.draft.lanes import DraftLanes
+from callgrove.formats.gpu.draft.schema import (
+    COUNTERS,
+    INFO,
+    KERNELS,
+    KIND_OF_CATEGORY,
+    MEMORY,
+    REGIONS,
+    SCHEMA,
+    STACKS,
+    TABLES,
+    Infos,
+    others_info,
+)
+from callgrove.formats.gpu.event_tables import EventTable, Extra, or_absent
+from callgrove.model.experiment import Severity
+from callgrove.model.traces.events import SideTable, SpanKind
+from callgrove.model.traces.intervals import enclosing
+
+__all__ = ["DraftData", "addresses", "datasets", "stacks_of", "symbol_of"]
+
+
+# Samples of call stacks in the draft schema: one row per frame.
+#
+# Specification: gpu-traces.md 2.3. Rows that share process, thread and time are the frames of one sample. The document
+# does not say which end of a stack is depth 0: where rows name their callers, these do. Depths that are missing in
+# between are frames that nobody knows. A row of ours with `{"idle": true}` is a sample in which nothing ran.
+
+
+MOST_UNKNOWN = 1024  # frames that a hole in the depths may stand for
+
+
+def stacks_of(rows: dict[str, Array], lane: Ints, function: Ids, file: Ids, idle: Bools) -> Stacks:
+    """The samples, by lane and time; frames from the outermost to the innermost."""
+    depth = np.where(rows["stack_depth"] == MISSING, 0, rows["stack_depth"])
+    inwards = _grows_inwards(depth, rows["parent_sample_id"])
+    depth = depth if inwards else -depth
+    order = np.lexsort((depth, rows["timestamp"], lane))
+    when, where, depth = rows["timestamp"][order], lane[order], depth[order]
+    new = np.append(True, (np.diff(when) != 0) | (np.diff(where) != 0))
+    # frame k stands behind as many unknown ones as depths are missing before it
+    step = np.where(new, depth if inwards else 0, np.diff(depth, prepend=0) - 1)
+    missing = np.clip(step, 0, MOST_UNKNOWN)
+    present = np.cumsum(missing + 1) - 1
+    n = int(present[-1]) + 1
+    frames = {"function": np.full(n, ABSENT, np.int32), "file": np.full(n, ABSENT, np.int32)}
+    line = np.full(n, ABSENT, np.int64)
+    frames["function"][present], frames["file"][present] = function[order], file[order]
+    line[present] = or_absent(rows["line_number"])[order]
+    bounds = np.append((present - missing)[new], n)
+    kept = np.ones(n, np.bool_)
+    kept[present] = ~idle[order]
+    before = np.append(0, np.cumsum(kept))
+    return Stacks(
+        where[new].astype(np.int32),
+        when[new],
+        before[bounds],
+        frames["function"][kept],
+        frames["file"][kept],
+        line[kept],
+    )
+
+
+def _grows_inwards(depth: Ints, parent: Ints) -> bool:
+    """Is depth 0 the outermost frame? Then no frame there has a caller."""
+    return not (parent[depth == depth.min()] != MISSING).any()
+
+
+def addresses(texts: Array) -> Ints:
+    """Addresses in text, like 0x7f3a...; -1 for anything else."""
+
+    def number(text: str | None) -> int:
+        try:
+            found = int(text, 16) if text and text.lower().startswith("0x") else ABSENT
+        except ValueError:
+            return ABSENT
+        return found if found < 2**63 else ABSENT
+
+    return np.array([number(text) for text in texts.tolist()], np.int64)
+
+
+def symbol_of(symbols: dict[str, Array], process: Ints, address: Ints) -> Ints:
+    """The symbol of the process that starts last at or before each address and ends behind it; -1 where none does."""
+    order = np.lexsort((symbols["start_address"], symbols["process_id"]))
+    out = np.full(len(address), ABSENT, np.int64)
+    for own in np.unique(process).tolist():
+        rows = np.flatnonzero(process == own)
+        here = order[symbols["process_id"][order] == own]
+        place = np.searchsorted(symbols["start_address"][here], address[rows], side="right") - 1
+        found = np.append(here, ABSENT)[place]
+        inside = (place >= 0) & (address[rows] >= 0)
+        inside &= np.append(symbols["end_address"], 0)[found] > address[rows]
+        out[rows] = np.where(inside, found, ABSENT)
+    return out
+
+
+INTEGER, TEXT, TIME = Type.INTEGER, Type.TEXT, Type.TIME
+US = 1000  # nanoseconds
+KIND_OF_WORD = {kind.word: kind for kind in SpanKind}
+REGISTERS = ("scratch", "vgpr", "accum_vgpr", "sgpr")
+
+
+def datasets(file: SqliteFile) -> list[DraftData]:
+    return [DraftData(file)]
+
+
+class DraftData(DraftLanes):
+    """All tables of a file."""
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def made(self, table: EventTable, column: str, cells: Cells) -> Array:
+        make: Mapping[str, Callable[[], Array]] = {
+            "start_ns": lambda: cells[table.needs["start_ns"][0]],
+            "end_ns": lambda: self._ends(table, cells),
+            "kind": lambda: self._kinds(table, cells),
+            "category": lambda: self._categories(cells),
+            "name": lambda: self._name(table, cells),
+            "label": lambda: self._label(table, cells),
+            "lane": lambda: self._lane(table, cells),
+            "correlation": lambda: self._correlations(table, cells),
+            "parent_correlation": lambda: self._infos(cells).number("parent_corr"),
+        }
+        return make[column]()
+
+    def _ends(self, table: EventTable, cells: Cells) -> Ints:
+        """Regions that are still open end with the last process."""
+        if table == MEMORY:
+            lasting: Ints = np.where(cells["duration_us"] == MISSING, 0, cells["duration_us"]) * US
+            return np.asarray(cells["timestamp"] + self._infos(cells).signed("duration_ns", lasting))
+        end = cells["end_time"]
+        if table != REGIONS:
+            return end
+        still_open = int((end == MISSING).sum())
+        self.count_of_chunk(Severity.NOTE, f"{table.name}: {{}} have no end; they end with the process", still_open)
+        last = max((p.end_ns for p in self.processes), default=MISSING)
+        return np.where(end == MISSING, np.maximum(cells["start_time"], last), end)
+
+    def _kinds(self, table: EventTable, cells: Cells) -> Ids:
+        if table == MEMORY:
+            return self._operations(cells)
+        if table == KERNELS:
+            return self.kinds(table, cells)
+        categories = self._categories(cells)
+        words = [text.partition("_")[0] for text in self._names.all] + [""]
+        by_category = np.array([KIND_OF_CATEGORY.get(word, SpanKind.REGION) for word in words], np.int32)[categories]
+        infos = self._infos(cells)
+        told = np.array([KIND_OF_WORD.get(word or "", ABSENT) for word in infos.texts("kind")] or [ABSENT])[infos.which]
+        return np.where(told >= 0, told, by_category).astype(np.int32)
+
+    def _name(self, table: EventTable, cells: Cells) -> Ids:
+        if table == REGIONS:
+            return self._named_ids(table.name, "region_name_id", cells["region_name_id"])
+        if table == KERNELS:
+            return self._named_ids(table.name, "kernel_id", cells["kernel_id"])
+        names = self._from_texts(cells, "name")
+        types = self._names.numbers([(text or "OTHER").upper() for text in cells["operation_type"].tolist()])
+        return np.where(names >= 0, names, types)
+
+    def _label(self, table: EventTable, cells: Cells) -> Ids:
+        told = self._from_texts(cells, "label")
+        return np.where(told >= 0, told, self._name(table, cells)).astype(np.int32)
+
+    def _lane(self, table: EventTable, cells: Cells) -> Ids:
+        lane = self._lane_or_unknown(table, cells)
+        rows = np.flatnonzero(self._on_device(table, cells))
+        keys = np.stack(self._queue_key(cells))[:, rows].T.tolist()
+        lane[rows] = [self._queues[p, g, q] for p, g, q in keys]
+        return lane.astype(np.int32)
+
+    def _lane_or_unknown(self, table: EventTable, cells: Cells) -> Ints:
+        told, lane = self._told_lanes(cells), self._thread[cells["thread_id"]].astype(np.int64)
+        unknown = self._unknown[self._owners(cells["process_id"], table.name)]
+        return np.where(told >= 0, told, np.where(lane >= 0, lane, unknown))
+
+    def _correlations(self, table: EventTable, cells: Cells) -> Ints:
+        """What the JSON says; else a region's own id, and of operations the region that was open at the launch."""
+        infos = self._infos(cells)
+        told, silent = infos.number("corr"), ~infos.has("corr")
+        if table == REGIONS:
+            own = np.where(cells["id"] == MISSING, cells["rowid"], cells["id"])
+            return np.where(silent, own, told)
+        when = cells["launch_time"] if table == KERNELS else cells["timestamp"]
+        lacking = np.flatnonzero(silent & (when != MISSING))
+        if len(lacking):
+            start, end, thread, correlation = self._open_regions
+            asked = when[lacking]
+            found = enclosing((start, end), (asked, asked), thread, cells["thread_id"][lacking])
+            told[lacking] = np.append(correlation, ABSENT)[found]
+        return told
+
+    @cached_property
+    def _open_regions(self) -> tuple[Ints, Ints, Ints, Ints]:
+        columns = ("start_ns", "end_ns", "correlation")
+        parts: list[tuple[Array, ...]] = []
+        here, self._chunk = self._chunk, self.first(REGIONS.name) if REGIONS.name in self.counts else 0
+        for cells in self._file.chunks(REGIONS.name, REGIONS.raw((*columns, "lane"))):
+            parts.append((*(self.made(REGIONS, column, cells) for column in columns), cells["thread_id"]))
+            self._chunk += len(cells["rowid"])
+        self._chunk = here  # what is counted there is counted as when these regions themselves are read
+        if not parts:
+            none = np.empty(0, np.int64)
+            return none, none, none, none
+        start, end, correlation, thread = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return start, end, thread, correlation
+
+    # -- what only some events have ------------------------------------------------------------------------------------
+
+    def known(self, table: EventTable) -> Collection[str]:
+        return {column.partition(" ")[0] for column in SCHEMA[table.name]}
+
+    def extras(self) -> Iterator[Extra]:
+        """Also where regions stand in the source, and what of the JSON is not ours."""
+        yield from super().extras()
+        raw = {"rowid": INTEGER, "file_id": INTEGER, "line_number": TEXT, INFO: TEXT}
+        for table in (table for table in TABLES if table.name in self.counts):
+            first = self.first(table.name)
+            for cells in self._file.chunks(table.name, raw):
+                span = np.arange(first, first + len(cells["rowid"]))
+                first += len(span)
+                if table == REGIONS:
+                    file = self._named_ids(REGIONS.name, "file_id", cells["file_id"])
+                    yield Extra("file", span, np.array([*self._names.all, None], object)[file])
+                    yield Extra("line_number", span, cells["line_number"])
+                yield Extra(INFO, span, others_info(cells[INFO]))
+
+    def side(self, name: str) -> SideTable | None:
+        if name == "extra":
+            return self.extra()
+        read = {"kernel": self._kernels, "copy": self._copies, "alloc": self._allocations, "counter": self._on_kernels}
+        with self._file.reading():
+            return read[name]() if name in read else None
+
+    def _kernels(self) -> SideTable | None:
+        columns = {f"grid_{a}": f"grid_size_{a}" for a in "xyz"} | {f"workgroup_{a}": f"block_size_{a}" for a in "xyz"}
+        table = self.side_of(KERNELS.name, columns | {"lds": "shared_mem_bytes", "dispatch": "dispatch_id"})
+        if table is None:
+            return None
+        made = {name: np.asarray(cells) for name, cells in table.columns.items()}
+        if self.metadata.get("grid_unit") != "workitems":
+            for axis in "xyz":  # the draft counts blocks
+                blocks, items = made[f"grid_{axis}"], made[f"workgroup_{axis}"]
+                made[f"grid_{axis}"] = np.where((blocks < 0) | (items < 0), ABSENT, blocks * items)
+        rows = self._file.table(KERNELS.name, {"rowid": INTEGER, "thread_id": INTEGER, INFO: TEXT})
+        infos = Infos(rows[INFO])
+        registers = {name: infos.number(name) for name in REGISTERS if infos.has(name).any()}
+        thread = self._thread[rows["thread_id"]]
+        if (thread >= 0).any():
+            made["thread"] = np.array([*(lane.number for lane in self.lanes), ABSENT], np.int64)[thread]
+        return SideTable(table.span, {**infos.sides(len(self.devices)), **registers, **made})
+
+    def _copies(self) -> SideTable | None:
+        """Copies, and memsets, which are stored as regions."""
+        rows, cells = self._memory(SpanKind.COPY)
+        spans, sizes = rows + self.first(MEMORY.name), or_absent(cells["size_bytes"])[rows]
+        regions = self._file.table(REGIONS.name, {"rowid": INTEGER, INFO: TEXT})
+        infos = Infos(regions[INFO])
+        stored = np.flatnonzero(infos.number("bytes") >= 0)
+        if not len(stored) + len(rows):
+            return None
+        own = stored + (self.first(REGIONS.name) if REGIONS.name in self.counts else 0)
+        made = {"bytes": np.append(infos.number("bytes")[stored], sizes)}
+        for word in ("source_address", "destination_address"):
+            if (cells[word][rows] != MISSING).any():
+                made[word] = np.append(np.full(len(stored), ABSENT, np.int64), or_absent(cells[word][rows]))
+        more = Infos(np.append(regions[INFO][stored], cells[INFO][rows])).sides(len(self.devices))
+        return SideTable(np.append(own, spans), {**more, **made})
+
+    def _allocations(self) -> SideTable | None:
+        rows, cells = self._memory(SpanKind.ALLOC)
+        if not len(rows):
+            return None
+        to, origin = cells["destination_address"][rows], cells["source_address"][rows]
+        made: dict[str, Array] = {"bytes": or_absent(cells["size_bytes"])[rows]}
+        made["address"] = or_absent(np.where(to != MISSING, to, origin))
+        infos = Infos(cells[INFO][rows])
+        made["level"] = np.array([text or "REAL" for text in infos.texts("level")], object)[infos.which]
+        return SideTable(rows + self.first(MEMORY.name), {**infos.sides(len(self.devices)), **made})
+
+    def _memory(self, kind: SpanKind) -> tuple[Ints, Cells]:
+        """Rows of the memory operations of a kind, and the cells of all."""
+        texts = ("operation_type", INFO)
+        raw = (*texts, "size_bytes", "source_address", "destination_address")
+        cells = self._file.table(MEMORY.name, {name: TEXT if name in texts else INTEGER for name in raw})
+        if MEMORY.name not in self.counts:
+            return np.empty(0, np.int64), cells
+        return np.flatnonzero(self._operations(cells) == kind), cells
+
+    # -- counters and samples ------------------------------------------------------------------------------------------
+
+    def _counter_rows(self) -> tuple[dict[str, Array], Ids, Ints]:
+        """Counters, their names, and the launch that each belongs to, which only we write; -1 elsewhere."""
+        columns = dict.fromkeys(("process_id", "thread_id", "event_id"), INTEGER)
+        rows = self._rows("hardware_counters", **columns, timestamp=TIME, value=Type.REAL, **{INFO: TEXT})
+        return rows, self._named_ids(COUNTERS.name, "event_id", rows["event_id"]), Infos(rows[INFO]).number("kernel")
+
+    def _on_kernels(self) -> SideTable | None:
+        rows, names, kernel = self._counter_rows()
+        if KERNELS.name not in self.counts or not (kernel >= 0).any():
+            return None
+        ids = self._rows(KERNELS.name)["id"]
+        place = Lookup(ids, np.arange(len(ids)))[kernel]
+        own = np.flatnonzero((place >= 0) & (kernel >= 0))
+        texts = np.array([*self._names.all, ""], object)[names[own]]
+        span = place[own].astype(np.int64) + self.first(KERNELS.name)
+        more = Infos(rows[INFO][own]).sides(len(self.devices))
+        return SideTable(span, {**more, "name": texts, "value": rows["value"][own]})
+
+    def counters(self) -> CounterRows | None:
+        with self._file.reading():
+            rows, names, kernel = self._counter_rows()
+            own = np.flatnonzero(kernel < 0)
+            if not len(own):
+                return None
+            lane = self._lane_or_unknown(COUNTERS, rows)[own]
+        different, number = np.unique(names[own], return_inverse=True)
+        texts = tuple(self._text(name) for name in different.tolist())
+        when, value = rows["timestamp"][own], rows["value"][own]
+        return CounterRows(lane.astype(np.int32), number.astype(np.int32), when, value, texts)
+
+    def _symbolise(self, rows: dict[str, Array]) -> None:
+        """Frames that are only an address get the function, file and line of the symbol around it."""
+        columns = ("process_id", "start_address", "end_address", "function_id", "file_id", "line_number")
+        symbols = self._rows("binary_analysis_info", **dict.fromkeys(columns, INTEGER))
+        bare = np.flatnonzero(rows["function_id"] == MISSING)
+        if not len(bare) or not len(symbols["id"]):
+            return
+        found = symbol_of(symbols, rows["process_id"][bare], addresses(rows["call_site"][bare]))
+        known = found >= 0
+        for column in ("function_id", "file_id", "line_number"):
+            rows[column][bare[known]] = symbols[column][found[known]]
+
+    def stacks(self) -> Stacks | None:
+        columns = {"process_id": INTEGER, "thread_id": INTEGER, "timestamp": TIME, "stack_depth": INTEGER}
+        columns |= {"function_id": INTEGER, "file_id": INTEGER, "line_number": INTEGER, "parent_sample_id": INTEGER}
+        with self._file.reading():
+            rows = self._rows("call_stacks", **columns, **{INFO: TEXT, "call_site": TEXT})
+            if not len(rows["id"]):
+                return None
+            lane = self._lane_or_unknown(STACKS, rows)
+            self._symbolise(rows)
+            function = self._named_ids(STACKS.name, "function_id", rows["function_id"])
+            file = self._named_ids(STACKS.name, "file_id", rows["file_id"])
+        return stacks_of(rows, lane, function, file, self._infos(rows).has("idle"))

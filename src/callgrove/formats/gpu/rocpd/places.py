@@ -1,0 +1,318 @@
+"""Where things happen according to rocprofv3 databases: processes, agents, lanes, of one database or of many at once.
+
+Specification: gpu-traces.md sections 3.2 and 3.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Ids, Ints, distinct_rows
+from callgrove.binary.sqlite.batch import JoinedFiles, JoinedTable
+from callgrove.binary.sqlite.cells import MISSING, Cells, Lookup, Type, json_scalars, json_strings
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.pages import Unusual
+from callgrove.errors import UnsupportedVersion
+from callgrove.formats.gpu.dataset import Lane, Process
+from callgrove.formats.gpu.event_tables import LaneList, TableData
+from callgrove.formats.gpu.rocpd.tables import (
+    AGENT_NUMBERS,
+    COLUMNS,
+    LISTED,
+    ON_DEVICE,
+    ON_THREADS,
+    PLACE_COLUMNS,
+    tables_of,
+)
+from callgrove.model.experiment import Severity
+from callgrove.model.profiles import ProfileKind
+from callgrove.model.traces.events import Device
+
+__all__ = ["AgentWords", "ReadBefore", "RocpdPlaces", "UsedPlaces", "read_together", "suffixes"]
+
+
+# What rocprofv3's databases say of agents, which are devices here.
+
+
+AGENT_TEXTS = ("name", "model_name", "vendor_name", "product_name")
+
+
+class AgentWords(Mapping[str, str]):
+    """Names of an agent, and what its JSON holds. All but its numbers is long, and read when it is asked for."""
+
+    def __init__(self, numbers: Mapping[str, str], file: SqliteFile, table: str, row: int) -> None:
+        self._numbers, self._file, self._table, self._row = numbers, file, table, row
+        self._read: Mapping[str, str] | None = None
+
+    @property
+    def _all(self) -> Mapping[str, str]:
+        if self._read is None:
+            with self._file.reading():
+                agents = self._file.table(self._table, dict.fromkeys((*AGENT_TEXTS, "extdata"), Type.TEXT))
+            names = {word: agents[word][self._row] for word in AGENT_TEXTS if agents[word][self._row]}
+            self._read = {**json_scalars(agents["extdata"][self._row]), **names, **self._numbers}
+        return self._read
+
+    def __getitem__(self, word: str) -> str:
+        return self._numbers[word] if word in AGENT_NUMBERS else self._all[word]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+METADATA = re.compile(r"rocpd_metadata([0-9A-Za-z_]*)")
+NEWEST = "3.0.5"  # of the schemas that are known
+INTEGER = Type.INTEGER
+
+
+def suffixes(file: SqliteFile) -> list[str]:
+    """The suffix of every set of tables."""
+    found = [METADATA.fullmatch(name) for name in file.tables]
+    return [match[1] for match in found if match]
+
+
+@dataclass(frozen=True)
+class UsedPlaces:
+    """Where the events of one set of tables happened, each place once or a few times: the columns of `PLACE_COLUMNS` of
+    what ran on devices, the tracks of samples, and the threads of everything else."""
+
+    on_device: Sequence[Ints]
+    threads: Ints
+    tracks: Ints
+
+
+@dataclass(frozen=True)
+class ReadBefore:
+    """What somebody has read of one set of tables: some of those that are listed, and where events happened."""
+
+    listed: Mapping[str, Cells]
+    used: UsedPlaces
+
+
+class RocpdPlaces(TableData):
+    """The process, devices and lanes of one set of tables."""
+
+    def __init__(self, file: SqliteFile, suffix: str, before: ReadBefore | None = None) -> None:
+        super().__init__(file, tables_of(suffix))
+        self.suffix = suffix
+        self._checked: set[str] = set()  # small tables whose ids were looked at
+        with file.reading():
+            listed = {} if before is None else before.listed
+            tags = self._read_table("metadata", listed)
+            self.metadata = dict(zip(tags["tag"].tolist(), tags["value"].tolist(), strict=True))
+            self.version = str(self.metadata.get("schema_version") or "3")
+            self._refuse_unknown()
+            self.require(self.table_name("string"), "id", "string")
+            self.processes = self._read_processes(listed)
+            self.devices, self._agents = self._read_devices(listed)
+            self._is_gpu = np.array([device.kind == "GPU" for device in self.devices] + [False])
+            used = self._find_used_places() if before is None else before.used
+            self.lanes = self._read_lanes(listed, used)
+            self.has_samples = len(used.tracks) > 0
+
+    def _refuse_unknown(self) -> None:
+        if not re.fullmatch(r"3(\.\d+)*", self.version):
+            known = {f"rocpd_{base}{self.suffix}" for base in COLUMNS}
+            others = ", ".join(name for name in self._file.tables if name not in known)
+            raise UnsupportedVersion(
+                f"{self.path}: a rocpd database of schema {self.version}; schema 3, up to {NEWEST}, can be read: "
+                f"write it as that, or use a newer callgrove{f'; unknown tables: {others}' * bool(others)}"
+            )
+        if compression := self.metadata.get("compression"):
+            raise UnsupportedVersion(
+                f"{self.path}: its columns are compressed ({compression}), which cannot be read; write it uncompressed"
+            )
+        if [int(number) for number in self.version.split(".")] > [int(number) for number in NEWEST.split(".")]:
+            text = f"schema {self.version} is newer than {NEWEST}: what it has beyond that is not known"
+            self.warn(Severity.NOTE, text)
+
+    # -- the small tables --------------------------------------------------------------------------------------------
+
+    def table_name(self, base: str) -> str:
+        return f"rocpd_{base}{self.suffix}"
+
+    def small(self, base: str, **columns: Type) -> Cells:
+        return self._check_once(base, self._file.table(self.table_name(base), columns))
+
+    def _read_table(self, base: str, before: Mapping[str, Cells]) -> Cells:
+        """A table that opening reads, unless that was done before."""
+        return self._check_once(base, before[base]) if base in before else self.small(base, **LISTED[base])
+
+    def _check_once(self, base: str, cells: Cells) -> Cells:
+        if "id" in cells and base not in self._checked:
+            self._checked.add(base)
+            self.once(self.table_name(base), cells["id"])
+        return cells
+
+    def _read_processes(self, before: Mapping[str, Cells]) -> tuple[Process, ...]:
+        nodes, row = self._read_table("info_node", before), self._read_table("info_process", before)
+        uid = str(self.metadata.get("guid") or self.suffix)
+        if not len(row["pid"]):
+            return (Process(uid, 0),)
+        node = np.flatnonzero(nodes["id"] == row["nid"][0])
+        at = int(node[0]) if len(node) else ABSENT
+        return (
+            Process(
+                uid,
+                int(row["pid"][0]),
+                host=(nodes["hostname"][at] or "") if at >= 0 else "",
+                machine=(nodes["machine_id"][at] or "") if at >= 0 else "",
+                command=row["command"][0] or "",
+                start_ns=int(row["init"][0]),
+                end_ns=int(row["fini"][0]),
+                environment=json_strings(row["environment"][0]),
+            ),
+        )
+
+    def _read_devices(self, before: Mapping[str, Cells]) -> tuple[tuple[Device, ...], Lookup]:
+        """Agents as devices, and the device of an agent's id."""
+        agents = self._read_table("info_agent", before)
+        seen: dict[str, int] = {}
+        devices: list[Device] = []
+        for k in range(len(agents["id"])):
+            kind = agents["type"][k] or "GPU"
+            index = int(agents["type_index"][k])
+            seen[kind] = seen.get(kind, -1) + 1
+            name = agents["product_name"][k] or agents["name"][k] or ""
+            told = {word: str(n) for word in AGENT_NUMBERS if (n := int(agents[word][k])) != MISSING}
+            about = AgentWords(told, self.file, self.table_name("info_agent"), k)
+            devices.append(Device(0, kind, seen[kind] if index == MISSING else index, name, about))
+        self.agent_ids: Ints = agents["id"]
+        return tuple(devices), Lookup(agents["id"], np.arange(len(devices)))
+
+    def _read_lanes(self, before: Mapping[str, Cells], used: UsedPlaces) -> tuple[Lane, ...]:
+        """The threads that are listed, then the streams that kernels and copies ran on.
+
+        A stream's number is unique on a device only; a copy belongs to the device it goes to or, if that is a CPU or
+        unknown, comes from.
+        """
+        threads = self._read_table("info_thread", before)
+        lanes = LaneList()
+        own = [
+            lanes.add(0, ProfileKind.THREAD, id_ if tid == MISSING else tid, name or "")
+            for id_, tid, name in zip(*(threads[c].tolist() for c in ("id", "tid", "name")), strict=True)
+        ]
+        self.thread_ids: Ints = threads["id"]
+        self.thread_lanes: Ints = np.array(own, np.int64)
+        self._threads = Lookup(self.thread_ids, self.thread_lanes)
+        streams = self._read_table("info_stream", before)
+        names = dict(zip(streams["id"].tolist(), streams["name"].tolist(), strict=True))
+        self.streams: dict[tuple[int, int], int] = {}  # (device, stream) -> lane
+        for device, stream in sorted(self._streams_used(used)):
+            name = names.get(stream) or ("" if stream == MISSING else f"stream {stream}")
+            number = lanes.add(0, ProfileKind.GPU_STREAM, max(stream, 0), name, device)
+            self.streams[device, stream] = number
+        self._nowhere = lanes.unknown(0) if self._has_homeless_rows(used) else ABSENT
+        return tuple(lanes.all)
+
+    def _find_used_places(self) -> UsedPlaces:
+        found = [self._file.distinct(self.table_name(base), *PLACE_COLUMNS) for base in ON_DEVICE]
+        on_device = [np.array(sorted(rows), np.int64).reshape(-1, len(PLACE_COLUMNS)).T for rows in found]
+        threads = [id_ for base in ON_THREADS for (id_,) in self._file.distinct(self.table_name(base), "tid")]
+        tracks = [id_ for (id_,) in self._file.distinct(self.table_name("sample"), "track_id")]
+        return UsedPlaces(on_device, np.array(threads, np.int64), np.array(tracks, np.int64))
+
+    def _streams_used(self, used: UsedPlaces) -> set[tuple[int, int]]:
+        rows = np.concatenate(used.on_device, axis=1)
+        cells = dict(zip(PLACE_COLUMNS, rows, strict=True))
+        return set(zip(self._device(cells).tolist(), cells["stream_id"].tolist(), strict=True))
+
+    def _has_homeless_rows(self, used: UsedPlaces) -> bool:
+        """Are there rows whose thread is not listed?"""
+        if (self._threads[used.threads] < 0).any():
+            return True
+        return len(used.tracks) > 0 and bool((self._track_lanes[used.tracks] < 0).any())
+
+    def _device(self, cells: Cells) -> Ints:
+        """The device that an event ran on: the agent, or for copies the GPU at either end."""
+        own, to, origin = (self._agents[cells[name]] for name in ("agent_id", "dst_agent_id", "src_agent_id"))
+        out = np.where(own >= 0, own, np.where(self._is_gpu[to], to, np.where(self._is_gpu[origin], origin, to)))
+        return out.astype(np.int64)
+
+    @cached_property
+    def _track_lanes(self) -> Lookup:
+        rows = self.small("track", id=INTEGER, tid=INTEGER)
+        return Lookup(rows["id"], self._threads[rows["tid"]])
+
+    def devices_of(self, ids: Ints) -> Ids:
+        """Numbers of devices by ids of agents."""
+        return self._agents[ids]
+
+    def lanes_of_tracks(self, ids: Ints) -> Ids:
+        lane = self._track_lanes[ids]
+        return np.where(lane >= 0, lane, self._nowhere).astype(np.int32)
+
+
+# What opening takes, of many small rocpd databases at once: the tables that list things, and where events happened.
+#
+# Whatever is not plain is left out, and each database reads it by itself.
+
+
+SMALL = (*LISTED, "sample", "memory_allocate")  # as a rule
+
+
+def read_together(joined: JoinedFiles) -> list[ReadBefore]:
+    """For each of the files, which have one set of tables each."""
+    _ = joined.pages  # reads all files at once
+    known = [suffixes(file) for file in joined.files]
+    if any(len(own) != 1 for own in known):
+        raise Unusual("several processes in one file")
+
+    def name_of(base: str, k: int) -> str:
+        return f"rocpd_{base}{known[k][0]}"
+
+    joined.read(SMALL, name_of)
+    used = _read_used_places(
+        {base: joined.table(base, name_of) for base in (*ON_DEVICE, *ON_THREADS, "sample")}, len(known)
+    )
+    cells: list[dict[str, Cells]] = [{} for _ in known]
+    for base, columns in LISTED.items():
+        try:
+            for own, found in zip(cells, _cells(joined.table(base, name_of), columns), strict=True):
+                own[base] = found
+        except Unusual:
+            continue
+    return [ReadBefore(own, places) for own, places in zip(cells, used, strict=True)]
+
+
+def _read_used_places(tables: Mapping[str, JoinedTable], n: int) -> list[UsedPlaces]:
+    """Where the events of each file happened."""
+
+    def used_rows(base: str, columns: Sequence[str]) -> list[Ints]:
+        table = tables[base]
+        rows, _ = distinct_rows(table.owner, *(table.integers(name, MISSING) for name in columns))
+        return np.split(rows[1:], np.searchsorted(rows[0], np.arange(1, n)), axis=1)
+
+    on_device = [used_rows(base, PLACE_COLUMNS) for base in ON_DEVICE]
+    threads = [used_rows(base, ("tid",)) for base in ON_THREADS]
+    tracks = used_rows("sample", ("track_id",))
+    return [
+        UsedPlaces([rows[k] for rows in on_device], np.concatenate([rows[k][0] for rows in threads]), tracks[k][0])
+        for k in range(n)
+    ]
+
+
+def _cells(table: JoinedTable, columns: Mapping[str, Type]) -> list[Cells]:
+    """Columns of each file's rows."""
+    made = {name: _column(table, name, type_) for name, type_ in columns.items()}
+    bounds = [0, *np.cumsum(table.n).tolist()]
+    return [{name: column[first:end] for name, column in made.items()} for first, end in pairwise(bounds)]
+
+
+def _column(table: JoinedTable, name: str, type_: Type) -> Array:
+    if type_ is Type.INTEGER:
+        return table.integers(name, MISSING)
+    texts = np.empty(len(table), object)
+    texts[:] = table.objects(name, np.arange(len(table)))
+    if not all(text is None or isinstance(text, str) for text in texts.tolist()):
+        raise Unusual("texts that are none")
+    return texts

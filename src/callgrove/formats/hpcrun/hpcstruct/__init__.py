@@ -1,0 +1,5 @@
+""".hpcstruct files: functions, inlined functions, loops and lines of load modules.
+
+format.py      the format
+tables.py      what such a file says, as tables for looking up addresses, and its XML
+"""

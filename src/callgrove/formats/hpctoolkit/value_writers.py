@@ -1,0 +1,381 @@
+"""Writes profile.db as values come, and cct.db from it, for both generations; blocks are packed many at a time.
+
+    block    (minor, value) * n   [padding]   (major, start) * m   [end pair]   [padding]
+
+`sparse` reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
+and every block begins at an even place, so blocks are put together as 16-bit words: values and index entries are each
+one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from callgrove.arrays import Array, Bools, Floats, Ids, Ints
+from callgrove.binary.files import FileBytes
+from callgrove.execute import Progress
+from callgrove.formats.hpctoolkit.blocks import BlockLayout, RawBlock, SparseBlocks
+from callgrove.formats.hpctoolkit.statistics import LexicalLoops, Summarised, summarise
+from callgrove.formats.hpctoolkit.stored_rows import combine_rows
+from callgrove.model.values import SparseBlock
+
+__all__ = ["BlockPlaces", "PackedBlocks", "ProfileWriter", "ValuesFile", "align", "pack", "write_context_major"]
+
+
+Words = npt.NDArray[np.uint16]
+WORD = 2  # bytes
+
+
+def align(offset: Any, to: int) -> Any:
+    """The next multiple of `to`; a number or an array of them."""
+    return (offset + to - 1) // to * to
+
+
+class BlockPlaces:
+    """Where the blocks of a file lie; blocks that were not written have no values and lie at the beginning."""
+
+    def __init__(self, n_blocks: int, first_at: int) -> None:
+        self.n_values, self.n_index = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
+        self.values_at, self.index_at = np.full(n_blocks, first_at), np.full(n_blocks, first_at)
+
+    def put(self, block: Ints, n_values: Ints, values_at: Ints, n_index: Ints, index_at: Ints) -> None:
+        self.n_values[block], self.values_at[block] = n_values, values_at
+        self.n_index[block], self.index_at[block] = n_index, index_at
+
+
+class ValuesFile(Protocol):
+    """What a profile.db or cct.db of one generation has beside its blocks: tables before them, a footer behind."""
+
+    layout: BlockLayout
+    blocks_at: int
+    footer: bytes
+
+    def tables(self, places: BlockPlaces) -> bytes:
+        """Everything before the first block."""
+
+
+@dataclass(frozen=True)
+class PackedBlocks:
+    """Blocks ready to be written at the offset they were packed for. `block` are their numbers, `entry_id` and
+    `entry_count` the index entries of all of them."""
+
+    words: Words
+    block: Ints
+    n_values: Ints
+    values_at: Ints
+    n_index: Ints
+    index_at: Ints
+    entry_id: Ints
+    entry_count: Ints
+
+    @property
+    def places(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Their numbers, and what tables say of them."""
+        return self.block, self.n_values, self.values_at, self.n_index, self.index_at
+
+
+def pack(
+    layout: BlockLayout, numbers: Ints, block: Array, major: Array, minor: Array, value: Floats, at: int
+) -> PackedBlocks:
+    """Blocks of these numbers, which ascend, from rows that are sorted by block, major id and minor id."""
+    changes = _changes(block)
+    entry_first = np.flatnonzero(changes | _changes(major))
+    n_values = np.diff(np.searchsorted(block, numbers), append=len(value))
+    n_index = np.diff(np.searchsorted(block[entry_first], numbers), append=len(entry_first))
+    records = np.empty(len(value), layout.value)
+    records["id"], records["value"] = minor, value
+    entries, n_entries = _entries(layout, major[entry_first], entry_first, n_values, n_index)
+
+    value_bytes, index_bytes = n_values * layout.value.itemsize, n_entries * layout.index.itemsize
+    index_within = align(value_bytes, layout.alignment)
+    size = align(index_within + index_bytes, layout.alignment)
+    values_at = at + np.cumsum(size) - size
+    return PackedBlocks(
+        _laid_out(records, entries, value_bytes, index_within, index_bytes, size),
+        numbers,
+        n_values,
+        values_at,
+        n_index,
+        values_at + index_within,
+        major[entry_first].astype(np.int64),
+        np.diff(entry_first, append=len(value)),
+    )
+
+
+def _changes(ids: Array) -> Bools:
+    """True at the first of equal neighbours."""
+    out = np.ones(len(ids), np.bool_)
+    np.not_equal(ids[1:], ids[:-1], out=out[1:])
+    return out
+
+
+def _entries(layout: BlockLayout, ids: Array, first: Ints, n_values: Ints, n_index: Ints) -> tuple[Array, Ints]:
+    """The index entries of all blocks, with the end pairs that the layout wants, and how many each block has."""
+    within = first - np.repeat(np.cumsum(n_values) - n_values, n_index)
+    ends = np.zeros(len(n_index), np.bool_)
+    if layout.end_marker is not None:
+        ends |= layout.ends_when_empty | (n_index > 0)
+    n_entries = n_index + ends
+    out = np.empty(int(n_entries.sum()), layout.index)
+    is_end = np.zeros(len(out), np.bool_)
+    is_end[np.cumsum(n_entries)[ends] - 1] = True
+    out["id"][~is_end], out["start"][~is_end] = ids, within
+    out["id"][is_end], out["start"][is_end] = layout.end_marker or 0, n_values[ends]
+    return out, n_entries
+
+
+def _laid_out(
+    records: Array, entries: Array, value_bytes: Ints, index_within: Ints, index_bytes: Ints, size: Ints
+) -> Words:
+    padding = index_within - value_bytes
+    lengths = np.stack([value_bytes, padding, index_bytes, size - index_within - index_bytes], axis=1)
+    owner = np.repeat(np.tile(np.array([1, 0, 2, 0], np.uint8), len(size)), lengths.ravel() // WORD)
+    words = np.zeros(len(owner), np.uint16)
+    words[owner == 1] = records.view(np.uint16)
+    words[owner == 2] = entries.view(np.uint16)
+    return words
+
+
+# profile.db, of both generations, written as values come.
+#
+#     header, infos, id tuples           their size is known from the start: room is left for them
+#     blocks of the measured profiles    appended by `store`
+#     block of the summary               appended by `summarise`, while cct.db is made
+#     footer
+#
+# A profile may come in several parts. Each part becomes a block; `seal` then makes one block of them, in a second file,
+# and throws the first one away. Whoever gives whole profiles saves that pass.
+
+
+MERGED_ROWS = 1 << 17  # rows that are put together at a time, unless one profile has more
+
+
+class ProfileWriter:
+    """profile.db in the making. Profile 0 is the summary; `n_per_context` counts the values of each context id. `loops`
+    says what the summary holds in lexical scope at loops, None where there is no such scope."""
+
+    def __init__(
+        self, path: Path, written: ValuesFile, n_profiles: int, n_ids: int, loops: LexicalLoops | None = None
+    ) -> None:
+        self._path, self._written, self._loops = path, written, loops
+        self._n_profiles, self._n_ids = n_profiles, n_ids
+        self._summary_index: list[tuple[Ids, Ints]] = []
+        self._n_totals = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file = self._path.open("wb")
+        self._at = self._written.blocks_at
+        self._file.seek(self._at)
+        self._parts: list[Ints] = [np.empty((5, 0), np.int64)]  # profile, n_values, values_at, n_index, index_at
+        self.n_per_context = np.zeros(self._n_ids, np.int64)
+        if self._loops is not None:
+            self._loops.forget()
+
+    def store(self, rows: SparseBlock, last: bool = False) -> None:
+        """Append rows in the file's ids, sorted by profile, context and metric. What comes last also brings the
+        blocks of profiles that have no values."""
+        numbers = rows.profile[np.flatnonzero(np.diff(rows.profile, prepend=-1))].astype(np.int64)
+        if last:
+            empty = np.ones(self._n_profiles, np.bool_)
+            empty[self._table[0]] = empty[0] = False
+            empty[numbers] = True
+            numbers = np.union1d(np.flatnonzero(empty), numbers)
+        packed = pack(self._written.layout, numbers, rows.profile, rows.context, rows.metric, rows.value, self._at)
+        self._file.write(packed.words.data)
+        self._at += packed.words.nbytes
+        self._parts.append(np.stack(packed.places))
+        self.n_per_context += np.bincount(packed.entry_id, packed.entry_count, self._n_ids).astype(np.int64)
+        if self._loops is not None:
+            self._loops.add(rows)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def seal(self) -> SparseBlocks:
+        """All measured values are there: one block per profile, ready to be read back."""
+        if len(np.unique(self._table[0])) < len(self._table[0]):
+            self._merge()
+        self._file.flush()
+        columns = np.zeros((4, self._n_profiles), np.uint64)
+        columns[:, self._table[0]] = self._table[1:]
+        return SparseBlocks(FileBytes(self._path), self._written.layout, "profile", *columns)
+
+    @property
+    def _table(self) -> Ints:
+        self._parts = [np.concatenate(self._parts, axis=1)]
+        return self._parts[0]
+
+    def _merge(self) -> None:
+        """Write the file again with the parts of each profile together."""
+        self._file.close()
+        table, parts_path = self._table, self._path.with_suffix(".parts")
+        self._path.rename(parts_path)
+        parts = SparseBlocks(FileBytes(parts_path), self._written.layout, "part", *table[1:].astype(np.uint64))
+        self._begin()
+        waiting: list[SparseBlock] = []
+        n_waiting = 0
+        order = np.argsort(table[0], kind="stable").tolist()
+        for part, following in zip(order, [*order[1:], -1], strict=True):
+            profile = int(table[0][part])
+            waiting.append(_rows(profile, parts.block(part)))
+            n_waiting += len(waiting[-1])
+            last_of_profile = following < 0 or table[0][following] != profile
+            if last_of_profile and (n_waiting >= MERGED_ROWS or following < 0):
+                merged = combine_rows(SparseBlock.joined(waiting))
+                self.store(merged.take(merged.value != 0), last=following < 0)
+                waiting, n_waiting = [], 0
+        parts_path.unlink()
+
+    def summarise(self, rows: SparseBlock, statistics: Mapping[str, Mapping[int, int]]) -> Summarised:
+        """Append to the summary, and return what was; contexts come in ascending order."""
+        context, metric, value = summarise(rows, statistics, self._loops)
+        values = np.empty(len(value), self._written.layout.value)
+        values["id"], values["value"] = metric, value
+        self._file.write(values.data)
+        ids, first = np.unique(context, return_index=True)
+        self._summary_index.append((ids, first + self._n_totals))
+        self._n_totals += len(values)
+        return context, metric, value
+
+    def finish(self) -> None:
+        """Complete the summary, fill in the tables and close the file."""
+        layout, at = self._written.layout, self._at
+        n_index = sum(len(ids) for ids, _ in self._summary_index)
+        index = np.empty(n_index + (layout.end_marker is not None), layout.index)
+        for name, column in (("id", 0), ("start", 1)):
+            found = [np.empty(0, np.int64), *(part[column] for part in self._summary_index)]
+            index[name][:n_index] = np.concatenate(found)
+        index[n_index:] = (layout.end_marker or 0, self._n_totals)
+        index_at = align(at + self._n_totals * layout.value.itemsize, layout.alignment)
+        self._file.seek(index_at)
+        self._file.write(index.data)
+        self._file.write(self._written.footer)
+        places = BlockPlaces(self._n_profiles, self._written.blocks_at)
+        places.put(*np.append(self._table, [[0], [self._n_totals], [at], [n_index], [index_at]], axis=1))
+        self._file.seek(0)
+        self._file.write(self._written.tables(places))
+        self._file.close()
+
+    def close(self) -> None:
+        """Give the file up, whatever is in it."""
+        self._file.close()
+
+
+def _rows(profile: int, block: RawBlock) -> SparseBlock:
+    return SparseBlock(
+        np.full(len(block.value), profile, np.int32),
+        block.major().astype(np.int32),
+        block.minor.astype(np.int32),
+        block.value.astype(np.float64),
+    )
+
+
+# cct.db, of both generations, made from profile.db by an external counting sort.
+#
+#     pass 1    while profile blocks are written, the values of each context are counted
+#     pass 2    contexts are taken in batches, in the order of their ids; each profile's index is ascending too, so a
+#               cursor per profile finds the batch's values: one slice per profile and batch
+#
+# A batch is all that memory holds of the values: an eighth of them, but not more than a million. Every value is read
+# once and written once, and the summary profile, statistics over all profiles, falls out of the same pass. One context
+# with more values than that is a batch by itself.
+
+
+BATCHES = 8  # more where these would be larger, fewer where they would be smaller than that
+SMALLEST_BATCH, LARGEST_BATCH = 1 << 16, 1 << 20  # values
+BATCH_CONTEXTS = 1 << 16  # numbers of 16 bits are sorted by counting
+
+Summarise = Callable[[SparseBlock], None]  # all values of some contexts
+
+
+def write_context_major(
+    path: Path,
+    written: ValuesFile,
+    profiles: SparseBlocks,
+    n_per_context: Ints,
+    summarise: Summarise,
+    progress: Progress,
+) -> None:
+    """Write cct.db and hand on the values, context by context."""
+    places, at = BlockPlaces(len(n_per_context), written.blocks_at), written.blocks_at
+    reader, done, total = _ProfileCursors(profiles), 0, int(n_per_context.sum())
+    with path.open("wb") as file:
+        file.seek(at)
+        for first, last in _batches(n_per_context):
+            rows = reader.between(first, last)
+            numbers = np.arange(first, last)
+            packed = pack(written.layout, numbers, rows.context, rows.metric, rows.profile, rows.value, at)
+            places.put(*packed.places)
+            file.write(packed.words.data)
+            at += packed.words.nbytes
+            summarise(rows)
+            done += len(rows)
+            progress("writing cct.db", done, total)
+        file.write(written.footer)
+        file.seek(0)
+        file.write(written.tables(places))
+
+
+def _batches(n_per_context: Ints) -> Iterator[tuple[int, int]]:
+    """Ranges of context ids that together cover all of them."""
+    before = np.append(0, np.cumsum(n_per_context))
+    n_values = min(max(int(before[-1]) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
+    first = 0
+    while first < len(n_per_context):
+        last = int(np.searchsorted(before, before[first] + n_values, side="right")) - 1
+        last = min(max(last, first + 1), first + BATCH_CONTEXTS)
+        yield first, last
+        first = last
+
+
+class _ProfileCursors:
+    """How far each profile has been read. Contexts are asked for in ascending order."""
+
+    def __init__(self, blocks: SparseBlocks) -> None:
+        self._blocks = blocks
+        self._index = [self._index_of(number) for number in range(len(blocks))]
+        self._entry = np.zeros(len(blocks), np.int64)
+        self._next_id = np.array([ids["id"][0] if len(ids) else _NEVER for ids in self._index], np.int64)
+
+    def _index_of(self, number: int) -> Array:
+        blocks = self._blocks
+        at, n = int(blocks.index_at[number]), int(blocks.n_index[number])
+        return blocks.file.array(blocks.layout.index, n, at if n else 0, blocks.section(number))
+
+    def between(self, first: int, last: int) -> SparseBlock:
+        """All values of contexts below `last` that were not given yet, sorted by context, metric and profile."""
+        parts = [self._advance(number, last) for number in np.flatnonzero(self._next_id < last).tolist()]
+        rows = SparseBlock.joined(parts)
+        self._blocks.forget()
+        if not len(rows):
+            return rows
+        order = np.argsort(rows.metric.astype(np.uint16), kind="stable")  # profiles were ascending and stay so
+        offset = (rows.context - first).astype(np.uint16)
+        return rows.take(order[np.argsort(offset[order], kind="stable")])
+
+    def _advance(self, number: int, last: int) -> SparseBlock:
+        blocks, index, entry = self._blocks, self._index[number], int(self._entry[number])
+        ids = index["id"]
+        end = bisect_left(ids, last, lo=entry)
+        self._entry[number] = end
+        self._next_id[number] = ids[end] if end < len(ids) else _NEVER
+        starts = index["start"][entry : end + 1].astype(np.int64)
+        if end == len(ids):
+            starts = np.append(starts, int(blocks.n_values[number]))
+        n, at = int(starts[-1] - starts[0]), int(blocks.values_at[number])
+        at += int(starts[0]) * blocks.layout.value.itemsize
+        values = blocks.file.array(blocks.layout.value, n, at, blocks.section(number))
+        context = np.repeat(ids[entry:end].astype(np.int32), starts[1:] - starts[:-1])
+        metric, value = values["id"].astype(np.int32), values["value"].astype(np.float64)
+        return SparseBlock(np.full(n, number, np.int32), context, metric, value)
+
+
+_NEVER = np.iinfo(np.int64).max

@@ -1,0 +1,368 @@
+"""OTF2 archives, which Vampir, Scalasca and the tools of Score-P open. Needs the extra `otf2`.
+
+Specification: trace-outputs.md 5; the library is OTF2's own (3.0 or later).
+
+    OUT/traces.otf2     the anchor
+    OUT/traces.def      definitions        machine > node > process (PROCESS) > threads (CPU_THREAD)
+    OUT/traces/*.evt    events                            > GPU (ACCELERATOR) > streams and lanes (ACCELERATOR_STREAM)
+                                                          > counters (METRIC)
+
+Slices are enter and leave events (otf2_events.py), with the attributes category, corr and bytes, which take most of the
+time: `--annotations none` leaves them out. Times are nanoseconds, unchanged. Counters have locations of their own, as
+their values are known at other times than the events beside them. Arrows from calls to operations cannot be expressed:
+`corr` is equal at both ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from callgrove.arrays import Array, Bools, Ints
+from callgrove.errors import CallgroveError, MissingExtra, Parameter, UsageError, worded
+from callgrove.formats.interface import LossReport, WriteOptions
+from callgrove.formats.timeline.content import CounterPoints, Note, Slices
+from callgrove.formats.timeline.otf2_definitions import Locations, Regions
+from callgrove.formats.timeline.places import ProcessTracks
+from callgrove.formats.timeline.source import Annotations
+from callgrove.formats.timeline.writer import Data, Output, TimelineWriter
+from callgrove.formats.writing.targets import FolderKind, PendingFolder, refuse_stdout
+from callgrove.formats.writing.writer import WrittenOnly
+from callgrove.model.experiment import Experiment
+
+__all__ = ["FORMAT", "Events", "OpenSlices", "Otf2Writer"]
+
+
+# Slices as enter and leave events of locations, in the order that OTF2 wants.
+#
+# Specification: trace-outputs.md 5. On every location time must not go back, and what is entered last is left first. At
+# one time come first the ends of what lasted, the innermost first; then begins, the outermost first; what lasts no time
+# is left right after it was entered:
+#
+#     slices      A |---------|B|     Z (no time, at the end of A)
+#     events      enter A ... leave A, enter B, enter Z, leave Z, ... leave B
+#
+# Slices come chunk after chunk. What ends later than the last one of its track begins stays open until more is known;
+# there is one such list for each track, as long as the track nests deep.
+
+
+NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events of one track in order. `slice` numbers those of the chunk; below 0 is what was open before, of which only
+    `region` says what it is."""
+
+    time: Ints
+    enters: Bools
+    slice: Ints
+    region: Ints
+
+
+@dataclass
+class OpenSlices:
+    """What is open on the tracks of a process: ends and regions, the outermost first."""
+
+    _end: dict[int, Ints] = field(default_factory=dict)
+    _region: dict[int, Ints] = field(default_factory=dict)
+
+    def events(self, track: int, rows: Ints, start: Ints, end: Ints, region: Ints) -> Events:
+        """Of slices of one track in the order (start, -end, number); `rows` are their numbers in the chunk."""
+        before = self._end.get(track, NONE)
+        n_before = len(before)
+        ends, regions = np.append(before, end), np.append(self._region.get(track, NONE), region)
+        slices = np.append(np.arange(-n_before, 0), rows)
+        number = np.arange(len(ends))
+        begins = number[n_before:]
+        lasts = np.append(np.ones(n_before, np.bool_), end > start)
+        closes = ends <= start[-1]  # what begins later begins no sooner than this
+        closed, at_once = number[lasts & closes], number[~lasts]
+        time = np.concatenate([ends[closed], start, ends[at_once]])
+        kind = np.concatenate([np.zeros(len(closed), np.int8), np.ones(len(begins) + len(at_once), np.int8)])
+        place = np.concatenate([-closed, 2 * begins, 2 * at_once + 1])
+        order = np.lexsort((place, kind, time))
+        which = np.concatenate([closed, begins, at_once])[order]
+        enters = np.zeros(len(time), np.bool_)
+        enters[len(closed) : len(closed) + len(begins)] = True
+        left = lasts & ~closes
+        self._end[track], self._region[track] = ends[left], regions[left]
+        return Events(time[order], enters[order], slices[which], regions[which])
+
+    def rest(self) -> Iterator[tuple[int, Events]]:
+        """The ends of all that is still open."""
+        for track, end in self._end.items():
+            if len(end):
+                order: Array = np.arange(len(end))[::-1]
+                absent = np.full(len(end), -1)
+                yield track, Events(end[order], np.zeros(len(end), np.bool_), absent, self._region[track][order])
+        self._end, self._region = {}, {}
+
+
+ARCHIVE = "traces"
+NS = 1_000_000_000
+MANY = 20_000_000  # events
+CHUNK_BYTES = 1 << 18  # of events: what the library keeps of each location
+CHUNK_NUMBERS = 2  # where a chunk says which events it has
+END = b"\x02\x01"  # of files
+ATTRIBUTES = ("corr", "bytes")
+ID_BYTES = 8
+
+
+class Archive(Output):
+    """An archive in the making: a folder that the library writes into, renamed when it is complete."""
+
+    def __init__(self, target: Path, overwrite: bool) -> None:
+        try:
+            import _otf2
+            import otf2
+        except ImportError as error:
+            raise MissingExtra("otf2", f"{target}: writing OTF2") from error
+        self.library: Any = otf2
+        self._calls: Any = _otf2
+        self._errors: tuple[type[Exception], ...] = (otf2.error.Error, _otf2.Error)
+        refuse_stdout(target, "otf2")
+        _refuse_other_names(target)
+        super().__init__(target)
+        self._folder = PendingFolder(target, overwrite, FOLDER)
+        self.trace: Any = None
+        self.n_events = 0
+
+    @contextmanager
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
+        with super().or_nothing(before):
+            try:
+                yield
+            except self._errors as error:
+                raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
+
+    def open(self) -> None:
+        options = {"timer_resolution": NS, "chunk_size_events": CHUNK_BYTES}
+        self.trace = self.library.writer.Writer(str(self._folder.place), ARCHIVE, **options)
+
+    def write(self, data: Data) -> None:
+        """Encoders of archives give no bytes."""
+
+    @property
+    def n_written(self) -> int:
+        return self.n_events
+
+    def flush(self) -> None:
+        """The library writes when its buffers are full."""
+
+    def complete(self) -> None:
+        self.trace._realtime_timestamp = 0.0  # the time of writing: the same input should give the same bytes
+        self.trace.close()
+        self.trace = None
+        if incomplete := _incomplete(self._folder.place, self.n_events):
+            raise OSError(0, f"{incomplete} is incomplete; is the disk full?")
+        self._settle_id(self._folder.place / f"{ARCHIVE}.otf2", self._folder.place / f"{ARCHIVE}.def")
+        self._folder.complete()
+
+    def _settle_id(self, anchor: Path, definitions: Path) -> None:
+        """The library draws the archive's id at random. The same input should give the same bytes: it is made of the
+        definitions, which also count the events."""
+        reader = self._calls.Reader_Open(str(anchor))
+        drawn: int = self._calls.Reader_GetTraceId(reader)
+        self._calls.Reader_Close(reader)
+        content, old = anchor.read_bytes(), drawn.to_bytes(ID_BYTES, sys.byteorder)
+        if content.count(old) == 1:
+            with definitions.open("rb") as file:
+                made = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=ID_BYTES)).digest()
+            anchor.write_bytes(content.replace(old, made))
+
+    def _give_up(self) -> None:
+        """Close what may be half written; the library would try that again when it is collected, and complain."""
+        if self.trace is not None:
+            trace, self.trace = self.trace, None
+            with suppress(*self._errors):
+                trace.close()
+            trace._handle = None
+
+    def discard(self) -> None:
+        self._give_up()
+        self._folder.discard()
+
+
+def _incomplete(folder: Path, n_events: int) -> str:
+    """A file of the archive that breaks off, or where there are too few events: the library writes the rest of its
+    buffers when it is closed, and says that this failed only on stderr.
+
+    Files are chunks of one size, each with the numbers of its first and last event at its beginning; the last one is as
+    long as it needs to be, and ends with two bytes.
+    """
+    found = 0
+    for path in sorted(folder.rglob("*.*")):
+        if path.suffix in (".evt", ".def"):
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                file.seek(max(0, size - len(END)))
+                if file.read() != END:
+                    return path.name
+                if path.suffix == ".evt":
+                    file.seek((size - 1) // CHUNK_BYTES * CHUNK_BYTES + CHUNK_NUMBERS)
+                    found += struct.unpack("<QQ", file.read(16))[1]
+    return "" if found == n_events else "what was written of the events"
+
+
+def _is_archive(folder: Path) -> bool:
+    return (folder / f"{ARCHIVE}.otf2").is_file()
+
+
+FOLDER = FolderKind("an OTF2 archive", _is_archive)
+
+
+class Otf2Encoder:
+    """Gives everything to the library."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self.has_flows = False
+        self.paradigm = "HIP"
+        self.annotations = Annotations.DEFAULT
+
+    def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[Data]:
+        definitions = self._archive.trace.definitions
+        self._locations = Locations(self._archive.trace)
+        self._regions = Regions(definitions, self.paradigm)
+        otf2 = self._archive.library
+        kinds = {"category": otf2.Type.STRING, **dict.fromkeys(ATTRIBUTES, otf2.Type.UINT64)}
+        self._attributes = {name: definitions.attribute(name, type=kind) for name, kind in kinds.items()}
+        self._open: dict[int, OpenSlices] = {}
+        self._processes: dict[int, ProcessTracks] = {}
+        for tracks in processes:
+            self._locations.describe(tracks)
+        yield from ()
+
+    def part(self) -> Otf2Encoder:
+        return self
+
+    def slices(self, slices: Slices) -> Iterator[Data]:
+        tracks = self._processes.setdefault(slices.process.process.index, slices.process)
+        opened = self._open.setdefault(tracks.process.index, OpenSlices())
+        self.has_flows = self.has_flows or bool((slices.flow >= 0).any())
+        regions = self._regions.of(slices)
+        attributes = self._attributes_of(slices)
+        order = np.argsort(slices.track, kind="stable")
+        edges = [0, *(np.flatnonzero(np.diff(slices.track[order])) + 1).tolist(), len(order)]
+        for first, last in pairwise(edges):
+            rows = order[first:last]
+            track = int(slices.track[rows[0]])
+            own = opened.events(track, rows, slices.start_ns[rows], slices.end_ns[rows], regions[rows])
+            self._write(tracks, track, own, attributes)
+        yield from ()
+
+    def _attributes_of(self, slices: Slices) -> Sequence[dict[Any, Any] | None]:
+        """Of every slice, those that it has. They take more time than everything else."""
+        if self.annotations is Annotations.NONE:
+            return [None] * len(slices)
+        category = self._attributes["category"]
+        words = [{category: text} for text in slices.category.all]
+        out = [dict(words[k]) for k in slices.category.index.tolist()]
+        for note in slices.notes:
+            if note.key in ATTRIBUTES:
+                self._note(note, out)
+        return out
+
+    def _note(self, note: Note, out: list[dict[Any, Any]]) -> None:
+        attribute = self._attributes[note.key]
+        for row, value in zip(note.rows.tolist(), note.values.tolist(), strict=True):
+            out[row][attribute] = value
+
+    def _write(
+        self, tracks: ProcessTracks, track: int, events: Events, attributes: Sequence[dict[Any, Any] | None]
+    ) -> None:
+        writer = self._locations.writer(tracks, track)
+        enter, leave, regions = writer.enter, writer.leave, self._regions.all
+        columns = (events.time, events.enters, events.slice, events.region)
+        for time, enters, number, region in zip(*(column.tolist() for column in columns), strict=True):
+            if enters:
+                enter(time, regions[region], attributes=attributes[number])
+            else:
+                leave(time, regions[region])
+        self._archive.n_events += len(events.time)
+
+    def points(self, points: CounterPoints) -> Iterator[Data]:
+        writer, metric = self._locations.metric(points.process, points.track, _is_float(points.value))
+        for time, value in zip(points.time_ns.tolist(), points.value.tolist(), strict=True):
+            writer.metric(time, metric, [value])
+        self._archive.n_events += len(points.value)
+        yield from ()
+
+    def closing(self) -> Iterator[Data]:
+        for index, opened in self._open.items():
+            for track, events in opened.rest():
+                self._write(self._processes[index], track, events, [])
+        yield from ()
+
+
+def _is_float(values: Array) -> bool:
+    return values.dtype.kind == "f"
+
+
+def _refuse_other_names(target: Path) -> None:
+    """The library takes names as text."""
+    try:
+        str(target).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{target}: names of OTF2 archives must be UTF-8; choose another name") from None
+
+
+class Otf2Writer(TimelineWriter):
+    """An archive in the making. Events have a category, a correlation and bytes; nothing else fits."""
+
+    left_out = ("kernel", "copy", "alloc", "counter", "argument", "stack", "flow", "extra")
+    kept: ClassVar[Mapping[str, Collection[str]]] = {"copy": ("bytes",), "alloc": ("bytes",)}
+
+    def __init__(self, target: Path, options: WriteOptions) -> None:
+        self._archive = Archive(target, options.overwrite)
+        self._archive_encoder = Otf2Encoder(self._archive)
+        self._archive_encoder.annotations = Annotations(options.annotations)
+        super().__init__(target, options, self._archive_encoder, self._archive)
+
+    def _begin(self, tables: Experiment) -> None:
+        of_cuda = "nsight" in f"{tables.format} {tables.version}"  # our own folders say there what they were made of
+        self._archive_encoder.paradigm = "CUDA" if of_cuda else "HIP"
+        super()._begin(tables)
+
+    def _say_arguments(self) -> None:
+        """They are among what is left out in any case."""
+
+    def close(self) -> LossReport:
+        report = super().close()
+        if self._archive_encoder.has_flows:
+            report.add("arrows from calls to operations: in OTF2 only the attribute corr is equal at both ends")
+        if self._archive.n_events > MANY:
+            report.hint(
+                worded(
+                    f"{self.target}: {self._archive.n_events:,} events; writing and reading them as OTF2 takes long, ",
+                    Parameter("to_format", "perfetto"),
+                    " does not",
+                )
+            )
+        return report
+
+
+class Otf2Format(WrittenOnly):
+    """Archives for Vampir."""
+
+    name = "otf2"
+    title = "OTF2 archive (a folder) for Vampir and the tools of Score-P"
+
+    def open_writer(self, target: Path, options: WriteOptions) -> Otf2Writer:
+        return Otf2Writer(target, options)
+
+    def refuse_target(self, target: Path) -> None:
+        FOLDER.refuse_others(target)
+
+
+FORMAT = Otf2Format()

@@ -1,0 +1,329 @@
+"""The format `perfetto`: tracks, slices and points of counters as packets of protocol buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Ints
+from callgrove.formats.interface import WriteOptions
+from callgrove.formats.timeline.content import CounterPoints, Note, Slices, Texts, Value
+from callgrove.formats.timeline.perfetto_messages import (
+    CLEARED,
+    EXPLICIT,
+    NEEDS_STATE,
+    PACKET,
+    WIDEST,
+    Bytes,
+    CounterDescriptor,
+    DebugAnnotation,
+    EventType,
+    Interned,
+    InternedData,
+    Packet,
+    ProcessDescriptor,
+    Shape,
+    ThreadDescriptor,
+    TrackDescriptor,
+    TrackEvent,
+    Unit,
+    fixed64_tag,
+    interleave,
+    message,
+    number,
+    tag,
+    text,
+    varint,
+    width_of,
+)
+from callgrove.formats.timeline.places import ProcessTracks, Track, TrackKind
+from callgrove.formats.timeline.writer import TimelineWriter
+from callgrove.formats.writing.writer import WrittenOnly
+
+__all__ = ["FORMAT", "PerfettoEncoder"]
+
+
+# Tracks, slices and points of counters as packets.
+
+
+MOST_INTERNED = 1 << 16  # entries of a table of a sequence
+TRACK_BITS, FLOW_BITS = 20, 40
+DEBUG_ANNOTATION = varint(TrackEvent.DEBUG_ANNOTATIONS << 3 | 2)
+TRACK_EVENT = varint(Packet.TRACK_EVENT << 3 | 2)
+ONE_PACKET = varint(PACKET << 3 | 2)
+
+
+class PerfettoEncoder:
+    """The encoder of the whole file."""
+
+    def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[bytes]:
+        for tracks in processes:
+            own = tracks.take_new_tracks()
+            first = _descriptor(tracks, own[0], CLEARED | NEEDS_STATE)
+            yield b"".join([first, *(_descriptor(tracks, track) for track in own[1:])])
+
+    def part(self) -> PerfettoPart:
+        return PerfettoPart()
+
+    def closing(self) -> Iterator[bytes]:
+        """A trace just ends."""
+        return iter(())
+
+
+def _uuid(tracks: ProcessTracks, track: int) -> int:
+    return (tracks.process.index + 1 << TRACK_BITS) + track
+
+
+def _sequence(tracks: ProcessTracks) -> bytes:
+    return number(Packet.TRUSTED_PACKET_SEQUENCE_ID, tracks.process.index + 1)
+
+
+def _descriptor(tracks: ProcessTracks, track: Track, flags: int = NEEDS_STATE) -> bytes:
+    process = tracks.process
+    parts = [number(TrackDescriptor.UUID, _uuid(tracks, track.number))]
+    if track.kind is TrackKind.PROCESS:
+        about = [number(ProcessDescriptor.PID, process.pid)]
+        about += [text(ProcessDescriptor.CMDLINE, process.command)] if process.command else []
+        about += [text(ProcessDescriptor.PROCESS_NAME, process.name)]
+        about += [text(ProcessDescriptor.PROCESS_LABELS, label) for label in process.labels]
+        parts += [message(TrackDescriptor.PROCESS, *about), number(TrackDescriptor.CHILD_ORDERING, EXPLICIT)]
+    else:
+        parts.append(number(TrackDescriptor.PARENT_UUID, _uuid(tracks, track.parent)))
+        parts.append(number(TrackDescriptor.SIBLING_ORDER_RANK, track.order))
+    if track.kind is TrackKind.THREAD:
+        ids = number(ThreadDescriptor.PID, process.pid) + number(ThreadDescriptor.TID, track.tid)
+        parts.append(message(TrackDescriptor.THREAD, ids, text(ThreadDescriptor.THREAD_NAME, track.name)))
+    elif track.kind is not TrackKind.PROCESS:
+        parts.append(text(TrackDescriptor.NAME, track.name))
+    if track.kind is TrackKind.GROUP:
+        parts.append(number(TrackDescriptor.CHILD_ORDERING, EXPLICIT))
+    if track.kind is TrackKind.COUNTER:
+        unit = number(CounterDescriptor.UNIT, Unit.BYTES) if track.unit == "bytes" else b""
+        unit = text(CounterDescriptor.UNIT_NAME, track.unit) if track.unit and not unit else unit
+        parts.append(message(TrackDescriptor.COUNTER, unit))
+    head = _sequence(tracks) + number(Packet.SEQUENCE_FLAGS, flags)
+    return message(PACKET, head, message(Packet.TRACK_DESCRIPTOR, *parts))
+
+
+@lru_cache(MOST_INTERNED)
+def _intern_text(one: str) -> bytes:
+    """Thousands of processes intern the same names."""
+    return text(Interned.TEXT, one)
+
+
+@dataclass
+class _Tables:
+    """What a sequence has interned: text -> number from 1 on."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    categories: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    started: bool = False
+    _new: list[bytes] = field(default_factory=list)
+
+    def clear(self) -> None:
+        for table in (self.names, self.categories, self.keys, self.texts):
+            table.clear()
+        self.started = False
+
+    def has_room(self, slices: Slices) -> bool:
+        n_texts = sum(len(note.texts) for note in slices.notes)
+        sizes = ((self.names, len(slices.name.all)), (self.categories, len(slices.category.all)), (self.texts, n_texts))
+        return all(len(table) + more <= MOST_INTERNED for table, more in sizes)
+
+    def intern(self, table: dict[str, int], kind: InternedData, texts: Sequence[str]) -> Ints:
+        """The numbers of some texts; new ones go into the packet that `said` gives."""
+        out = np.empty(len(texts), np.int64)
+        for k, one in enumerate(texts):
+            iid = table.get(one)
+            if iid is None:
+                iid = table[one] = len(table) + 1
+                self._new.append(message(kind, number(Interned.IID, iid), _intern_text(one)))
+            out[k] = iid
+        return out
+
+    def said(self, sequence: bytes) -> bytes:
+        """A packet with what is new; the first one of a part also has readers forget what they know."""
+        flags = NEEDS_STATE if self.started else NEEDS_STATE | CLEARED
+        if self.started and not self._new:
+            return b""
+        new = [message(Packet.INTERNED_DATA, *self._new)] if self._new else []
+        self._new, self.started = [], True
+        return message(PACKET, sequence, number(Packet.SEQUENCE_FLAGS, flags), *new)
+
+
+class PerfettoPart:
+    """The encoder of one part; its sequences begin anew."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, _Tables] = {}
+
+    def slices(self, slices: Slices) -> Iterator[bytes | memoryview]:
+        tracks = slices.process
+        yield from self._new_tracks(tracks)
+        tables = self._tables.setdefault(tracks.process.index, _Tables())
+        if not tables.has_room(slices):
+            tables.clear()
+        batch = _Batch(slices, tables, _sequence(tracks))
+        yield tables.said(_sequence(tracks))
+        yield batch.rows().data
+
+    def points(self, points: CounterPoints) -> Iterator[bytes | memoryview]:
+        tracks = points.process
+        yield from self._new_tracks(tracks)
+        tables = self._tables.setdefault(tracks.process.index, _Tables())
+        yield tables.said(_sequence(tracks))
+        event = Shape().same(number(TrackEvent.TYPE, EventType.COUNTER))
+        event.same(number(TrackEvent.TRACK_UUID, _uuid(tracks, points.track)))
+        if points.value.dtype.kind in "iu":
+            low, high = int(points.value.min()), int(points.value.max())
+            width = WIDEST if low < 0 else width_of(high)
+            event.same(tag(TrackEvent.COUNTER_VALUE)).number(points.value, width)
+        else:
+            value = points.value.astype(np.float64, copy=False)
+            event.same(fixed64_tag(TrackEvent.DOUBLE_COUNTER_VALUE)).eight(value)
+        packet = _packet(points.time_ns, width_of(int(points.time_ns.max())), _sequence(tracks), event)
+        yield packet.rows(len(points.time_ns)).reshape(-1).data
+
+    @staticmethod
+    def _new_tracks(tracks: ProcessTracks) -> Iterator[bytes]:
+        for track in tracks.take_new_tracks():
+            yield _descriptor(tracks, track)
+
+
+def _packet(time_ns: Ints, width: int, sequence: bytes, event: Shape) -> Shape:
+    """An event's packet, with its tag and length."""
+    inner = Shape().same(tag(Packet.TIMESTAMP)).number(time_ns, width).same(sequence)
+    inner.same(number(Packet.SEQUENCE_FLAGS, NEEDS_STATE)).inside(TRACK_EVENT, event)
+    return Shape().inside(ONE_PACKET, inner)
+
+
+class _Batch:
+    """The packets of some slices: those with the same notes and as many flows have the same shape."""
+
+    def __init__(self, slices: Slices, tables: _Tables, sequence: bytes) -> None:
+        self._slices, self._sequence = slices, sequence
+        self._base = slices.process.process.index + 1 << FLOW_BITS
+        self._uuid = slices.track + (slices.process.process.index + 1 << TRACK_BITS)
+        self._name = _iids(tables, tables.names, InternedData.EVENT_NAMES, slices.name)
+        self._category = _iids(tables, tables.categories, InternedData.EVENT_CATEGORIES, slices.category)
+        keys = tables.intern(tables.keys, InternedData.DEBUG_ANNOTATION_NAMES, [note.key for note in slices.notes])
+        n = len(slices)
+        self._notes = [_NoteColumn(note, int(key), tables, n) for note, key in zip(slices.notes, keys, strict=True)]
+        self._widths = {
+            "time": width_of(int(slices.end_ns.max())),
+            "uuid": width_of(int(self._uuid.max())),
+            "name": width_of(int(self._name.max())),
+            "category": width_of(int(self._category.max())),
+        }
+
+    def rows(self) -> Bytes:
+        n = len(self._slices)
+        shape = self._shape_numbers()
+        order = np.argsort(shape, kind="stable")
+        edges = np.flatnonzero(np.diff(shape[order])) + 1
+        groups = [(rows, self._shape(rows).rows(len(rows))) for rows in np.split(order, edges)]
+        return interleave(groups, n)
+
+    def _shape_numbers(self) -> Ints:
+        """Equal for slices of one shape."""
+        n = len(self._slices)
+        out: Ints = (self._slices.flow >= 0).astype(np.int64)
+        size = 2
+        counts = self._slices.n_launched
+        more = [(counts, int(counts.max(initial=0)) + 1)]
+        for note in self._notes:
+            has = np.zeros(n, np.int64)
+            has[note.rows] = 1
+            more.append((has, 2))
+        for column, values in more:
+            if values == 1 or (values == 2 and bool(column.all())):
+                continue
+            if size * values >= 1 << 62:
+                found, out = np.unique(out, return_inverse=True)
+                out, size = out.reshape(-1), len(found)
+            out = out * values + column
+            size *= values
+        return out.astype(np.uint16) if size < 1 << 16 else out
+
+    def _shape(self, rows: Ints) -> Shape:
+        """The begin and the end of a slice, for rows that are alike."""
+        slices, first = self._slices, int(rows[0])
+        whole = len(rows) == len(slices)
+        chosen: slice | Ints = slice(None) if whole else rows
+        uuid = self._uuid[chosen]
+        event = Shape().same(number(TrackEvent.TYPE, EventType.SLICE_BEGIN))
+        event.same(tag(TrackEvent.TRACK_UUID)).number(uuid, self._widths["uuid"])
+        event.same(tag(TrackEvent.NAME_IID)).number(self._name[chosen], self._widths["name"])
+        event.same(tag(TrackEvent.CATEGORY_IIDS)).number(self._category[chosen], self._widths["category"])
+        for note in self._notes:
+            note.put(event, rows)
+        for k in range(int(slices.n_launched[first])):
+            flow = slices.launched[chosen] + (self._base + k)
+            event.same(fixed64_tag(TrackEvent.FLOW_IDS)).eight(flow)
+        if slices.flow[first] >= 0:
+            event.same(fixed64_tag(TrackEvent.TERMINATING_FLOW_IDS)).eight(slices.flow[chosen] + self._base)
+        end = Shape().same(number(TrackEvent.TYPE, EventType.SLICE_END))
+        end.same(tag(TrackEvent.TRACK_UUID)).number(uuid, self._widths["uuid"])
+        both = _packet(slices.start_ns[chosen], self._widths["time"], self._sequence, event)
+        after = _packet(slices.end_ns[chosen], self._widths["time"], self._sequence, end)
+        shift = len(both.constant)
+        both.constant += after.constant
+        both.columns += [(offset + shift, width, values) for offset, width, values in after.columns]
+        return both
+
+
+class _NoteColumn:
+    """A note as an annotation of events."""
+
+    def __init__(self, note: Note, key: int, tables: _Tables, n: int) -> None:
+        self.rows = note.rows
+        self._place: Ints | None = None  # of every slice among those that have it
+        if len(note.rows) < n:
+            self._place = np.full(n, ABSENT, np.int64)
+            self._place[note.rows] = np.arange(len(note.rows))
+        self._kind, self._key, self._values = note.value, number(DebugAnnotation.NAME_IID, key), note.values
+        if note.value is Value.TEXT:
+            iids = tables.intern(tables.texts, InternedData.DEBUG_ANNOTATION_STRING_VALUES, note.texts)
+            self._values = iids[note.values]
+        if note.value in (Value.TEXT, Value.INTEGER):
+            least, most = int(self._values.min()), int(self._values.max())
+            self._width = WIDEST if least < 0 else width_of(most)
+
+    def put(self, event: Shape, rows: Ints) -> None:
+        """Add it to the event of some slices, if they have it: all of them do, or none."""
+        if self._place is not None and self._place[rows[0]] < 0:
+            return
+        place = rows if self._place is None else self._place[rows]
+        values = self._values if len(rows) == len(self.rows) else self._values[place]
+        inner = Shape().same(self._key)
+        if self._kind is Value.TRUE:
+            inner.same(number(DebugAnnotation.BOOL_VALUE, 1))
+        elif self._kind is Value.FLOAT:
+            inner.same(fixed64_tag(DebugAnnotation.DOUBLE_VALUE)).eight(values.astype(np.float64, copy=False))
+        else:
+            field_ = DebugAnnotation.STRING_VALUE_IID if self._kind is Value.TEXT else DebugAnnotation.INT_VALUE
+            inner.same(tag(field_)).number(values, self._width)
+        event.inside(DEBUG_ANNOTATION, inner)
+
+
+def _iids(tables: _Tables, table: dict[str, int], kind: InternedData, texts: Texts) -> Array:
+    return tables.intern(table, kind, texts.all)[texts.index]
+
+
+class PerfettoFormat(WrittenOnly):
+    """Traces for ui.perfetto.dev and its trace processor."""
+
+    name = "perfetto"
+    title = "Perfetto trace (protocol buffers)"
+
+    def open_writer(self, target: Path, options: WriteOptions) -> TimelineWriter:
+        return TimelineWriter(target, options, PerfettoEncoder())
+
+
+FORMAT = PerfettoFormat()

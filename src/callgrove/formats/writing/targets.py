@@ -1,0 +1,408 @@
+"""Targets of writers: written beside their place, renamed into it when complete; stale ones of killed processes are
+removed.
+
+    target = PendingFolder(path, overwrite, kind)         or PendingFile(path, overwrite), PendingFiles(path, ...)
+    with target.or_nothing():                              around everything that writes
+        ... target.place / "meta.db" ...
+        target.complete()                                  what was there before goes only now
+
+A crash, a full disk or an interruption leaves what was there before, or nothing; of a process that is killed a hidden
+file or folder may stay, until the same target is written again (`leftovers`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+from callgrove.errors import CallgroveError, Parameter, UsageError
+
+__all__ = [
+    "FolderKind",
+    "Pending",
+    "PendingFile",
+    "PendingFiles",
+    "PendingFolder",
+    "PendingTarget",
+    "PendingTogether",
+    "SqliteTarget",
+    "make_hidden_place",
+    "refuse_existing",
+    "refuse_folder",
+    "refuse_stdout",
+    "remove",
+    "remove_leftovers",
+]
+
+
+# Hidden places beside targets, where these are written, and what processes that were killed left of theirs.
+#
+#     .NAME.WHERE-PID-RANDOM.partial      also .NAME.WHERE-PID-RANDOM.3.partial for parts of it
+#     .NAME.WHERE-PID-RANDOM.old          what was there before, for the moment of a rename
+#
+# A process that is killed on the spot (SIGKILL, a node without memory) cannot take back what it began. Whoever writes
+# the same target next does it, if there is no doubt: WHERE is a number for this boot of this machine and its space of
+# process ids (those of containers are others), the process is gone, and the file is ours. A place with something set
+# aside (.old) is left alone: the process died while it renamed, and both may be wanted.
+
+
+LONGEST = 200  # bytes of a name that is shown in the hidden one: file systems allow 255 in all
+UNKNOWN = "00000000"
+PARTIAL, OLD = ".partial", ".old"
+
+
+def make_hidden_place(folder: Path, name: str) -> Path:
+    """A new name in the folder for something in the making."""
+    return folder / f".{_shorten(name)}.{_where()}-{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}"
+
+
+def remove_leftovers(folder: Path, name: str) -> None:
+    """What processes that no longer exist left beside a target. What cannot be removed stays."""
+    if _where() == UNKNOWN:
+        return
+    with suppress(OSError):  # a folder that may be written to but not be read
+        for place in list(_leftovers(folder, name)):
+            remove(place)
+
+
+def _leftovers(folder: Path, name: str) -> Iterator[Path]:
+    own = re.compile(rf"(\.{re.escape(_shorten(name))}\.{_where()}-([1-9]\d{{0,9}})-[0-9a-f]{{8}})(\.\d+)?{PARTIAL}")
+    names = {entry.name for entry in os.scandir(folder)}
+    for found in filter(None, map(own.fullmatch, sorted(names))):
+        place = folder / found[0]
+        if found[1] + OLD not in names and not _is_alive(int(found[2])) and _is_ours(place):
+            yield place
+
+
+def _is_alive(pid: int) -> bool:
+    """In doubt it is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # somebody else's
+        return True
+    return True
+
+
+def _is_ours(place: Path) -> bool:
+    try:
+        return place.lstat().st_uid == os.geteuid()
+    except OSError:  # gone meanwhile
+        return False
+
+
+def remove(path: Path) -> None:
+    """A file or a folder, as far as possible; of a link the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _shorten(name: str) -> str:
+    """The name, or what stands for one that would become too long."""
+    encoded = os.fsencode(name)
+    return name if len(encoded) <= LONGEST else hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+
+@cache
+def _where() -> str:
+    """Whose process ids these are; unknown where the system does not tell it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path: a text like pid:[4026531836]
+    except OSError:
+        return UNKNOWN
+    return hashlib.blake2b(f"{boot}{space}".encode(), digest_size=4).hexdigest()
+
+
+class Pending(ABC):
+    """Something in the making that becomes `target`."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    @contextmanager
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Whatever fails inside removes everything that was written; `before` closes what is open."""
+        try:
+            yield
+        except OSError as error:
+            self._discard(before)
+            self._refuse(error)
+        except BaseException:
+            self._discard(before)
+            raise
+
+    def _discard(self, before: Callable[[], None]) -> None:
+        before()
+        self.discard()
+
+    def _refuse(self, error: OSError) -> NoReturn:
+        reason = error.strerror or str(error)
+        raise CallgroveError(f"{self.target}: cannot be written: {reason}{self._what_stays()}") from error
+
+    def _what_stays(self) -> str:
+        return "; nothing was changed"
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Move into place."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Remove what was written so far."""
+
+
+class PendingTarget(Pending):
+    """A target in the making. `place` is where to write."""
+
+    def __init__(self, target: Path, overwrite: bool) -> None:
+        super().__init__(target)
+        self._overwrite = overwrite
+        self.refuse_existing()
+        self.place = self._new_place(target.parent, target.name)
+
+    @staticmethod
+    def _new_place(folder: Path, name: str) -> Path:
+        """What killed processes left of the same target goes first: it may be large."""
+        remove_leftovers(folder, name)
+        return make_hidden_place(folder, name)
+
+    @property
+    def exists(self) -> bool:
+        return self.target.is_symlink() or self.target.exists()
+
+    def refuse_existing(self) -> None:
+        """What is there already is replaced only if that was asked for, and if it is of the same kind."""
+        if str(self.target) == "-":
+            raise UsageError("this format cannot go to stdout; name OUT")
+        refuse_existing(self.target, self._overwrite)
+        if self.exists:
+            self._refuse_kind()
+
+    def _refuse_kind(self) -> None:
+        raise NotImplementedError
+
+    def complete(self) -> None:
+        """Rename into place. What is there already goes aside first, and comes back if that fails."""
+        self.refuse_existing()
+        old = self.place.with_suffix(".old")
+        there = self.exists
+        if there:
+            self.target.rename(old)
+        try:
+            self.place.rename(self.target)
+        except BaseException:
+            if there:
+                old.rename(self.target)
+            raise
+        if there:
+            remove(old)
+
+    def discard(self) -> None:
+        remove(self.place)
+
+
+class PendingTogether(Pending):
+    """Targets of which there are all or none. What they are may be known only later."""
+
+    def __init__(self, target: Path) -> None:
+        super().__init__(target)
+        self.parts: list[PendingTarget] = []
+
+    def complete(self) -> None:
+        for part in self.parts:
+            part.complete()
+
+    def discard(self) -> None:
+        for part in self.parts:
+            part.discard()
+
+
+def refuse_existing(target: Path, overwrite: bool) -> None:
+    """What is there already is replaced only if that was asked for, and devices never."""
+    if not target.is_symlink() and not target.exists():
+        return
+    if _is_special(target):
+        raise UsageError(f"{target}: is a device, a pipe or the like, which is never replaced; name a new file")
+    if not overwrite:
+        raise _is_there(target)
+
+
+def _is_there(target: Path) -> UsageError:
+    """Return the error that a target exists already."""
+    overwrite = Parameter("overwrite", True)
+    return UsageError(f"{target}: exists already; choose another name, or replace it (", overwrite, ")")
+
+
+def refuse_folder(target: Path) -> None:
+    """Where a file is to be written."""
+    if target.is_dir():
+        raise UsageError(f"{target}: is a folder, and a file is to be written; choose another name")
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """What a target is that is a folder. One that is there already is replaced only if `is_ours` finds such data in it,
+    or if it is empty."""
+
+    what: str
+    is_ours: Callable[[Path], bool]
+
+    def refuse_others(self, target: Path) -> None:
+        if target.is_file():
+            raise UsageError(f"{target}: is a file, and {self.what} is a folder; choose another name")
+        if target.is_dir() and any(target.iterdir()) and not self.is_ours(target):
+            raise UsageError(f"{target}: is a folder with other things than {self.what} in it; remove it yourself")
+
+
+def refuse_stdout(target: Path, what: str) -> None:
+    """For targets that are several files."""
+    if str(target) == "-":
+        raise UsageError(f"{what} cannot go to stdout: it is several files; name OUT")
+
+
+class PendingFolder(PendingTarget):
+    """A folder of some kind."""
+
+    def __init__(self, target: Path, overwrite: bool, kind: FolderKind) -> None:
+        self._kind = kind
+        super().__init__(target, overwrite)
+        with self.or_nothing():
+            self.place.mkdir()
+
+    def _refuse_kind(self) -> None:
+        self._kind.refuse_others(self.target)
+
+
+class PendingFile(PendingTarget):
+    """A file."""
+
+    def __init__(self, target: Path, overwrite: bool) -> None:
+        super().__init__(target, overwrite)
+        with self.or_nothing():
+            self.place.touch()
+
+    def _refuse_kind(self) -> None:
+        refuse_folder(self.target)
+
+    def complete(self) -> None:
+        """A rename replaces a file in one step."""
+        self.refuse_existing()
+        self.place.replace(self.target)
+
+
+class PendingFiles(PendingTarget):
+    """Files that belong together, in a folder that is there already, or with names that begin with the target's.
+
+    `names` are all that there may be. Those of an earlier set that the new one does not have go as well: what stays
+    would be taken for a part of it. `keep_partial`: after a failure, what was written stays as the folder OUT.part.
+    """
+
+    def __init__(self, target: Path, overwrite: bool, names: Sequence[str], *, keep_partial: bool = False) -> None:
+        self._keep_partial = keep_partial
+        self._folder, prefix = (target, "") if target.is_dir() else (target.parent, f"{target.name}_")
+        self._targets = {name: self._folder / f"{prefix}{name}" for name in names}
+        super().__init__(target, overwrite)
+        self.place = self._new_place(self._folder, target.name or "files")
+        with self.or_nothing():
+            self.place.mkdir()
+
+    def refuse_existing(self) -> None:
+        there = [path for path in self._targets.values() if path.is_symlink() or path.exists()]
+        if there and not self._overwrite:
+            raise _is_there(there[0])
+        if folders := [path for path in there if path.is_dir() and not path.is_symlink()]:
+            raise UsageError(f"{folders[0]}: is a folder, and a file is to be written; choose another name")
+
+    def complete(self) -> None:
+        """Move all of them; if one cannot be moved, everything is as it was before."""
+        self.refuse_existing()
+        old = self.place.with_suffix(".old")  # not in `place`: what could not be brought back must not go with it
+        old.mkdir()
+        moved: list[tuple[Path, Path]] = []
+        try:
+            for name, path in self._targets.items():
+                if path.is_symlink() or path.exists():
+                    path.rename(old / name)
+                    moved.append((path, old / name))
+                if (self.place / name).exists():
+                    (self.place / name).rename(path)
+                    moved.append((self.place / name, path))
+        except BaseException:
+            for before, now in reversed(moved):
+                now.rename(before)
+            old.rmdir()
+            raise
+        remove(old)
+        remove(self.place)
+
+    def discard(self) -> None:
+        part = self.place.parent / f"{self.target.name or 'files'}.part"
+        if self._keep_partial and self.place.is_dir() and any(self.place.iterdir()) and not part.exists():
+            self.place.rename(part)
+        else:
+            super().discard()
+
+
+def _is_special(path: Path) -> bool:
+    """A device, a pipe or a socket, or a link that stands for what a process has open (/dev/stdout)."""
+    if path.is_symlink() and path.readlink().is_relative_to("/proc"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+# A SQLite database in the making: beside its place until it is complete, or in place for readers that cannot wait.
+
+
+class SqliteTarget(Pending):
+    """`database` is connected, without a transaction; failing inside `or_nothing` leaves nothing of a pending file."""
+
+    def __init__(self, path: Path, overwrite: bool, *, in_place: bool = False) -> None:
+        super().__init__(path)
+        if in_place and path.exists():
+            raise UsageError(f"{path}: exists already; choose another name")
+        self.pending = None if in_place else PendingFile(path, overwrite)
+        with self.or_nothing():
+            self.database = sqlite3.connect(self.pending.place if self.pending else path, isolation_level=None)
+            # of a pending file there is nothing to go back to; in place, readers need the log
+            for pragma in (f"journal_mode={'WAL' if in_place else 'OFF'}", "synchronous=OFF", "foreign_keys=ON"):
+                self.database.execute(f"PRAGMA {pragma}")
+
+    @contextmanager
+    def or_nothing(self, before: Callable[[], None] = lambda: None) -> Iterator[None]:
+        try:
+            with super().or_nothing(before):
+                yield
+        except sqlite3.Error as error:
+            raise CallgroveError(f"{self.target}: cannot be written: {error}; nothing was changed") from error
+
+    def _disconnect(self) -> None:
+        if hasattr(self, "database"):
+            self.database.close()
+
+    def complete(self) -> None:
+        """Close, and move it into place."""
+        self._disconnect()
+        if self.pending is not None:
+            self.pending.complete()
+
+    def discard(self) -> None:
+        """Nothing stays of a pending file; of one in place, what was committed."""
+        self._disconnect()
+        if self.pending is not None:
+            self.pending.discard()

@@ -1,0 +1,218 @@
+"""From an experiment to a writer: the tables, then values and traces, chunk after chunk; or with one call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from callgrove.arrays import Bools
+from callgrove.errors import UsageError
+from callgrove.execute import Progress, silent
+from callgrove.formats.interface import (
+    KeepsFillers,
+    KeepsSummaries,
+    LossReport,
+    SampleChunk,
+    WriteOptions,
+    Writer,
+    Writes,
+    WritesStudies,
+    WritesTraces,
+)
+from callgrove.formats.registry import check_dialect, format_for_target, writer_of
+from callgrove.formats.writing.losses import some
+from callgrove.model.books import Books, KeepsBooks
+from callgrove.model.experiment import Experiment
+from callgrove.model.metrics import Aggregation, Scope
+from callgrove.model.study.fill_missing_points import series_of
+from callgrove.model.study.series import Study
+from callgrove.model.traces.events import LABEL, PARENT, SPAN_COLUMNS
+from callgrove.model.values import Block, DenseBlock, has_fillers
+
+__all__ = ["transfer", "write", "write_experiment"]
+
+
+def write_experiment(
+    opened: Experiment | Study, format_: Writes | WritesStudies, target: Path, options: WriteOptions
+) -> LossReport:
+    """Write an experiment or a study in a format that holds such things."""
+    if isinstance(opened, Study):
+        if not isinstance(format_, WritesStudies):
+            raise UsageError(f"{target}: series over parameters cannot be written as {_name(format_)}; see `formats`")
+        report = format_.write_study(opened, target, options)
+        report.unexplained.extend(opened.unexplained)
+        return report
+    if not isinstance(format_, Writes):
+        raise UsageError(f"{target}: {_name(format_)} holds series over parameters, not an execution")
+    return transfer(opened, format_.open_writer(target, options), options.progress)
+
+
+def _name(format_: object) -> str:
+    return str(getattr(format_, "name", "this format"))
+
+
+def transfer(experiment: Experiment, writer: Writer, progress: Progress = silent) -> LossReport:
+    """Give everything that an experiment holds to a writer and close it; whatever fails, the target is left alone.
+
+    Memory holds one chunk. Spans are given to writers that say `takes_spans`; those that write traces and nothing else
+    read them as they need them. The report also names what of a damaged input could not be read, and is therefore not
+    in the target.
+    """
+    computed = experiment.values.backend
+    left_out: Counter[str] = Counter()
+    try:
+        writer.define(experiment)
+        if isinstance(computed, KeepsBooks):
+            computed.start_books()
+        if isinstance(writer, WritesTraces):
+            writer.write_traces(progress)
+        else:
+            left_out = _values(experiment, writer, progress)
+            _samples(experiment, writer, progress)
+            if writer.takes_spans:
+                _spans(experiment, writer, progress)
+        report = writer.close()
+        for name, count in left_out.items():
+            report.add(f"{count} values of {name} that nobody measured: counters that went below zero")
+    except BaseException:
+        writer.abort()
+        raise
+    for problem in experiment.values.problems:
+        report.add(f"damaged values: {problem}")
+    if isinstance(computed, KeepsBooks) and not isinstance(writer, WritesTraces):
+        report.unexplained.extend(computed.differences())
+    if (books := writer.books) is not None and not isinstance(writer, KeepsSummaries | WritesTraces):
+        for loss in _disagreements(experiment, books):
+            report.add(loss)
+    return report
+
+
+def _disagreements(experiment: Experiment, books: Books) -> Iterator[str]:
+    """Yield metrics of which a stored summary and the profiles, which are what is written, say different things."""
+    values, given = experiment.values, books.given.totals
+    if len(values.profiles.summaries) != 1:
+        return
+    summary, alone = given.like(), []
+    for block in values.backend.blocks(values.profiles.summaries):
+        summary.add(block)
+    for row, metric in enumerate(experiment.metrics):
+        is_compared = row not in books.excused_rows and metric.scope != Scope.LEXICAL and values.backend.summarises(row)
+        if not is_compared or not given.adds_up[row] or given.agrees(row, summary):
+            continue
+        if not given.n_values[row]:
+            alone.append(metric.name)
+            continue
+        yield (
+            f"the stored summary of {metric.label}: it says {summary.total[row]:g}, and the profiles, "
+            f"which are what is written, add up to {given.total[row]:g}"
+        )
+    if alone:
+        yield f"values of {some(alone)}: only the stored summary has them, no profile does"
+
+
+def _values(experiment: Experiment, writer: Writer, progress: Progress) -> Counter[str]:
+    """Give the values to a writer. Numbers that nobody measured go only to writers that can tell them apart; those that
+    were left out are counted by metric."""
+    total, done = experiment.values.n_stored() or 0, 0
+    left_out: Counter[str] = Counter()
+    for block in _blocks(experiment, isinstance(writer, KeepsFillers), left_out):
+        writer.write(block)
+        done += len(block)
+        progress("writing values", done, max(done, total))
+    return left_out
+
+
+def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) -> Iterator[Block]:
+    values = experiment.values
+    if with_fillers or not has_fillers(values.backend):
+        yield from values.blocks()
+        return
+    for block in values.measured_blocks():
+        if block.fillers is not None:
+            left_out.update(_by_metric(experiment, block, block.fillers))
+        yield block
+
+
+def _by_metric(experiment: Experiment, block: Block, fillers: Bools) -> dict[str, int]:
+    """How many values of each sum a block lacks; minima and maxima of nothing are no loss."""
+    metric = np.full(int(fillers.sum()), block.metric) if isinstance(block, DenseBlock) else block.metric[fillers]
+    found, count = np.unique(metric, return_counts=True)
+    rows = ((experiment.metrics[row], n) for row, n in zip(found.tolist(), count.tolist(), strict=True))
+    return {row.name: n for row, n in rows if row.aggregation == Aggregation.SUM}
+
+
+def _samples(experiment: Experiment, writer: Writer, progress: Progress) -> None:
+    total, done = experiment.traces.n_samples, 0
+    for profile, metric, samples in experiment.traces.lines():
+        writer.write(SampleChunk(profile, metric, samples))
+        done += len(samples)
+        progress("writing samples", done, total)
+
+
+def _spans(experiment: Experiment, writer: Writer, progress: Progress) -> None:
+    total, done = experiment.traces.n_spans, 0
+    for chunk in experiment.traces.spans((*SPAN_COLUMNS, LABEL, PARENT)):
+        writer.write(chunk)
+        done += len(chunk["span"])
+        progress("writing spans", done, total)
+
+
+# Writing with one call: the format by name, or by the ending of the target.
+
+
+def write(
+    opened: Experiment | Study,
+    target: str | Path,
+    to_format: str = "",
+    *,
+    overwrite: bool = False,
+    dialect: str = "",
+    annotations: str = "default",
+    track_names: str = "plain",
+    real_pids: bool = False,
+    by_queue: bool = False,
+    kernel_rename: bool = False,
+    agent_index: str = "",
+    keep_partial: bool = False,
+) -> Sequence[str]:
+    """Write an experiment or a study to a file or folder, and return what the format could not hold, a sentence each.
+
+    to_format       the format (default: by the ending of the target, as in `callgrove convert`)
+    overwrite       replace a target that is there already, which is an error otherwise
+    dialect         which variant of the format
+    annotations     of traces for viewers, how much slices say about themselves: none, default, all
+    track_names     how tracks are called: plain, rocpd
+    real_pids       process ids as they were, also where two processes share one
+    by_queue        operations on queues instead of streams
+    kernel_rename   kernels under the name of the range that they were launched in
+    agent_index     which number devices are called by: absolute, relative, type-relative
+    keep_partial    keep what was written before an interruption, as OUT.part
+
+    The target appears when it is complete. Where the format holds series, an experiment with runs over parameters
+    becomes what `Experiment.series` returns.
+
+        lost = callgrove.write(experiment, "run.cubex")
+    """
+    path = Path(target)
+    if isinstance(opened, Experiment) and opened.path and path.resolve() == Path(opened.path).resolve():
+        raise UsageError(f"{target}: is the input, which is never modified; name another target")
+    name = to_format or format_for_target(path, series=isinstance(opened, Study))
+    format_ = writer_of(name)
+    if isinstance(opened, Experiment) and not isinstance(format_, Writes) and opened.runs[0].parameters:
+        opened = series_of(opened)
+    options = WriteOptions(
+        check_dialect(name, dialect),
+        overwrite,
+        annotations=annotations,
+        track_names=track_names,
+        real_pids=real_pids,
+        by_queue=by_queue,
+        kernel_rename=kernel_rename,
+        agent_index=agent_index,
+        keep_partial=keep_partial,
+    )
+    report = write_experiment(opened, format_, path, options)
+    return (*report.lines, *(f"unexplained: {difference}" for difference in report.unexplained))

@@ -1,0 +1,324 @@
+"""A calling-context profile folded from spans: where the time of a traced run went, as a tree.
+
+Specification: gpu-traces.md section 8.
+
+    thread     |-- step (marker) ----------------------------|
+                  |-- hipLaunchKernel --|   |-- hipMemcpy --|       step -> hipLaunchKernel -> gemm
+    stream                      |== gemm ==|      |= copy =|        step -> hipMemcpy -> copy host to device
+
+Spans of a thread nest by time; an outermost one lies below the functions of its call stack, where that was recorded
+(side table `stack`, column `frames`: names, the outermost first). An operation of a device lies below the call that
+launched it, or below `[unknown launch]`. Equal names below one context are one context, over all parts of the trace.
+Nothing is lost: the GPU time of all contexts is the sum of the operations' durations, and the host time of a thread's
+contexts is the union of its spans. Spans that end before they start, and instants, add calls but no time.
+
+Parts are folded one at a time, anywhere; what stays is a tree and one number per (profile, context, metric) that
+occurred.
+
+    fold(Part(spans, ...))     one part -> Folded
+    Folding(builder).add(...)  trees of parts become one
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Floats, Ids, Ints, distinct_rows
+from callgrove.model.builder import ExperimentBuilder
+from callgrove.model.contexts import ContextKind
+from callgrove.model.experiment import InputWarning
+from callgrove.model.metrics import Metric, Scope
+from callgrove.model.traces.events import LABEL, FindsLater, SpanBackend, SpanKind, Traces, Window
+from callgrove.model.traces.intervals import Nesting, exclusive_length, fair_share, nesting, usable
+from callgrove.model.traces.pairing import launch_calls
+
+__all__ = ["Folded", "Folding", "Part", "fold"]
+
+COLUMNS = ("profile", "kind", LABEL, "start_ns", "end_ns", "correlation")
+NESTING = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.OVERHEAD)
+ON_DEVICE = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.MEMSET)
+FRAME, NOWHERE = -2, -3  # kinds of contexts that are no spans: functions on a stack, and what nobody launched
+KIND_OF: Mapping[int, ContextKind] = {
+    FRAME: ContextKind.FUNCTION,
+    NOWHERE: ContextKind.PLACEHOLDER,
+    SpanKind.KERNEL: ContextKind.KERNEL,
+    SpanKind.COPY: ContextKind.COPY,
+    SpanKind.MEMSET: ContextKind.COPY,
+    SpanKind.API: ContextKind.FUNCTION,
+    SpanKind.MARKER: ContextKind.MARKER,
+    SpanKind.REGION: ContextKind.REGION,
+    SpanKind.OVERHEAD: ContextKind.REGION,
+}
+UNKNOWN_LAUNCH = "[unknown launch]"
+VERSIONED = re.compile(r"_v\d+$")  # cudaMalloc_v3020
+NS = 1e-9
+
+METRICS = (
+    Metric("gpu_time", Scope.EXCLUSIVE, "s", description="Sum of the durations of operations on devices"),
+    Metric("gpu_busy", Scope.EXCLUSIVE, "s", description="Share of the time in which devices were busy"),
+    Metric("host_time", Scope.EXCLUSIVE, "s", description="Time in which a span was the innermost one of its thread"),
+    Metric("gpu_ops", Scope.EXCLUSIVE, "occ", dtype="int64", description="Operations on devices"),
+    Metric("host_calls", Scope.EXCLUSIVE, "occ", dtype="int64", description="Spans of threads"),
+    Metric("bytes", Scope.EXCLUSIVE, "bytes", dtype="int64", description="Bytes that were copied or set"),
+    Metric("launch_delay", Scope.EXCLUSIVE, "s", description="From the begin of a call to that of its operation"),
+    Metric("overhead_time", Scope.EXCLUSIVE, "s", description="Time that the profiler itself took of a thread"),
+)
+NUMBER = {metric.name: number for number, metric in enumerate(METRICS)}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Spans, and their profiles: what these are in the experiment, and numbers of their processes and devices, of which
+    -1 is a host."""
+
+    traces: Traces
+    profile: Ids
+    process: Ints
+    device: Ints
+
+
+Node = tuple[int, ContextKind, str]  # parent, which comes before, or -1
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What became of a part: contexts, and values by profile of the experiment, context and metric."""
+
+    nodes: Sequence[Node]
+    profile: Ids
+    context: Ids
+    metric: Ids  # of METRICS
+    value: Floats
+    time_range: Window | None = None  # when the first span began and the last one ended, of all kinds
+    warnings: Sequence[InputWarning] = ()
+
+
+@dataclass
+class Folding:
+    """Puts what parts became into a builder; equal contexts are one."""
+
+    builder: ExperimentBuilder
+    time_range: Window | None = None
+    warnings: list[InputWarning] = field(default_factory=list)
+    _contexts: dict[Node, int] = field(default_factory=dict)
+    _parts: list[Folded] = field(default_factory=list)
+
+    def add(self, part: Folded) -> None:
+        number = np.empty(len(part.nodes), np.int32)
+        for k, (parent, kind, name) in enumerate(part.nodes):
+            above = ABSENT if parent < 0 else int(number[parent])
+            key = (above, kind, name)
+            if key not in self._contexts:
+                self._contexts[key] = self.builder.add_context(above, kind, self.builder.region(kind, name))
+            number[k] = self._contexts[key]
+        self._parts.append(replace(part, nodes=(), context=number[part.context]))
+        self.warnings += part.warnings
+        ranges = [known for known in (self.time_range, part.time_range) if known is not None]
+        if ranges:
+            self.time_range = min(first for first, _ in ranges), max(last for _, last in ranges)
+
+    def finish(self) -> None:
+        """The builder then has contexts, metrics and values."""
+        used = np.zeros(len(METRICS), np.bool_)
+        for part in self._parts:
+            used[part.metric] = True
+        number = np.cumsum(used) - 1
+        for metric, wanted in zip(METRICS, used.tolist(), strict=True):
+            if wanted:
+                self.builder.add_metric(metric)
+        for part in self._parts:
+            self.builder.add_values(part.profile, part.context, number[part.metric], part.value)
+
+
+def fold(part: Part) -> Folded | None:
+    """All spans of a part as a tree; None where there are none."""
+    spans = part.traces.spans_backend
+    chunks = list(part.traces.spans(COLUMNS))
+    if spans is None or not chunks:
+        return None
+    every = _Spans(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
+    folded = _Tree(part, spans).folded(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
+    part.traces.release()
+    warnings = tuple(spans.warnings) if isinstance(spans, FindsLater) else ()
+    return replace(folded, time_range=every.time_range, warnings=warnings)
+
+
+class _Tree:
+    """The tree of one part in the making."""
+
+    def __init__(self, part: Part, spans: SpanBackend) -> None:
+        self._part, self._spans = part, spans
+        self._nodes: dict[Node, int] = {}
+        self._stacks: dict[tuple[object, ...], int] = {}  # frames -> context of the innermost one
+
+    def folded(self, spans: _Spans) -> Folded:
+        calls, host = self._calls(spans), np.flatnonzero(~spans.is_device)
+        nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
+        context = self._place(spans, calls, host, nest)
+        return self._sum(spans, context, self._measure(spans, calls, host, nest) + self._sizes(spans))
+
+    def _calls(self, part: _Spans) -> Ints:
+        """The call that launched each operation; -1 elsewhere."""
+        ops, api = np.flatnonzero(part.is_device), np.flatnonzero(~part.is_device)
+        out = np.full(len(part), ABSENT, np.int64)
+        found = launch_calls(
+            part.correlation[ops],
+            self._part.process[part.profile[ops]],
+            part.correlation[api],
+            self._part.process[part.profile[api]],
+            part.start_ns[api],
+            part.start_ns[ops],
+        )
+        out[ops] = np.append(api, ABSENT)[found]
+        return out
+
+    # -- the tree ----------------------------------------------------------------------------------------------------
+
+    def _callers(self, part: _Spans, wanted: Ints) -> Ids:
+        """By span: the context of the function that called it, of the wanted ones whose stack was recorded; else -1."""
+        out = np.full(len(part), ABSENT, np.int32)
+        table = self._spans.side("stack")
+        if table is not None:
+            frames = table.columns["frames"]
+            row, here = part.rows(table.span)
+            kept = np.isin(row, wanted)
+            out[row[kept]] = [self._stack(frames[k]) for k in here[kept].tolist()]
+        return out
+
+    def _stack(self, frames: object) -> int:
+        """The context of the innermost function of a stack, whose outermost one comes first."""
+        assert isinstance(frames, tuple)
+        known = self._stacks.get(frames)
+        if known is None:
+            known = ABSENT
+            for name in frames:
+                known = self._context(known, FRAME, name)
+            self._stacks[frames] = known
+        return known
+
+    def _place(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> Ids:
+        """The context of every span: host spans level by level, then operations below their calls. Who called an
+        outermost span stands above it; where there are markers, these say where a span belongs, and nobody else."""
+        parent = np.append(host, ABSENT)[nest.parent]
+        callers = self._callers(part, host[parent < 0])
+        depth = np.maximum(nest.depth, 0)  # spans that end before they start stand at the root
+        context = np.full(len(part) + 1, ABSENT, np.int32)  # the last one is for -1: no parent
+        for level in range(int(depth.max(initial=-1)) + 1):
+            rows = depth == level
+            above = np.where(parent[rows] < 0, callers[host[rows]], context[parent[rows]])
+            context[host[rows]] = self._contexts_of(part, host[rows], above)
+        ops = np.flatnonzero(part.is_device)
+        above = context[calls[ops]]
+        if (above < 0).any():
+            above = np.where(above < 0, self._context(ABSENT, NOWHERE, UNKNOWN_LAUNCH), above)
+        context[ops] = self._contexts_of(part, ops, above)
+        return context[:-1]
+
+    def _contexts_of(self, part: _Spans, rows: Ints, above: Ids) -> Ids:
+        """The context of each row below the one above it; new ones are made."""
+        if not len(rows):
+            return np.empty(0, np.int32)
+        different, number = distinct_rows(above, part.kind[rows], part.name[rows])
+        made = [self._context(parent, kind, self._name(kind, name)) for parent, kind, name in different.T.tolist()]
+        return np.array(made, np.int32)[number]
+
+    def _name(self, kind: int, name: int) -> str:
+        text = self._spans.strings[name] if name >= 0 else SpanKind(kind).word
+        return VERSIONED.sub("", text) if kind == SpanKind.API else text
+
+    def _context(self, parent: int, kind: int, name: str) -> int:
+        return self._nodes.setdefault((parent, KIND_OF[kind], name), len(self._nodes))
+
+    # -- the values --------------------------------------------------------------------------------------------------
+
+    def _measure(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
+        """(metric, rows, a number for each of these rows)."""
+        ops = np.flatnonzero(part.is_device)
+        own = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
+        is_program = part.kind[host] != SpanKind.OVERHEAD
+        forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
+        linked = forward[calls[forward] >= 0]
+        linked = linked[part.end_ns[calls[linked]] >= part.start_ns[calls[linked]]]
+        out: list[tuple[str, Ints, Array]] = [
+            ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
+            ("gpu_ops", ops, np.ones(len(ops))),
+            ("host_time", host[is_program], own[is_program] * NS),
+            ("host_calls", host[is_program], np.ones(int(is_program.sum()))),
+            ("overhead_time", host[~is_program], own[~is_program] * NS),
+            ("launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS),
+        ]
+        busy = [(own, fair_share(part.start_ns[own], part.end_ns[own])) for own in self._by_device(part, ops)]
+        return out + [("gpu_busy", own, share * NS) for own, share in busy]
+
+    def _by_device(self, part: _Spans, ops: Ints) -> list[Ints]:
+        """Operations of one device after the other."""
+        if not len(ops):
+            return []
+        profile = part.profile[ops]
+        _, device = distinct_rows(self._part.process[profile], self._part.device[profile])
+        order = np.argsort(device, kind="stable")
+        return np.split(ops[order], np.flatnonzero(np.diff(device[order])) + 1)
+
+    def _sizes(self, part: _Spans) -> list[tuple[str, Ints, Array]]:
+        table = self._spans.side("copy")
+        if table is None:
+            return []
+        row, here = part.rows(table.span)
+        sizes = np.asarray(table.columns["bytes"], np.int64)[here]
+        return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
+
+    def _sum(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
+        """One value per (profile, context, metric)."""
+        rows = np.concatenate([own for _, own, _ in measured])
+        value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
+        metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
+        different, number = distinct_rows(part.profile[rows], context[rows], metric)
+        sums = np.bincount(number, value, different.shape[1])
+        kept = sums != 0
+        profile, where, row = (column[kept].astype(np.int32) for column in different)
+        return Folded(tuple(self._nodes), self._part.profile[profile], where, row, sums[kept])
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """The spans of one part, as columns."""
+
+    profile: Ids
+    kind: Ids
+    name: Ids
+    start_ns: Ints
+    end_ns: Ints
+    correlation: Ints
+    span: Ints
+
+    def __len__(self) -> int:
+        return len(self.span)
+
+    @property
+    def is_device(self) -> Array:
+        return np.isin(self.kind, ON_DEVICE)
+
+    @property
+    def time_range(self) -> Window | None:
+        good = usable(self.start_ns, self.end_ns)
+        return (int(self.start_ns[good].min()), int(self.end_ns[good].max())) if good.any() else None
+
+    def measurable(self) -> _Spans:
+        """The same with times that are no times replaced by an interval that ends before it starts."""
+        good = usable(self.start_ns, self.end_ns)
+        return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
+
+    def rows(self, span: Ints) -> tuple[Ints, Ints]:
+        """The rows of spans that are here, and which of the given ones these are."""
+        order = np.argsort(self.span, kind="stable")
+        place = np.searchsorted(self.span[order], span)
+        here = np.flatnonzero(place < len(order))
+        here = here[self.span[order][place[here]] == span[here]]
+        return order[place[here]], here
+
+    def take(self, rows: Array) -> _Spans:
+        return _Spans(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))

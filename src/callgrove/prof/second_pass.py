@@ -1,0 +1,470 @@
+"""The second pass: the plan that workers get, the values of a batch of files in every scope, and its samples.
+
+A value is what is stored times the period of that file's metric; it lands on the last context of its node, or on the
+function where the metric asks for that. Then, children first,
+
+    function    = point + function of the children that are nested lexically
+    inclusive   = point + inclusive of all children
+    lexical     = function: only a loop with values of its own would differ, and none can have any here
+
+All files of a batch go up the tree together, level by level: rows are (file, context), columns are quantities. Children
+of one parent are neighbours, so a level is added up without sorting.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints, Offsets, distinct
+from callgrove.binary.files import FileBytes
+from callgrove.formats.hpcrun.files import TRACE_SUFFIX, read_tables
+from callgrove.formats.hpcrun.hpctrace.records import CALL_TRACE, TraceFile
+from callgrove.formats.hpcrun.measurement import Epoch, Measurement
+from callgrove.formats.hpcrun.primitives import MetricDescription
+from callgrove.formats.interface import PackedSamples, SampleLayout
+from callgrove.model.metrics import Scope
+from callgrove.model.traces.events import Samples, Window
+from callgrove.model.values import SparseBlock
+from callgrove.prof.gpu_samples import Templates, shares
+from callgrove.prof.metrics import SCOPES
+from callgrove.prof.nodes import Flavour, RawTree, place_table, translate
+from callgrove.prof.spool import Line
+from callgrove.prof.survey import FileTables, file_tables
+
+__all__ = [
+    "LEFT_OUT",
+    "PLAIN",
+    "Cells",
+    "FileNodes",
+    "MetricPlan",
+    "Plan",
+    "block_of",
+    "load",
+    "nodes_of_files",
+    "pack_samples",
+    "plain_layout",
+    "plain_samples",
+    "points_of",
+    "propagate",
+]
+
+
+# All that the second pass needs to know, as arrays: workers get it once, in a folder that they map into memory.
+#
+# Contexts here are those of `contexts`: level by level, with elided instructions where they belong. `final` gives the
+# ids of the experiment, `layout` says how samples are to be packed: as the target stores them, or in these ids.
+
+
+TABLES = "tables.pickle"
+LEFT_OUT = ABSENT - 1  # of samples; -1 is idle
+PLAIN = np.dtype([("time", np.int64), ("ctx", np.int32)])
+
+
+def plain_layout(n_contexts: int) -> SampleLayout:
+    """Samples in the ids of the experiment."""
+    return SampleLayout(PLAIN, np.append(np.arange(n_contexts, dtype=np.int32), np.int32(ABSENT)))
+
+
+def plain_samples(records: Array) -> Samples:
+    """Samples that were packed in the plain layout."""
+    return Samples(records["time"].copy(), records["ctx"].copy())
+
+
+@dataclass(frozen=True)
+class MetricPlan:
+    """`of_table`: the quantity of each metric of a table. `rows[scope]`: the metric row of each quantity."""
+
+    of_table: dict[tuple[MetricDescription, ...], Ids]
+    rows: dict[Scope, Ids]
+    is_derived: Bools
+    instructions: int  # quantities that GPU samples are shared by: GINS, GKER:COUNT and GKER:SAMPLED_COUNT, or -1
+    runs: int
+    sampled_runs: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The merged tree, its contexts and the metrics. `sampled` is the context of samples at each context: the one
+    around an elided instruction; -1 is idle."""
+
+    flavour: Flavour
+    modules: tuple[str, ...]
+    metrics: MetricPlan
+    templates: Templates
+    place: Ints
+    offset: Offsets
+    parent: Ids
+    region: Ids
+    first: Ids
+    full: Ids
+    above: Ids
+    depth: Ids
+    lexical: Bools
+    final: Ids
+    sampled: Ids
+    layout: SampleLayout
+
+    @cached_property
+    def contexts_at(self) -> dict[bool, Ids]:
+        """The context of samples at each node of the merged tree, LEFT_OUT where there is none: in traces of calls
+        (True) that of the function, in others (False) that of the address."""
+        return {
+            is_call_trace: np.where(last >= 0, self.sampled[last], LEFT_OUT).astype(np.int32)
+            for is_call_trace, last in ((True, self.first), (False, self.full))
+        }
+
+    @cached_property
+    def tree(self) -> RawTree:
+        return RawTree(self.modules, self.place, self.offset, self.parent, self.region)
+
+    def save(self, folder: Path) -> None:
+        """Write it for workers, into a folder that is made for it."""
+        folder.mkdir()
+        rest = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                np.save(folder / f"{field.name}.npy", value)
+            else:
+                rest[field.name] = value
+        (folder / TABLES).write_bytes(pickle.dumps(rest))
+
+
+@lru_cache(maxsize=1)
+def load(folder: str) -> Plan:
+    """The plan that lies in a folder of ours; arrays are mapped, so that the workers of a node share them."""
+    place = Path(folder)
+    rest = pickle.loads((place / TABLES).read_bytes())
+    # plain arrays: views of a memmap are memmaps again, and all that small ones take is the time to make them
+    arrays: dict[str, Any] = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in place.glob("*.npy")}
+    return Plan(**rest, **arrays)
+
+
+@dataclass(frozen=True)
+class FileNodes:
+    """A file that was read again, and the node of the merged tree that each of its nodes is, for every epoch."""
+
+    file: FileBytes
+    measurement: Measurement
+    nodes: tuple[Ids, ...]
+
+
+def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNodes]:
+    """Files, by their tables or where they lie, with their nodes; all of them are looked up together."""
+    numbers = {path: number for number, path in enumerate(plan.modules)}
+    read = [file if isinstance(file, FileTables) else _read(file, numbers, plan) for file in files]
+    places = _Places(plan.modules)
+    trees = [(above, places(place, tables.modules), offset) for tables in read for above, place, offset in tables.trees]
+    sizes = [len(above) for above, _, _ in trees]
+    if not trees:  # old files may have no epochs
+        return [FileNodes(one.file, one.measurement, ()) for one in read]
+    starts = np.append(0, np.cumsum(sizes))
+    above, place, offset = (np.concatenate(column) for column in zip(*trees, strict=True))
+    above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)
+    found = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
+    return [
+        FileNodes(one.file, m, tuple(next(found)[: len(epoch.nodes)] for epoch in m.epochs))
+        for one in read
+        for m in (one.measurement,)
+    ]
+
+
+def _read(path: str, numbers: dict[str, int], plan: Plan) -> FileTables:
+    file = FileBytes(Path(path))
+    return file_tables(file, read_tables(file), numbers, plan.flavour)
+
+
+class _Places:
+    """Places in the numbers of the plan; the files of a batch share their numbers of modules."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = modules
+        self._tables: dict[int, tuple[Mapping[str, int], Ints]] = {}
+
+    def __call__(self, place: Ints, modules: Mapping[str, int]) -> Ints:
+        key = id(modules)  # they stay alive here
+        if key not in self._tables:
+            self._tables[key] = modules, place_table(modules, self._modules)
+        return translate(place, self._tables[key][1])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values by file, context and quantity. No order is promised; equal cells are to be added."""
+
+    file: Ints
+    context: Ints
+    quantity: Ints
+    value: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Cells]) -> Cells:
+        columns = zip(*((p.file, p.context, p.quantity, p.value) for p in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+
+def points_of(plan: Plan, files: Sequence[FileNodes]) -> tuple[Cells, Floats]:
+    """What was measured at each context itself, and what the files hold of each quantity; context 0 is the root, which
+    no scope has values of."""
+    totals = np.zeros(len(plan.metrics.is_derived))
+    parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file, totals)]
+    none = np.empty(0, np.int64)
+    return Cells.joined(parts) if parts else Cells(none, none, none, np.empty(0)), totals
+
+
+def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterator[Cells]:
+    for epoch, nodes in zip(file.measurement.epochs, file.nodes, strict=True):
+        node, quantity, value, moves = _measure(plan, file.file, epoch, nodes)
+        totals += np.bincount(quantity, value, len(totals))
+        has_context = plan.full[node] >= 0
+        context = np.where(moves, plan.first[node], plan.full[node])[has_context].astype(np.int64)
+        own = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
+        yield own
+        if not has_context.all():
+            bare = ~has_context
+            yield from _share(plan, number, own, node[bare], quantity[bare], value[bare])
+
+
+def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids, Ints, Floats, Array]:
+    """Node of the merged tree, quantity, value, and whether it belongs to the function, of all values but zeros."""
+    if not epoch.metrics:
+        none = np.empty(0, np.int64)
+        return none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_)
+    node, metric, raw = epoch.place.read(file).stored(epoch.nodes.positions, nodes)
+    is_real = np.array([m.is_real for m in epoch.metrics], np.bool_)
+    period = np.array([m.period or 1 for m in epoch.metrics], np.float64)
+    moves = np.array([bool(m.move2proc) for m in epoch.metrics], np.bool_)
+    quantity = plan.metrics.of_table[epoch.metrics].astype(np.int64)
+    if is_real.all():
+        value = raw.view(np.float64)
+    else:
+        value = np.where(is_real[metric], raw.view(np.float64), raw.astype(np.float64))
+    if (period != 1).any():
+        with np.errstate(over="ignore", invalid="ignore"):  # values need not be finite
+            value = value * period[metric]
+    number = quantity[metric]
+    kept = (value != 0) & ~plan.metrics.is_derived[number]
+    return node[kept], number[kept], value[kept], moves[metric][kept]
+
+
+def _share(plan: Plan, number: int, own: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
+    """Values of GPU samples on the call paths that they may have had."""
+    metrics = plan.metrics
+    runs, sampled_runs = (_by_key(own, which) for which in (metrics.runs, metrics.sampled_runs))
+    ratio = {
+        c: runs.get(c, 1.0) / sampled_runs[c] if c in runs and c in sampled_runs else 1.0
+        for c in {*runs, *sampled_runs}
+    }
+    is_count = quantity == metrics.instructions
+    samples: dict[int, float] = {}
+    for one, amount in zip(node[is_count].tolist(), value[is_count].tolist(), strict=True):
+        samples[one] = samples.get(one, 0.0) + amount
+    for one in np.unique(node).tolist():
+        templates = plan.templates.of_node[one]
+        rows = np.flatnonzero(node == one)
+        for template, share in zip(templates, shares(templates, ratio, samples), strict=True):
+            if share:
+                n = len(rows)
+                yield Cells(np.full(n, number), np.full(n, template.full), quantity[rows], value[rows] * share)
+
+
+def _by_key(cells: Cells, quantity: int) -> dict[int, float]:
+    """The values of a quantity by context."""
+    rows = cells.quantity == quantity
+    out: dict[int, float] = {}
+    for context, value in zip(cells.context[rows].tolist(), cells.value[rows].tolist(), strict=True):
+        out[context] = out.get(context, 0.0) + value
+    return out
+
+
+# -- going up ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Level:
+    """Rows of one depth, by file and context; columns are quantities."""
+
+    file: Ints
+    context: Ints
+    point: Floats
+    function: Floats
+    inclusive: Floats
+
+
+def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
+    """The quantities that occur, and all rows with their values, the deepest level first."""
+    quantities = np.unique(points.quantity)
+    n_contexts = len(plan.above)
+    key = points.file * n_contexts + points.context
+    rows, inverse = np.unique(key, return_inverse=True)
+    column = np.searchsorted(quantities, points.quantity)
+    width = len(quantities)
+    own = np.bincount(inverse * width + column, points.value, len(rows) * width).reshape(len(rows), width)
+    depth = plan.depth[rows % n_contexts]
+    out: list[Level] = []
+    rising = np.empty(0, np.int64), np.empty((0, width)), np.empty((0, width))
+    for here in range(int(depth.max(initial=0)), 0, -1):
+        at = np.flatnonzero(depth == here) if len(out) == 0 or (depth == here).any() else np.empty(0, np.int64)
+        keys = distinct(rows[at], rising[0])
+        point, inclusive, function = (np.zeros((len(keys), width)) for _ in range(3))
+        point[np.searchsorted(keys, rows[at])] = own[at]
+        inclusive[:] = function[:] = point
+        up = np.searchsorted(keys, rising[0])
+        with np.errstate(invalid="ignore", over="ignore"):
+            inclusive[up] += rising[1]
+            function[up] += rising[2]
+        level = Level(keys // n_contexts, keys % n_contexts, point, function, inclusive)
+        out.append(level)
+        rising = _raise_level(plan, level, n_contexts)
+    return quantities, out
+
+
+def _raise_level(plan: Plan, level: Level, n_contexts: int) -> tuple[Ints, Floats, Floats]:
+    """Sums over the children of each parent: keys, inclusive, function."""
+    key = level.file * n_contexts + plan.above[level.context]
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.empty(0, np.int64)
+    if not len(starts):
+        return key, level.inclusive, level.function
+    lexical = np.where(plan.lexical[level.context][:, None], level.function, 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return key[starts], np.add.reduceat(level.inclusive, starts), np.add.reduceat(lexical, starts)
+
+
+def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
+    """All values, in the ids of the experiment; `profiles` are those of the files."""
+    quantities, found = propagate(plan, points)
+    parts: list[SparseBlock] = []
+    for level in found:
+        by_scope = {
+            Scope.POINT: level.point,
+            Scope.FUNCTION: level.function,
+            Scope.LEXICAL: level.function,
+            Scope.INCLUSIVE: level.inclusive,
+        }
+        for scope in SCOPES:
+            metric = plan.metrics.rows[scope][quantities]
+            row, column = np.nonzero((by_scope[scope] != 0) & (metric >= 0))
+            parts.append(
+                SparseBlock(
+                    profiles[level.file[row]].astype(np.int32),
+                    plan.final[level.context[row]],
+                    metric[column],
+                    by_scope[scope][row, column],
+                )
+            )
+    return SparseBlock.joined(parts)
+
+
+# The second pass: the trace of a file as samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
+#
+# Samples on nodes that the file does not have, or whose callers are not known, are left out. Of several idle samples
+# one after the other the first is kept, unless the target has a context for them.
+#
+# A trace has far more samples than its file has nodes: what can be decided by node is decided there. Samples go through
+# in pieces that stay in the processor's cache; only the records are there as a whole.
+
+
+NOWHERE = np.array([LEFT_OUT], np.int32)
+PIECE = 1 << 15  # samples
+Piece = tuple[Ints, Array]  # times and node ids
+
+
+def pack_samples(plan: Plan, files: Iterable[tuple[int, FileNodes, int]]) -> Iterator[Line]:
+    """The samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many were
+    left out. (A trace that is still being written has more by now than it had in the first pass.) The records of all
+    lines use the same memory: a line is good until the next one is asked for."""
+    records = np.empty(0, plan.layout.record)
+    for profile, file, most in files:
+        path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
+        trace = TraceFile.open(path, 1000 if file.measurement.is_old else 1)
+        n = min(trace.n_records, most)
+        if n > len(records):
+            records = np.empty(n + n // 4, plan.layout.record)
+        packing = _Packing(plan, file, trace, records[:n])
+        if not packing.add(_in_pieces(trace, n)):
+            packing = _Packing(plan, file, trace, records[:n])
+            packing.add([_in_order(trace, n)])
+        yield packing.line(profile)
+
+
+def _in_pieces(trace: TraceFile, n: int) -> Iterator[Piece]:
+    for first in range(0, n, PIECE):
+        time, node, _ = trace.arrays(first, min(PIECE, n - first))
+        yield time, node
+
+
+def _in_order(trace: TraceFile, n: int) -> Piece:
+    time, node, _ = trace.arrays(0, n)
+    order = np.argsort(time, kind="stable")
+    return time[order], node[order]
+
+
+class _Packing:
+    """Positions are those of the nodes of all epochs of a file; the last one stands for nodes that it does not have.
+    `context` is what samples at each position are of, `n_at` how many there were."""
+
+    def __init__(self, plan: Plan, file: FileNodes, trace: TraceFile, records: Array) -> None:
+        self.file = file
+        contexts_at = plan.contexts_at[bool(trace.flags & CALL_TRACE)]
+        self.context: Ids = np.concatenate([*(contexts_at[nodes] for nodes in file.nodes), NOWHERE])
+        self.n_at = np.zeros(len(self.context), np.int64)
+        self.left_out: Bools = self.context == LEFT_OUT
+        self.idle: Bools = (self.context == ABSENT) & (not plan.flavour.has_idle)
+        self.gaps = np.flatnonzero(self.left_out | self.idle)
+        self.ids = plan.layout.ids[np.maximum(self.context, ABSENT)].astype(plan.layout.record["ctx"])
+        self.records = records
+        self.n, self.ends_idle = 0, False
+        self.measured: Window | None = None
+
+    def add(self, pieces: Iterable[Piece]) -> bool:
+        """False where a sample is earlier than the one before it."""
+        times, ids, last = self.records["time"], self.records["ctx"], ABSENT
+        for time, node in pieces:
+            if time[0] < last or (time[1:] < time[:-1]).any():
+                return False
+            last, at = int(time[-1]), self._positions(node)
+            self.measured = (self.measured or (int(time[0]), last))[0], last
+            self.n_at += np.bincount(at, minlength=len(self.n_at))
+            if self.n_at[self.gaps].any():
+                kept = self._kept(at)
+                time, at = time[kept], at[kept]
+            part = slice(self.n, self.n + len(time))
+            times[part], ids[part] = time, self.ids.take(at)
+            self.n = part.stop
+        return True
+
+    def _positions(self, node: Array) -> Ids:
+        """Node ids mean the last epoch that has them."""
+        at: Ids | None = None
+        start = 0
+        for epoch in self.file.measurement.epochs:
+            found = epoch.nodes.positions[node]
+            at = found if at is None else np.where(found >= 0, found + start, at)
+            start += len(epoch.nodes)
+        if at is None:
+            return np.zeros(len(node), np.int32)
+        return np.where(at < 0, start, at) if at.min() < 0 else at
+
+    def _kept(self, at: Ids) -> Bools:
+        """Which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
+        kept: Bools = ~self.left_out[at]
+        placed = np.flatnonzero(kept)
+        idle = self.idle[at[placed]]
+        again = idle & np.append(self.ends_idle, idle[:-1])
+        kept[placed[again]] = False
+        self.ends_idle = bool(idle[-1]) if len(idle) else self.ends_idle
+        return kept
+
+    def line(self, profile: int) -> Line:
+        records = self.records[: self.n]
+        ends = (int(records["time"][0]), int(records["time"][-1])) if self.n else None
+        contexts = self.context[(self.n_at > 0) & ~self.left_out]
+        packed = PackedSamples(profile, records, ends, contexts, self.measured)
+        return Line(packed, int(self.n_at[self.left_out].sum()))

@@ -1,0 +1,317 @@
+"""Tables as CSV, JSON, JSON Lines and Markdown.
+
+A format is a table from Python type to a function that writes one cell. Most columns hold one type, so the function is
+looked up once per column and mapped over it: that is what makes a long export fast.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from math import isfinite
+from typing import Any
+
+from callgrove.model.table import UNCOUNTED, Column, Table, visible
+
+__all__ = [
+    "Amounts",
+    "CellWriters",
+    "Identifier",
+    "Prose",
+    "Signed",
+    "Whole",
+    "align_right",
+    "cell_texts",
+    "chunks",
+    "csv_text",
+    "is_numeric",
+    "json_text",
+    "json_value",
+    "jsonl_text",
+    "left_out",
+    "markdown",
+    "reading_float",
+    "reading_writers",
+]
+
+
+CHUNK_ROWS = 65_536  # rows per piece of text: some megabytes, whatever the table's length
+
+_NUMBERS = frozenset({int, float})
+
+
+class Amounts(Column):
+    """Numbers that have become text, with their units: aligned to the right and never cut."""
+
+
+class Whole(Column):
+    """Texts that are never cut: functions, judgements, bars."""
+
+
+class Signed(Whole):
+    """Changes that have become text, aligned: those with a minus and those without are shown in two colours."""
+
+
+class Identifier(Column):
+    """Numbers that tell rows apart, such as ranks: part of a row's name."""
+
+
+class Prose(Column):
+    """Sentences, the last column of a table: written out, however narrow the terminal."""
+
+
+class CellWriters(dict[type, Callable[[Any], str]]):
+    """Type -> function that writes a cell. A type that is not listed is written as its nearest base class."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        self[kind] = next(self[base] for base in kind.__mro__ if base in self)
+        return self[kind]
+
+
+def cell_texts(column: Column, writers: CellWriters) -> Iterable[str]:
+    cells = column.plain()
+    kinds = set(map(type, cells))
+    if len(kinds) == 1:
+        return map(writers[kinds.pop()], cells)
+    return [writers[type(cell)](cell) for cell in cells]
+
+
+def chunks(tables: Iterable[Table]) -> Iterator[Table]:
+    """The tables cut into chunks of bounded length, after a check that all have the same columns."""
+    names: tuple[str, ...] | None = None
+    for table in tables:
+        if names is not None and table.names != names:
+            raise ValueError(f"chunks of one table differ in their columns: {names} and {table.names}")
+        names = table.names
+        yield from table.slices(CHUNK_ROWS)
+
+
+def align_right(cells: list[str]) -> list[str]:
+    """The cells padded on the left to the width of the longest."""
+    width = max(map(len, cells), default=0)
+    return [cell.rjust(width) for cell in cells]
+
+
+def is_numeric(column: Column) -> bool:
+    """Whether a column holds numbers and nothing else, so that it is aligned to the right."""
+    if isinstance(column, Amounts):
+        return True
+    dtype = getattr(column.values, "dtype", None)
+    if dtype is not None and dtype.kind != "O":
+        return bool(dtype.kind in "iuf")
+    kinds = set(map(type, column.plain())) - {type(None)}
+    return bool(kinds) and kinds <= _NUMBERS
+
+
+def left_out(left: int) -> str:
+    """`and 12 more`, for rows that a limit cut."""
+    return "and more" if left == UNCOUNTED else f"and {left:,} more"
+
+
+def reading_float(value: float) -> str:
+    """A float for people: five significant digits, all digits before the point, an exponent only when it helps."""
+    if value == 0:
+        return "0"
+    if 99999.5 <= abs(value) < 1e15:  # .5g would write 1e+05
+        return f"{value:.0f}"
+    return f"{value:.5g}"
+
+
+def reading_writers(escape: Callable[[str], str]) -> CellWriters:
+    """Cells for people; `escape` makes a name harmless where it is printed."""
+    return CellWriters(
+        {
+            type(None): lambda _: "",
+            bool: lambda value: "yes" if value else "no",
+            int: int.__repr__,
+            float: reading_float,
+            str: escape,
+            object: lambda value: escape(str(value)),
+        }
+    )
+
+
+# JSON: an array of objects, one per line, or one object per line without the array (`jsonl`).
+#
+# Absent cells and non-finite numbers are null, since JSON has no NaN. Integers keep all their digits. Everything beyond
+# ASCII is escaped, so the text is the same under every locale and safe on every terminal.
+
+
+def json_text(tables: Iterable[Table]) -> Iterator[str]:
+    separator = "[\n"
+    for objects in _object_chunks(tables):
+        yield separator + ",\n".join(objects)
+        separator = ",\n"
+    yield "[]\n" if separator == "[\n" else "\n]\n"
+
+
+def jsonl_text(tables: Iterable[Table]) -> Iterator[str]:
+    for objects in _object_chunks(tables):
+        yield "\n".join(objects) + "\n"
+
+
+def json_value(value: Any) -> str:
+    """Any plain value, nested or not, as JSON text."""
+    try:
+        return json.dumps(value, allow_nan=False, default=_simpler)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False)
+
+
+def _object_chunks(tables: Iterable[Table]) -> Iterator[Iterable[str]]:
+    for table in chunks(tables):
+        if len(table):
+            template = _template(table.names)
+            columns = [cell_texts(column, _JSON_WRITERS) for column in table.columns]
+            yield map(template.__mod__, zip(*columns, strict=True))
+
+
+def _template(names: Iterable[str]) -> str:
+    """`{"name": %s, "value": %s}`: one object, its cells to be filled in."""
+    keys = (json.dumps(name).replace("%", "%%") for name in names)
+    return "{" + ", ".join(f"{key}: %s" for key in keys) + "}"
+
+
+def _simpler(value: Any) -> Any:
+    """What `json` does not know: a NumPy array or number becomes Python's, all else its text."""
+    return _finite(value.tolist()) if hasattr(value, "tolist") else str(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if isinstance(value, str | int | None) else _finite(_simpler(value))
+
+
+def _float(value: float) -> str:
+    return float.__repr__(value) if isfinite(value) else "null"
+
+
+def _null(_: None) -> str:
+    return "null"
+
+
+def _json_truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+_JSON_WRITERS = CellWriters(
+    {
+        type(None): _null,
+        bool: _json_truth,
+        int: int.__repr__,
+        float: _float,
+        str: json.encoder.encode_basestring_ascii,
+        object: json_value,
+    }
+)
+
+
+# CSV by RFC 4180 with "\n" line ends: a header, then one line per row; an absent cell is empty.
+#
+# Numbers survive a round trip: floats are the shortest text that reads back equal, `nan` and `inf` included. Cells are
+# data and are written as they are: a name that a spreadsheet would take for a formula stays what it was in the file.
+#
+# Python's csv.writer is not used: with "\n" line ends it leaves a lone "\r" unquoted (before Python 3.13), which its
+# own reader then refuses, and it is slower by a third than joining columns.
+
+
+_EMPTY = '""'
+_NEEDS_QUOTES = re.compile(r'[,"\r\n]').search
+
+
+def csv_text(tables: Iterable[Table]) -> Iterator[str]:
+    header_written = False
+    for table in chunks(tables):
+        if not header_written:
+            yield ",".join(map(_quote, table.names)) + "\n"
+            header_written = True
+        if len(table):
+            yield _lines(table)
+
+
+def _lines(table: Table) -> str:
+    columns = [cell_texts(column, _CSV_WRITERS) for column in table.columns]
+    if len(columns) == 1:  # an empty line is no row to a reader: a lone empty cell needs its quotes
+        return "".join(f"{cell or _EMPTY}\n" for cell in columns[0])
+    return "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES(text) else text
+
+
+def _nothing(_: None) -> str:
+    return ""
+
+
+def _csv_truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _composite(value: Any) -> str:
+    return _quote(json_value(value))
+
+
+def _other(value: object) -> str:
+    return _quote(str(value))
+
+
+_CSV_WRITERS = CellWriters(
+    {
+        type(None): _nothing,
+        bool: _csv_truth,
+        int: int.__repr__,
+        float: float.__repr__,
+        str: _quote,
+        dict: _composite,
+        list: _composite,
+        tuple: _composite,
+        object: _other,
+    }
+)
+
+
+# A Markdown table, to paste into an issue or a report.
+#
+# Names are escaped so that they show as they are: `operator*`, `vector<int>` and `a|b` would otherwise turn into
+# emphasis, a vanished HTML tag and an extra column. An underscore inside a word needs no escape and gets none.
+
+
+_SPECIAL = re.compile(r"[\\`*\[<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+
+def markdown(tables: Iterable[Table]) -> Iterator[str]:
+    header_written = False
+    left = 0
+    for table in chunks(tables):
+        if not header_written:
+            yield _header(table)
+            header_written = True
+        if len(table):
+            columns = [cell_texts(column, _MARKDOWN_WRITERS) for column in table.columns]
+            yield "".join(map(_line, zip(*columns, strict=True)))
+        left = table.left or left
+    if left:
+        yield f"\n{left_out(left)}\n"
+
+
+def _header(table: Table) -> str:
+    rule = ["---:" if is_numeric(column) else ":---" for column in table.columns]
+    return _line(map(_escape_cell, table.names)) + _line(rule)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def _escape_cell(text: str) -> str:
+    return _SPECIAL.sub(r"\\\g<0>", visible(text))
+
+
+_MARKDOWN_WRITERS = reading_writers(_escape_cell)

@@ -1,1 +1,0 @@
-"""What devices did: kernels, copies, calls, how busy they were and why not."""

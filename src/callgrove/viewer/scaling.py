@@ -1,0 +1,209 @@
+"""Scaling models: the same numbers that `callgrove model` and `predict` print.
+
+Functions are given as terms, so that a page can draw them over any range:
+
+    constant [M]   bounds [M + 1]   coefficient [T]   factor [T * P]: number among `factors`, -1 where a parameter takes
+    no part; a factor is [power, logarithm], or pieces of {from, to, constant, terms: [[coefficient, power, logarithm]]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from callgrove.arrays import Floats, Ints
+from callgrove.errors import CallgroveError, worded
+from callgrove.model.experiment import Experiment
+from callgrove.model.study.fill_missing_points import fill_missing_points
+from callgrove.model.study.from_runs import combination_for
+from callgrove.model.study.series import Study
+from callgrove.modeling.fitting import Models, count_cautions, model_study
+from callgrove.modeling.functions import Factor, Functions
+from callgrove.modeling.notation import function_text, order_text
+from callgrove.modeling.prediction import FAR
+from callgrove.modeling.scaling import falling_parameters, process_parameter
+from callgrove.modeling.stored import read_stored_models
+from callgrove.viewer.page import Texts
+from callgrove.viewer.panels import Choice, Detail, Limits, Panel, PanelMaker, Unavailable
+
+__all__ = ["ScalingMaker", "far_target", "scaling_maker"]
+
+LEAST_MODELS = 5
+TITLE = "Scaling"
+NO_UNIT = "unknown"  # what some studies call the unit of a metric that has none
+FEWEST_POINTS = 2
+
+
+def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> PanelMaker | None:
+    """Panels of a study, and of an experiment whose runs have parameters."""
+    if isinstance(opened, Experiment):
+        if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
+            return None
+        try:
+            opened = fill_missing_points(
+                opened.study(scope=choice.scope, combination=combination_for(opened, choice.scaling))
+            )
+        except CallgroveError as error:  # every other view still says what is there
+            return Unavailable(TITLE, worded("the runs do not make a study: ", error))
+    if reason := _why_not(opened):
+        return Unavailable(TITLE, reason)
+    stored = bool(opened.models)
+    models = read_stored_models(opened) if stored else model_study(opened)
+    return ScalingMaker(models, stored, choice.metric, limits or Limits())
+
+
+def _why_not(study: Study) -> str:
+    """Why a study has no models; empty where it has."""
+    if not len(study):
+        return "nothing was measured"
+    if not study.parameters:
+        return "no parameter is known that costs could grow with"
+    if study.n_points < FEWEST_POINTS:
+        at = ", ".join(f"{name} = {value:g}" for name, value in zip(study.parameters, study.points[0], strict=True))
+        return f"everything was measured at one point ({at}); growth shows with two or more"
+    return ""
+
+
+class ScalingMaker:
+    """A table of models, and plots of them."""
+
+    def __init__(self, models: Models, stored: bool, metric: str | None, limits: Limits) -> None:
+        self._models, self._stored, self._most = models, stored, limits.models
+        self.differences: tuple[str, ...] = models.study.unexplained
+        self._metric = _first_metric(models.study, metric)
+        self._target = far_target(models.study)
+        self._ranked = _rank_models(models, self._target)
+
+    def panels(self, detail: Detail) -> Iterator[Panel]:
+        rows = np.sort(self._ranked[: detail.of(len(self._models), self._most, LEAST_MODELS)])
+        data = self._data(rows)
+        yield Panel("growth", "Overview", data)
+        yield Panel("scaling", TITLE, data, tuple(self._notes(len(rows))))
+
+    def _data(self, rows: Ints) -> dict[str, Any]:
+        models, study = self._models.take(rows), self._models.study
+        series, numbers = models.series, range(len(models))
+        used = sorted({int(metric) for metric in study.series_metric[series].tolist()})
+        present = study.present[series]
+        measured = {
+            name: np.where(present, study.measure(column)[series], np.nan)
+            for name, column in (("value", models.options.measure), ("low", "minimum"), ("high", "maximum"))
+        }
+        return {
+            "parameters": list(study.parameters),
+            "points": study.points,
+            "target": self._target,
+            "rest": self._rest(rows)[used],
+            "far": FAR,
+            "measure": models.options.measure,
+            "metric_names": [study.metrics[m] for m in used],
+            "units": [_unit(study, m) for m in used],
+            "first_metric": study.metrics[self._metric],
+            "callpath": Texts([models.callpath(n) for n in numbers]),
+            "metric": np.searchsorted(used, study.series_metric[series]),
+            "function": Texts([_function(models.functions, n, "extrap") for n in numbers]),
+            "short": Texts([_function(models.functions, n, "short") for n in numbers]),
+            "order": Texts([_order(models.functions, n) for n in numbers]),
+            "smape": models.costs.smape,
+            "ar2": models.costs.ar2,
+            "re": models.costs.re,
+            "noise": models.noise,
+            "cautions": [{"text": text, "models": rows_} for _, text, rows_ in count_cautions(models.cautions)],
+            "functions": _functions(models.functions),
+            **measured,
+        }
+
+    def _rest(self, rows: Ints) -> Floats:
+        """What the models that are left out predict together for each metric, at the point to begin with."""
+        left = np.setdiff1d(np.arange(len(self._models)), rows)
+        value = self._models.functions.evaluate(self._target[None])[left, 0]
+        metric = self._models.study.series_metric[self._models.series[left]]
+        positive = np.where(value > 0, value, 0.0)
+        rest: Floats = np.bincount(metric, positive, minlength=len(self._models.study.metrics)).astype(np.float64)
+        return rest
+
+    def _notes(self, n_shown: int) -> Iterator[str]:
+        if self._stored:
+            yield "These models are stored in the input; `callgrove model --refit` makes new ones."
+        study = self._models.study
+        for name in () if self._stored or study.scaling == "strong" else falling_parameters(study):
+            yield (
+                f"Costs fall as {name} grows, as in strong scaling; `callgrove model --times {name}` models the total "
+                "of all processes."
+            )
+        if n_shown < len(self._models):
+            at = ", ".join(
+                f"{name} = {value:g}" for name, value in zip(study.parameters, self._target.tolist(), strict=True)
+            )
+            yield (
+                f"Of {len(self._models):,} models the {n_shown:,} with the largest share at {at} are shown; shares are "
+                "of all there, and of those shown at other points."
+            )
+
+
+def _unit(study: Study, metric: int) -> str:
+    unit = study.units.get(study.metrics[metric], "")
+    return "" if unit == NO_UNIT else unit
+
+
+def _first_metric(study: Study, wanted: str | None) -> int:
+    """The metric asked for, else the time, else the first."""
+    names = [name.lower() for name in study.metrics]
+    for name in (wanted or "").lower(), "time":
+        if name in names:
+            return names.index(name)
+    return 0
+
+
+def far_target(study: Study) -> Floats:
+    """A point worth predicting: the largest values measured, with four times the processes (or the first parameter)."""
+    at: Floats = study.points.max(axis=0)
+    with np.errstate(over="ignore"):
+        at[process_parameter(study) or 0] *= FAR
+    return at
+
+
+def _rank_models(models: Models, at: Floats) -> Ints:
+    """Models by their share of the metric's total at a point, the largest first."""
+    metric = models.study.series_metric[models.series]
+    value = models.functions.evaluate(at[None])[:, 0]
+    positive = np.where(value > 0, value, 0.0)
+    total = np.bincount(metric, positive, minlength=len(models.study.metrics))
+    with np.errstate(all="ignore"):
+        share = np.nan_to_num(positive / total[metric])
+    ranked: Ints = np.argsort(-share, kind="stable")
+    return ranked
+
+
+def _function(functions: Functions, number: int, style: str) -> str:
+    return "" if np.isnan(functions.constant[number]) else function_text(functions, number, style)
+
+
+def _order(functions: Functions, number: int) -> str:
+    return "" if np.isnan(functions.constant[number]) else order_text(functions, number)
+
+
+def _functions(functions: Functions) -> dict[str, Any]:
+    return {
+        "constant": functions.constant,
+        "bounds": functions.bounds,
+        "coefficient": functions.coefficient,
+        "factor": functions.factor,
+        "factors": [_factor(factor) for factor in functions.factors],
+    }
+
+
+def _factor(factor: Factor) -> list[Any]:
+    if not factor.pieces:
+        return [float(factor.exponents.power), float(factor.exponents.logarithm)]
+    return [
+        {
+            "from": piece.start,  # what is not finite becomes null
+            "to": piece.end,
+            "constant": piece.constant,
+            "terms": [[c, float(e.power), float(e.logarithm)] for c, e in piece.terms],
+        }
+        for piece in factor.pieces
+    ]

@@ -1,1 +1,0 @@
-"""How costs scale: measured series of a study, and the models fitted to them."""
