@@ -14,7 +14,7 @@ from callgrove.algebra.operations import mean, merge
 from callgrove.algebra.selecting import part
 from callgrove.model.experiment import Experiment
 from callgrove.query.sql import sql
-from tests.formats.gpu_databases import Run, write_rocpd
+from tests.formats.gpu.gpu_databases import Run, write_rocpd
 
 QUERIES = (
     "SELECT guid, pid, hostname, machine_id, command, init, fini FROM processes",

@@ -23,7 +23,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import DEFAULT_ID_NAMES, Interpretation, ProfileKind
 from callgrove.model.traces.events import ArraySpans, Counters, SideTable, SpanKind, Window
 from callgrove.model.traces.windows import marker_window
-from tests.formats.gpu_databases import Run, write_rocpd
+from tests.formats.gpu.gpu_databases import Run, write_rocpd
 
 N_RANKS = 3
 SHAPES = [GpuShape(400, rank, N_RANKS) for rank in range(N_RANKS)]

@@ -19,7 +19,7 @@ from callgrove.viewer.report import Input, report
 from tests.browser.commands import printed
 from tests.browser.conftest import OpenPage, Screenshot
 from tests.browser.reading import box, flame, open_tab, picked, rows, shown_panel, tooltip
-from tests.formats.gpu_databases import Run, write_rocpd
+from tests.formats.gpu.gpu_databases import Run, write_rocpd
 from tests.formats.samples import CORPUS
 
 

@@ -13,9 +13,9 @@ import pytest
 from callgrove.cli.main import main
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats import text_dumps
-from tests.formats.databases import copied, corpus
-from tests.formats.legacy_databases import METRICS, Program
-from tests.formats.test_hpctoolkit_prerelease_variants import with_statistics
+from tests.formats.hpctoolkit.databases import copied, corpus
+from tests.formats.hpctoolkit.legacy_databases import METRICS, Program
+from tests.formats.hpctoolkit.test_prerelease_variants import with_statistics
 
 METRIC = "CPUTIME (sec)"
 STATISTICS = ("Sum", "Mean", "StdDev", "CfVar", "Min", "Max")

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.commands import Capture, run
 from tests.cli.test_summary_engines import process, said
 from tests.execution.test_clusters import mpirun, scheduler
-from tests.formats.gpu_databases import write_rocpd
+from tests.formats.gpu.gpu_databases import write_rocpd
 
 __all__ = ["mpirun", "scheduler"]
 

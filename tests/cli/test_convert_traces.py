@@ -22,9 +22,9 @@ from callgrove.cli.main import main
 from callgrove.cli.rocprofv3_merge import main as merge
 from callgrove.formats.timeline.perfetto_encoder import PerfettoPart
 from tests.cli.commands import Capture, run, said
-from tests.formats.gpu_databases import Event, Run, suffix_of, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu.gpu_databases import Event, Run, suffix_of, write_nsight, write_rocpd, write_rpd
+from tests.formats.hpctoolkit.test_release_writer_failures import full_disk
 from tests.formats.samples import databases as databases_of
-from tests.formats.test_release_writer_failures import full_disk
 from tests.outside import perfetto_trace
 from tests.outside.perfetto_trace import Trace
 from tests.outside.trace_processor import processed

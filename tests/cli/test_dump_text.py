@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.commands import Capture, said
 from tests.cli.commands import run as printed
-from tests.formats.hpcrun_synthetic import FILES, MIXED_04
+from tests.formats.hpcrun.hpcrun_synthetic import FILES, MIXED_04
 from tests.formats.samples import CORPUS
 
 FOLDER = CORPUS / "hpcrun" / "04.00" / "pth4.m"

@@ -15,7 +15,7 @@ from callgrove.examples import gpu_example
 from callgrove.formats.gpu.draft.writer import DraftWriter
 from callgrove.formats.writing.transfer import transfer
 from tests.cli.commands import Capture, rows, run
-from tests.formats.gpu_databases import Event, Run, write_nsight, write_rpd
+from tests.formats.gpu.gpu_databases import Event, Run, write_nsight, write_rpd
 from tests.formats.samples import samples
 from tests.golden import assert_golden
 

@@ -17,7 +17,7 @@ from callgrove.formats.writing.transfer import write_experiment
 from callgrove.render.text_table import Look
 from callgrove.render.units import si
 from callgrove.render.visible import shorten
-from tests.formats.raw_cubes import r1
+from tests.formats.cube.raw_cubes import r1
 from tests.formats.samples import CORPUS
 
 DATABASE = CORPUS / "hpctoolkit" / "release" / "pth4.d"

@@ -8,7 +8,7 @@ import pytest
 
 from callgrove.cli.main import main
 from tests.cli.commands import Capture
-from tests.formats.gpu_databases import Event, Run, write_rocpd
+from tests.formats.gpu.gpu_databases import Event, Run, write_rocpd
 
 CLOCKS = "their clocks differ; --align start lets all begin at 0"
 PRINT = (

@@ -18,7 +18,7 @@ from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import open_path
 from callgrove.model.table import Column, Table
 from tests.cli.commands import Capture, rows, run, said
-from tests.formats.columnar_folders import digests, odd_experiment, written
+from tests.formats.columnar.columnar_folders import digests, odd_experiment, written
 from tests.formats.samples import CORPUS
 from tests.requirements import need_module
 

@@ -17,8 +17,8 @@ from callgrove.cli.rocprofv3_merge import main as merge
 from callgrove.formats.interface import WriteOptions
 from callgrove.formats.timeline.perfetto_encoder import FORMAT as PERFETTO
 from tests.cli.commands import Capture, run, said
-from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
-from tests.formats.gpu_truth import opened
+from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu.gpu_truth import opened
 from tests.outside import perfetto_trace
 from tests.requirements import need_module
 

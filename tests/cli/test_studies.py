@@ -10,7 +10,7 @@ from shutil import copytree
 import pytest
 
 from tests.cli.commands import Capture, header, rows, run, said
-from tests.formats.extrap_files import CORPUS
+from tests.formats.extrap.extrap_files import CORPUS
 from tests.formats.samples import databases
 
 STUDY = CORPUS / "experiment.extra-p"

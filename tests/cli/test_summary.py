@@ -13,7 +13,7 @@ from bench.gpu_databases import GpuShape, make_gpu_database
 from callgrove.cli.main import main
 from callgrove.render import Look
 from tests.cli.commands import Capture, rows, run, said
-from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
+from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_rocpd
 
 
 @pytest.fixture(scope="module")

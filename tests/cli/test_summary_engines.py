@@ -22,7 +22,7 @@ from callgrove.cli.options import engine_for
 from callgrove.execute import Engine
 from tests.cli.commands import Capture, run
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
-from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.timing import HANG_SEC
 
 __all__ = ["mpirun", "scheduler"]

@@ -18,7 +18,7 @@ from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import writer_of
 from callgrove.formats.writing.transfer import write_experiment
 from tests.cli.commands import Capture, run, said
-from tests.formats.gpu_databases import Event, Run, write_rocpd
+from tests.formats.gpu.gpu_databases import Event, Run, write_rocpd
 
 WRITING = (
     *(

@@ -8,9 +8,9 @@ from typing import Any
 from callgrove.analysis.tables import TABLES, export
 from callgrove.cli.main import main
 from callgrove.model.experiment import Experiment
-from tests.formats import by_source_id
-from tests.formats.by_source_id import open_database
-from tests.formats.databases import corpus
+from tests.formats.hpctoolkit import by_source_id
+from tests.formats.hpctoolkit.by_source_id import open_database
+from tests.formats.hpctoolkit.databases import corpus
 
 GENERATIONS = ("prerelease", "release")
 DB_FILES = ("profile.db", "cct.db", "trace.db")

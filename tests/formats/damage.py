@@ -36,7 +36,7 @@ from callgrove.formats.interface import Checks, Dumps, Format, ReadOptions
 from callgrove.formats.registry import detect
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
-from tests.formats.databases import File, width_of
+from tests.formats.hpctoolkit.databases import File, width_of
 from tests.permissions import writable_copy
 from tests.timing import bounded
 

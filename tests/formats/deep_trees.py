@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from tests.formats.databases import FOOTER, File
+from tests.formats.hpctoolkit.databases import FOOTER, File
 
 CONTEXT = struct.Struct("<QQIBBBBH6xQ")  # a function context with its one flex word; B.2
 CALL, FUNCTION, HAS_FUNCTION = 1, 0, 1

@@ -22,7 +22,7 @@ from callgrove.formats.interface import WriteOptions
 from callgrove.formats.registry import FORMATS, detect, open_path
 from callgrove.formats.writing.transfer import transfer, write_experiment
 from callgrove.model.experiment import Experiment
-from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.requirements import ROOT, SHARED
 
 CORPUS = ROOT / "tests" / "corpus"

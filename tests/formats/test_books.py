@@ -53,7 +53,7 @@ from callgrove.prof import conversion
 from callgrove.prof.second_pass import block_of
 from tests.algebra.consistent import consistent
 from tests.exhaustive import try_examples
-from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
+from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_rocpd
 from tests.model.strategies import experiments
 
 WRITERS = ("hpctoolkit-release", "hpctoolkit-prerelease", "cube", "hpcrun", "callgrove")

@@ -13,7 +13,7 @@ from callgrove.formats.folders import MOST_TRIED
 from callgrove.formats.registry import open_path, settle_format
 from tests.cli.commands import Capture, rows, run, said
 from tests.formats.damage import scratch_folder
-from tests.formats.gpu_databases import Event, Run, write_rocpd
+from tests.formats.gpu.gpu_databases import Event, Run, write_rocpd
 from tests.formats.samples import CORPUS
 from tests.permissions import as_nobody
 

@@ -21,7 +21,7 @@ from callgrove.formats.rocprof_csv.format import FORMAT
 from callgrove.formats.writing.transfer import transfer
 from callgrove.model.experiment import Experiment
 from tests.cli.commands import Capture, run, said
-from tests.formats.gpu_databases import (
+from tests.formats.gpu.gpu_databases import (
     Event,
     Run,
     execute,
@@ -30,7 +30,7 @@ from tests.formats.gpu_databases import (
     write_rocpd,
     write_rpd,
 )
-from tests.formats.gpu_truth import opened
+from tests.formats.gpu.gpu_truth import opened
 from tests.formats.samples import CORPUS
 
 API = "Guid,Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp"

@@ -20,8 +20,8 @@ from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Scope
 from callgrove.model.study.from_runs import Combination, of_scaling
 from tests.formats.contract import counted_reading, fingerprint
+from tests.formats.cube.raw_cubes import Cube, Node, RawMetric
 from tests.formats.damage import scratch_folder
-from tests.formats.raw_cubes import Cube, Node, RawMetric
 from tests.formats.samples import CORPUS
 from tests.permissions import as_nobody, writable_copy
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Capture, run, said
-from tests.formats.gpu_databases import Event, Run, write_rocpd
+from tests.formats.gpu.gpu_databases import Event, Run, write_rocpd
 
 
 @pytest.fixture

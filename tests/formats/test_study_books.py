@@ -33,10 +33,10 @@ from callgrove.model.study.fill_missing_points import fill_missing_points
 from callgrove.model.study.from_runs import Combination
 from callgrove.model.study.series import RawValues, Statistics, StoredModel, Study
 from tests.exhaustive import some_of
-from tests.formats.extrap_files import plain_study, study_with_models
-from tests.formats.raw_cubes import Cube, Node, RawMetric
+from tests.formats.cube.raw_cubes import Cube, Node, RawMetric
+from tests.formats.extrap.extrap_files import plain_study, study_with_models
 from tests.formats.samples import samples
-from tests.model.test_folding import three_runs
+from tests.model.study.test_folding import three_runs
 from tests.requirements import SHARED
 
 PLAIN = ("extrap-text", "extrap-talpas", "extrap-json", "extrap-json-old", "extrap-jsonl")

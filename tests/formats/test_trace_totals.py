@@ -32,8 +32,8 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.traces.events import ArraySpans, Device, SideTable, SpanKind
 from tests.exhaustive import try_examples
-from tests.formats.gpu_databases import Event, Run, write_rocpd
-from tests.formats.gpu_truth import opened, spans
+from tests.formats.gpu.gpu_databases import Event, Run, write_rocpd
+from tests.formats.gpu.gpu_truth import opened, spans
 from tests.outside import perfetto_trace
 from tests.requirements import need_module
 

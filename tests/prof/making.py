@@ -11,7 +11,7 @@ from callgrove.prof.conversion import Request, prepare, survey_of
 from callgrove.prof.experiment import Attribution
 from callgrove.prof.inputs import Inputs
 from callgrove.prof.nodes import Flavour
-from tests.formats.hpcrun_bytes import ROOT, File04, code
+from tests.formats.hpcrun.hpcrun_bytes import ROOT, File04, code
 
 MAIN, PARTIAL, IDLE, UNKNOWN = (code(text) for text in ("| Main  ", "^Partial", "NoActvty", "*Unnorm "))
 Node = tuple[int, int, int, int, int]

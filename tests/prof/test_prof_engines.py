@@ -29,7 +29,7 @@ from callgrove.prof.inputs import Inputs
 from callgrove.prof.spool import Done, Meeting
 from callgrove.prof.survey import Batch, Survey
 from tests.execution.test_clusters import MPI_ENVIRONMENT, mpirun, scheduler
-from tests.formats.hpcrun_bytes import File04
+from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import IDLE, MAIN, measured, nodes, structure
 from tests.prof.test_prof_rules import APP
 from tests.requirements import ROOT

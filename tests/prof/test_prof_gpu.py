@@ -10,7 +10,7 @@ from callgrove.formats.hpcrun.hpcstruct.tables import read_structure
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.prof.gpu_samples import MOST_TEMPLATES, CallGraph, Template, shares
-from tests.formats.hpcrun_bytes import INT, File04, RawMetric, code
+from tests.formats.hpcrun.hpcrun_bytes import INT, File04, RawMetric, code
 from tests.prof.making import MAIN, experiment_of, measured, nodes, structure
 
 GPUBIN = "gpubins/a.gpubin"

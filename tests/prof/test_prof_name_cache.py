@@ -23,7 +23,7 @@ from callgrove.prof.binary_names import BinaryNames, Symbol, UnitNames
 from callgrove.prof.contexts import ScopeTable
 from callgrove.prof.dwarf import units_of
 from tests.exhaustive import try_examples
-from tests.formats.hpcrun_bytes import File04
+from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import MAIN, measured, nodes
 from tests.prof.test_prof_binaries import SOURCE, functions_of, tool
 from tests.requirements import ROOT

@@ -11,7 +11,7 @@ import pytest
 from callgrove.cli.main import main
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
-from tests.formats import canonical_paths as canonical
+from tests.formats.hpctoolkit import canonical_paths as canonical
 from tests.prof.making import experiment_of, opened
 from tests.requirements import ROOT, SHARED, need
 

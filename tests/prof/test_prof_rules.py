@@ -13,7 +13,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Scope
 from callgrove.prof.experiment import Attribution
 from callgrove.prof.nodes import Flavour
-from tests.formats.hpcrun_bytes import DERIVED, INT, REAL, File04, RawEpoch, RawMetric, RawNode, code, file_02
+from tests.formats.hpcrun.hpcrun_bytes import DERIVED, INT, REAL, File04, RawEpoch, RawMetric, RawNode, code, file_02
 from tests.prof.making import IDLE, MAIN, PARTIAL, UNKNOWN, experiment_of, measured, nodes, put, structure
 
 APP = """<LM i="2" n="/bin/app" has-calls="0" v="{}">

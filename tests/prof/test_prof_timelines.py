@@ -16,7 +16,7 @@ from callgrove.formats.hpcrun.hpctrace.records import write_trace
 from callgrove.model.experiment import Experiment
 from callgrove.prof import second_pass as timelines
 from callgrove.prof.nodes import Flavour
-from tests.formats.hpcrun_bytes import File04
+from tests.formats.hpcrun.hpcrun_bytes import File04
 from tests.prof.making import IDLE, MAIN, experiment_of, measured, nodes, opened
 
 TREE = nodes((14, 12, 0, MAIN, 1), (16, 14, 1, 0x1000, 1), (18, 16, 1, 0x1010, 1), (20, 12, 0, IDLE, 1))

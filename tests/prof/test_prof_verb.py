@@ -19,7 +19,7 @@ from callgrove.formats.hpcrun.files import measurement_bytes, read_measurement
 from callgrove.formats.hpcrun.hpctrace.records import write_trace
 from callgrove.model.metrics import Scope
 from tests.cli.commands import Capture, rows, run, said
-from tests.formats.hpcrun_bytes import HEADER, File04
+from tests.formats.hpcrun.hpcrun_bytes import HEADER, File04
 from tests.prof.making import STRUCTURE, measured, opened
 from tests.requirements import ROOT
 

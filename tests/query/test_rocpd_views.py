@@ -19,7 +19,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.query.relations import ENGINES
 from callgrove.query.sql import sql, table_list
 from tests.exhaustive import some_of
-from tests.formats.gpu_databases import Run, execute, suffix_of, write_rocpd
+from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_rocpd
 from tests.query.raw_rocpd import RAW, raw_rows
 
 RUN = Run.random(1).without("memset")

@@ -26,7 +26,7 @@ from callgrove.query.catalog import Catalog
 from callgrove.query.relations import ENGINES, Type
 from callgrove.query.sql import sql, table_list
 from tests.exhaustive import try_examples
-from tests.formats.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu.gpu_databases import Run, write_nsight, write_rocpd, write_rpd
 from tests.model.strategies import experiments
 
 EACH = pytest.mark.parametrize("engine", ENGINES)

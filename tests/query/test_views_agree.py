@@ -19,7 +19,7 @@ from callgrove.formats.registry import open_path
 from callgrove.formats.writing.transfer import transfer
 from callgrove.model.experiment import Experiment
 from callgrove.query.sql import sql
-from tests.formats.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
+from tests.formats.gpu.gpu_databases import Run, execute, suffix_of, write_nsight, write_rocpd, write_rpd
 
 Sums = dict[Any, tuple[int, int]]  # how many, and nanoseconds
 RUNS = [replace(Run.random(seed), guid=f"018f0000-0000-7000-8000-00000000000{seed}") for seed in (1, 2, 3)]

@@ -1,0 +1,119 @@
+"""Where rows stand is found once: whoever reads the same files again need not look for them, if there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callgrove.binary.sqlite import batch as joined_files
+from callgrove.binary.sqlite import database as sqlite_file
+from callgrove.binary.sqlite.batch import JoinedPages
+from callgrove.binary.sqlite.cells import Type
+from callgrove.binary.sqlite.database import SqliteFile
+from callgrove.binary.sqlite.pages import Pages
+from callgrove.binary.sqlite.tables import Room, Runs, Starts
+from tests.formats.gpu.gpu_databases import execute, suffix_of
+from tests.formats.gpu.test_joined import joined, made, opened, process, rows, same
+
+
+@given(st.lists(st.tuples(st.integers(-(2**40), 2**40), st.integers(1, 9)), min_size=1))
+def test_row_ids_that_count_and_others(runs: Sequence[tuple[int, int]]) -> None:
+    ids = np.concatenate([first + np.arange(n) for first, n in runs])
+    kept = Runs.of(ids, 1)
+    assert kept.all(1).tolist() == ids.tolist()
+    assert kept.n_bytes <= 2 * 8 * len(runs)
+
+
+@given(st.lists(st.integers(0, 2**45), min_size=1))
+def test_places_in_two_bytes_and_what_they_have_in_common(places: Sequence[int]) -> None:
+    kept = Starts.of(np.array(places))
+    assert kept.all().tolist() == places
+    assert Starts.of(np.arange(0, 60_000, 100) + 2**40).n_bytes == 2 * 600 + 16
+
+
+def test_room_is_free_again_when_what_takes_it_is_forgotten() -> None:
+    class Thing:
+        pass
+
+    room, one, two = Room(100), Thing(), Thing()
+    assert room.take(one, 60)
+    assert not room.take(two, 60)
+    assert room.take(two, 40)
+    del one
+    assert room.left == 60
+
+
+@pytest.fixture(params=["room", "none"])
+def has_room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    room = Room() if request.param == "room" else Room(0)
+    monkeypatch.setattr(joined_files, "WORTH_KEEPING", 1)
+    for module in (joined_files, sqlite_file):
+        monkeypatch.setattr(module, "room", room)
+    yield request.param == "room"
+    assert room.left >= 0
+
+
+def test_joined_tables_are_looked_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_room: bool) -> None:
+    sought: list[int] = []
+    several = JoinedPages.several
+
+    def counted(pages: JoinedPages, tables: Any) -> Any:
+        sought.append(len(tables))
+        return several(pages, tables)
+
+    experiment = opened(made(tmp_path, n_calls=400))
+    monkeypatch.setattr(JoinedPages, "several", counted)
+    backend = joined(experiment)
+    found = rows(backend)
+    # strings, symbols and the event table; else also allocations, regions, kernels and copies
+    assert sum(sought) == (3 if has_room else 7)
+    backend.release()
+    assert rows(backend) == found
+    assert same(joined(experiment)) == len(found)
+
+
+def test_joined_files_that_are_changed_are_looked_through_again(tmp_path: Path, has_room: bool) -> None:
+    files = made(tmp_path, n_calls=400)
+    backend = joined(opened(files))
+    table = f'"rocpd_region{suffix_of(process(1))}"'
+    first = rows(backend)
+    backend.release()
+    execute(files[1], f"DELETE FROM {table} WHERE id % 2 = 0", f'UPDATE {table} SET "end" = "end" + 1000000')
+    backend = joined(opened(files))
+    assert len(rows(backend)) < len(first)
+    assert same(backend) == len(rows(backend))
+
+
+def test_files_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_room: bool) -> None:
+    """Large ones, of which no two are in memory at once."""
+    monkeypatch.setattr(sqlite_file, "SMALL_FILE", 0)
+    monkeypatch.setattr(sqlite_file, "FEW_ROWS", 0)
+    files = []
+    for k in range(3):
+        path = tmp_path / f"{k}.db"
+        values = ", ".join(f"({k * 1000 + n}, {2 ** (n % 40)})" for n in range(500))
+        execute(path, "CREATE TABLE t(a, b)", f"INSERT INTO t VALUES {values}")
+        files.append(SqliteFile.open(path))
+    sought: list[int] = []
+    batches = Pages.batches
+
+    def counted(pages: Pages, leaves: Any) -> Any:
+        sought.append(len(leaves.page))
+        return batches(pages, leaves)
+
+    monkeypatch.setattr(Pages, "batches", counted)
+    columns = {"a": Type.INTEGER, "b": Type.INTEGER}
+    for turn in range(2):
+        for k, file in enumerate(files):
+            found = file.table("t", columns)
+            assert found["a"].tolist() == [k * 1000 + n for n in range(500)]
+            assert found["b"].tolist() == [2 ** (n % 40) for n in range(500)]
+        assert len(sought) == (3 if has_room else 3 * (turn + 1))
+    execute(files[0].path, "UPDATE t SET b = 7 WHERE a = 3")
+    assert files[0].table("t", columns)["b"].tolist()[:5] == [1, 2, 4, 7, 16]
