@@ -28,6 +28,7 @@ from bench.cases import (
     prof,
     report,
     sql,
+    startup,
     timeline,
     values,
 )
@@ -54,6 +55,7 @@ BENCHES: dict[str, Callable[[Conditions], Iterator[Finding]]] = {
     "sql": sql.run,
     "columnar": columnar.run,
     "report": report.run,
+    "startup": startup.run,
 }
 SCALES = "1/16,1/4,1"
 RESULTS = ROOT / "bench" / "RESULTS.md"

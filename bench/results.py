@@ -88,6 +88,8 @@ machine ({surroundings}). Times are the best of {n_repeats} repeats, taken in tu
 - `growth`: time per value over databases with ever more profiles, and time per context to open ever larger trees, each
   against the smallest. 1 is linear, less is better.
 - `info`: bytes that `callgrove info` asks for; and what one profile or one context costs.
+- `startup`: own modules imported, files opened and processor time of `--help`, `info` and `top` on a small database;
+  the floor of the time is a process that imports NumPy.
 - `algebra`: a mean, a difference and merges of two databases with one tree and different costs, streamed, against
   the columns of both; `compare` and its table against opening both; and the most anonymous memory that streaming a mean
   adds to a process, against the bytes of both inputs' columns.

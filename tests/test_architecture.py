@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,10 @@ BEHIND_THE_DOOR = {"algebra", "analysis", "formats", "modeling", "query", "rende
 
 # The modules of `formats` that belong to no format. They import no format, and are all that formats have in common.
 SHARED_BY_FORMATS = {"", "detection", "interface", "folders", "plugins", "registry", "run_names", "writing"}
+
+
+LARGEST_FOLDER = 23  # modules, its `__init__` included: a reader takes in about twenty at a glance
+SMALL, CHAPTER = 80, 400  # lines: what is smaller than the first belongs to its one importer, up to the second together
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,7 @@ def test_every_package_names_its_modules() -> None:
         there, named = package_map(path.parent)
         where = path.relative_to(SOURCE)
         if len(there) > 1:
-            assert there - named <= (verbs if path.parent.name == "cli" else set()), f"{where} does not name these"
+            assert there - named <= (verbs if path.parent.name == "verbs" else set()), f"{where} does not name these"
         assert {name for name in named if name.endswith(".py")} <= there, f"{where} names what is not there"
 
 
@@ -364,3 +369,67 @@ def test_reading_does_not_load_what_writes() -> None:
     done = run_python(f"import callgrove, sys; callgrove.open({str(database)!r}); print(*sys.modules)")
     loaded = [name for name in done.stdout.split() if name.startswith("callgrove.") and "writer" in name]
     assert loaded == []
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+def crowded(package: Path) -> dict[str, int]:
+    """Return the folders with too many modules, and how many these have."""
+    sizes = Counter(path.parent.relative_to(package).as_posix() for path in modules_of(package).values())
+    return {folder: n for folder, n in sizes.items() if n > LARGEST_FOLDER}
+
+
+def passes_on(path: Path) -> bool:
+    """Tell whether a module has nothing but a docstring, imports and `__all__`."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Expr)
+    body = ast.parse(path.read_bytes()).body
+    return all(isinstance(node, kinds) or (isinstance(node, ast.Assign) and _names_all(node)) for node in body)
+
+
+def _names_all(node: ast.Assign) -> bool:
+    return all(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)
+
+
+def lonely(package: Path) -> list[str]:
+    """Return small modules that one neighbour alone imports, and that would fit into it."""
+    modules = modules_of(package)
+    importers: dict[str, set[str]] = {name: set() for name in modules}
+    for module, path in modules.items():
+        for entry in imports_of(module, path, modules):
+            if entry.imported != module:
+                importers[entry.imported].add(module)
+    alone = {name: next(iter(found)) for name, found in importers.items() if len(found) == 1}
+    return [
+        name
+        for name, importer in alone.items()
+        if modules[name].parent == modules[importer].parent
+        and "__init__" not in (modules[name].stem, modules[importer].stem)
+        and lines_of(modules[name]) < SMALL
+        and lines_of(modules[name]) + lines_of(modules[importer]) <= CHAPTER
+    ]
+
+
+def test_no_folder_is_crowded() -> None:
+    assert crowded(SOURCE) == {}
+
+
+def test_no_module_only_passes_on() -> None:
+    passing = [path for path in SOURCE.rglob("[!_]*.py") if passes_on(path)]
+    assert passing == []
+
+
+def test_small_modules_belong_to_their_importer() -> None:
+    assert lonely(SOURCE) == []
+
+
+def test_what_breaks_the_rules_of_the_layout_is_found(tree: Path) -> None:
+    (tree / "cli" / "parser.py").write_text("from callgrove.errors import x\n\n__all__ = ['x']\n")
+    (tree / "cli" / "main.py").write_text("from callgrove.cli.parser import x\n\n\ndef f() -> None: ...\n")
+    assert passes_on(tree / "cli" / "parser.py")
+    assert not passes_on(tree / "cli" / "main.py")
+    assert lonely(tree) == ["callgrove.cli.parser"]
+    for number in range(LARGEST_FOLDER):
+        (tree / "render" / f"part{number}.py").touch()
+    assert set(crowded(tree)) == {"render"}
