@@ -23,6 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+PLACE = Path(tempfile.gettempdir()) / "callgrove-outputs"
 LONGEST_TEXT = 20_000
 LARGEST_INPUT = 30_000_000  # bytes
 TABLES = ("contexts", "values", "profiles", "metrics", "samples", "spans", "counters", "runs", "series")
@@ -94,22 +95,31 @@ def run(words: list[str], folder: Path, names: dict[str, str]) -> dict[str, Any]
 
 
 def record_one(task: tuple[str, str, str]) -> str:
-    """Run all commands on one sample and keep what they print."""
+    """Run all commands on a copy of one sample and keep what they print. Its place is the same for every checkout: what
+    is written may hold the path of its input."""
     name, path, result = task
     record = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "made"
-        folder.mkdir()
-        target = str(folder / "target")
-        names = {path: "INPUT", str(folder): "FOLDER", scratch: "SCRATCH", str(Path(path).parent): "AROUND"}
-        os.environ.update(CALLGROVE_CACHE_DIR=scratch, COLUMNS="100")
-        for words in commands(path, target):
-            said = " ".join(words)
-            for place, label in names.items():
-                said = said.replace(place, label)
-            record[said] = run(words, folder, names)
+    scratch = PLACE / digest(name.encode())
+    shutil.rmtree(scratch, ignore_errors=True)
+    folder = scratch / "made"
+    folder.mkdir(parents=True)
+    copy = _copy(Path(path), scratch)
+    names = {str(copy): "INPUT", str(folder): "FOLDER", str(scratch): "SCRATCH"}
+    os.environ.update(CALLGROVE_CACHE_DIR=str(scratch), COLUMNS="100")
+    for words in commands(str(copy), str(folder / "target")):
+        said = " ".join(words)
+        for place, label in names.items():
+            said = said.replace(place, label)
+        record[said] = run(words, folder, names)
+    shutil.rmtree(scratch)
     Path(result).write_text(json.dumps(record, indent=1, ensure_ascii=True))
     return name
+
+
+def _copy(sample: Path, folder: Path) -> Path:
+    copy = folder / "input" / sample.name
+    copy.parent.mkdir()
+    return Path(shutil.copytree(sample, copy) if sample.is_dir() else shutil.copy2(sample, copy))
 
 
 def record(folder: Path) -> None:
