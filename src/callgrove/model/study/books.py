@@ -97,7 +97,16 @@ class StudyTotals:
         metric, n = self._metric[cell // max(self._n_points, 1)], len(self.total)
         self.n_repetitions += np.bincount(metric, n_repetitions, n).astype(np.int64)
         self.n_values += np.bincount(metric, n_values, n).astype(np.int64)
-        _add_finite(self.total, self.magnitude, np.repeat(metric, n_values), values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_plain = len(values) > 0 and np.isfinite(np.abs(values).sum())
+        if is_plain:  # every measurement has values, so that one sum for each is enough
+            starts = np.cumsum(n_values) - n_values
+            sums = np.add.reduceat(values, starts)
+            sizes = np.add.reduceat(np.abs(values), starts) if values.min() < 0 else sums
+            self.total += np.bincount(metric, sums, n)
+            self.magnitude += np.bincount(metric, sizes, n)
+        else:
+            _add_finite(self.total, self.magnitude, np.repeat(metric, n_values), values)
 
     def add_values(self, series: Ints, begins: Bools, values: Floats) -> None:
         """Add a row for each value: its series, and whether a repetition begins with it."""
@@ -225,22 +234,19 @@ class StudyBooks:
         given.name_series(np.flatnonzero(self._series))
         given.name_points(np.flatnonzero(self._points))
         given.n_models = len(study.models)
-        series, point = np.nonzero(study.present & self._series[:, None] & self._points)
-        cell = series * study.n_points + point
-        known = np.zeros(len(cell), np.bool_)
+        cell = np.flatnonzero(study.present & self._series[:, None] & self._points)
+        has_values: Bools = np.zeros(len(cell), np.bool_)
         if study.raw is not None:
             n_values = _n_values(study.raw)
-            known = n_values[cell] > 0
-            given.add(
-                cell[known],
-                _n_repetitions(study.raw)[cell[known]],
-                n_values[cell[known]],
-                _values_of(study.raw, cell[known]),
-            )
-        unknown = np.ones(int((~known).sum()), np.int64)
-        given.add(cell[~known], unknown, unknown, study.mean[series[~known], point[~known]])
+            has_values = n_values[cell] > 0
+            raw = cell if has_values.all() else cell[has_values]
+            given.add(raw, _n_repetitions(study.raw)[raw], n_values[raw], _values_of(study.raw, raw))
+        if not has_values.all():  # their mean stands for values that are not known
+            alone = cell[~has_values]
+            given.add(alone, np.ones_like(alone), np.ones_like(alone), study.mean.reshape(-1)[alone])
         if self.has_statistics:
-            given.add_statistics(series, {name: getattr(study, name)[series, point] for name in COLUMNS})
+            columns = {name: getattr(study, name).reshape(-1)[cell] for name in COLUMNS}
+            given.add_statistics(cell // max(study.n_points, 1), columns)
         return given
 
 
