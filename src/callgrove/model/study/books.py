@@ -50,19 +50,29 @@ class StudyTotals:
         self._metric_of: list[int] = self._metric.tolist()
         # what was entered and is not added up yet
         self._n_repetitions, self._n_values, self._total = [0] * n, [0] * n, [0.0] * n
+        self._cells, self._counts, self._values = (
+            array("q"),
+            array("q"),
+            array("d"),
+        )  # cells, with one value per repetition
         self._known_of, self._known = array("q"), array("d")  # series, and their COLUMNS
 
     def enter(self, series: int, point: int, repetitions: Repetitions) -> None:
         """Add repetitions of one measurement: a value each, or a list of values each."""
-        metric, values = self._metric_of[series], repetitions
         if type(repetitions[0]) is list:
-            values = list(chain.from_iterable(repetitions))  # type: ignore[arg-type]
-        total: float = sum(values)  # type: ignore[arg-type]
-        if not isfinite(total):
-            total = sum(filter(isfinite, values))  # type: ignore[arg-type]
+            self._enter_nested(series, point, repetitions)  # type: ignore[arg-type]
+            return
+        self._cells.append(series * self._n_points + point)
+        self._counts.append(len(repetitions))
+        self._values.extend(repetitions)  # type: ignore[arg-type]
+        if len(self._cells) >= AT_ONCE:
+            self.settle()
+
+    def _enter_nested(self, series: int, point: int, repetitions: Sequence[Sequence[float]]) -> None:
+        metric, values = self._metric_of[series], list(chain.from_iterable(repetitions))
         self._n_repetitions[metric] += len(repetitions)
         self._n_values[metric] += len(values)
-        self._total[metric] += total
+        self._total[metric] += sum(filter(isfinite, values))
         self._is_measured[series * self._n_points + point] = 1
 
     def enter_series(self, series: int, values: Sequence[float]) -> None:
@@ -86,6 +96,9 @@ class StudyTotals:
         self.total += self._total
         n = len(self._total)
         self._n_repetitions, self._n_values, self._total = [0] * n, [0] * n, [0.0] * n
+        counts = np.array(self._counts, np.int64)
+        self.add(np.array(self._cells, np.int64), counts, counts, np.array(self._values, np.float64))
+        del self._cells[:], self._counts[:], self._values[:]
         columns = np.array(self._known, np.float64).reshape(-1, len(COLUMNS)).T
         self.add_statistics(np.array(self._known_of, np.int64), dict(zip(COLUMNS, columns, strict=True)))
         del self._known_of[:], self._known[:]
