@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import callgrove
 from callgrove.cli.main import main
 from callgrove.cli.verbs.report import size
+from callgrove.model.experiment import Experiment
 from tests.cli.commands import Capture, run, said
 from tests.formats.samples import CORPUS
 from tests.viewer.test_encoding import decoded
@@ -110,3 +112,16 @@ def test_sizes(text: str, expected: int) -> None:
 def test_what_is_no_size_is_refused(text: str, capsys: Capture, tmp_path: Path) -> None:
     told = said(capsys, "report", PTH4, "-o", tmp_path / "x.html", "--max-size", text, code=2)
     assert "is not a size like 800kB or 5MB" in told
+
+
+def test_pages_of_the_command_line_name_its_flags(tmp_path: Path, capsys: Capture) -> None:
+    """Notes name parameters, which a page that the library made spells as the library does."""
+    folder = tmp_path / "runs"
+    for name in ("app.p1", "app.q2"):
+        shutil.copytree(PTH4, folder / name)
+    run(capsys, "report", folder, "-o", tmp_path / "page.html")
+    experiment = callgrove.open(folder)
+    assert isinstance(experiment, Experiment)
+    experiment.report(tmp_path / "library.html")
+    assert "; --run chooses one" in str(data_of(tmp_path / "page.html"))
+    assert "; runs=... chooses one" in str(data_of(tmp_path / "library.html"))

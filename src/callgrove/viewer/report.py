@@ -19,7 +19,7 @@ from callgrove.model.study.series import Study
 from callgrove.render.facts import facts_of, next_commands, study_facts, study_next
 from callgrove.viewer.gpu import gpu_maker
 from callgrove.viewer.page import encode, page
-from callgrove.viewer.panels import DEFAULT_SIZE, Choice, ComparesTotals, Detail, Limits, PanelMaker, Unavailable
+from callgrove.viewer.panels import DEFAULT_SIZE, Choice, ComparesTotals, Detail, Limits, Panel, PanelMaker, Unavailable
 from callgrove.viewer.profile.maker import profile_maker
 from callgrove.viewer.scaling import scaling_maker
 from callgrove.viewer.timeline.maker import timeline_maker
@@ -111,16 +111,25 @@ class Input:
 
 @dataclass(frozen=True)
 class _Section:
+    """`wording` spells parameters that texts name as those who made the page call them."""
+
     summary: Summary
     makers: tuple[PanelMaker, ...]
+    wording: Callable[[str], str] = str
 
     def data(self, detail: Detail) -> dict[str, Any]:
-        panels = [panel for maker in self.makers for panel in maker.panels(detail)]
         return {
             "title": self.summary.title,
             **self.summary.data,
-            "panels": [{"kind": p.kind, "title": p.title, "data": p.data, "notes": p.notes} for p in panels],
+            "warnings": tuple((word, self.wording(text)) for word, text in self.summary.warnings),
+            "panels": [self._panel(panel) for maker in self.makers for panel in maker.panels(detail)],
         }
+
+    def _panel(self, panel: Panel) -> dict[str, Any]:
+        data = panel.data
+        if panel.kind == "unavailable":
+            data = {**data, "reason": self.wording(data["reason"])}
+        return {"kind": panel.kind, "title": panel.title, "data": data, "notes": [*map(self.wording, panel.notes)]}
 
     @property
     def differences(self) -> Iterator[str]:
@@ -142,16 +151,17 @@ def report(
     tell: Callable[[str], None] = _silent,
     limits: Limits | None = None,
     complain: Callable[[str], None] = _silent,
+    wording: Callable[[str], str] = str,
 ) -> str:
     """The page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which views
     are not there, and why; `complain` which of them do not add up to their total. `limits` are those that fit the size,
-    unless given."""
+    unless given; `wording` spells the parameters that texts name."""
     sections = []
     limits = limits or Limits().for_size(max_size)
     for number, one in enumerate(inputs):
         progress("reading what is shown", number, None)
         makers = [maker for make in MAKERS if (maker := make(one.opened, choice or Choice(), limits)) is not None]
-        sections.append(_Section(summary_of(one.opened, one.paths), tuple(makers)))
+        sections.append(_Section(summary_of(one.opened, one.paths), tuple(makers), wording))
         for maker in makers:
             if isinstance(maker, Unavailable):
                 first = ", ".join(one.paths[:1])

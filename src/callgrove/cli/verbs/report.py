@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from callgrove.cli.messages import note, say_unexplained
+    from callgrove.cli.messages import note, say_unexplained, with_flags
     from callgrove.cli.opening import said_everything, say_added_up
     from callgrove.cli.output import replacing
     from callgrove.cli.progress import progress
@@ -64,7 +64,16 @@ def run(args: argparse.Namespace) -> int:
             say_added_up(one.opened)
     choice = Choice(args.metric, args.rank, args.thread, args.scaling or "", Scope(args.study_scope))
     with progress() as report_progress:
-        text = report(opened, choice, args.title, args.max_size, report_progress, note, complain=unexplained.append)
+        text = report(
+            opened,
+            choice,
+            args.title,
+            args.max_size,
+            report_progress,
+            note,
+            complain=unexplained.append,
+            wording=with_flags,
+        )
     with replacing(target) as place:
         place.write_text(text, encoding="utf-8", newline="")
     note(f"{args.output}: {len(text.encode()):,} bytes; open it in a browser")
