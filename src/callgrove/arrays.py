@@ -55,7 +55,7 @@ Offsets = npt.NDArray[np.uint64]
 
 
 def freeze(array: Array) -> Array:
-    """The same array, read-only: the model is immutable, its arrays too."""
+    """Make an array read-only and return it: the model is immutable, its arrays too."""
     array.flags.writeable = False
     return array
 
@@ -70,7 +70,7 @@ def distinct(*parts: Array) -> Array:
 
 
 def summable(values: Array) -> Array:
-    """The same numbers in a type that holds their sum: integers of 64 bits, or doubles where these would overflow."""
+    """Return numbers in a type that holds their sum: integers of 64 bits, or doubles where these would overflow."""
     if values.dtype.kind not in "biu":
         return values
     signed = values.dtype.kind != "u"
@@ -96,7 +96,7 @@ def new_numbers(kept: Ints, n: int) -> Ids:
 
 
 def absent_stays(numbers: Ids) -> Ids:
-    """The same map with an entry more, which -1 picks: who is absent before is absent after."""
+    """Return a map with an entry more, which -1 picks: who is absent before is absent after."""
     return np.append(numbers, np.int32(ABSENT))
 
 
@@ -324,7 +324,7 @@ def combine_upwards(
 
 
 def _combine_rows(out: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc) -> None:
-    """The same, row by row: long rows are added faster one after the other than gathered first."""
+    """Combine values upwards row by row: long rows are added faster one after the other than gathered first."""
     for level in reversed(by_level[1:]):
         for context, above in zip(level.tolist(), parent[level].tolist(), strict=True):
             ufunc(out[above], out[context], out=out[above])
@@ -384,7 +384,7 @@ class Translation:
         self._known = np.array([ABSENT], np.int32)  # the last entry is what -1, no text, picks
 
     def numbers(self, own: Ids, strings: Sequence[str]) -> Ids:
-        """The same texts; `strings` is the list that `own` numbers."""
+        """Return the numbers of texts in this list; `strings` is the list that `own` numbers."""
         if len(strings) + 1 > len(self._known):
             more = np.full(len(strings) + 1, NOT_YET, np.int32)
             more[: len(self._known) - 1] = self._known[:-1]

@@ -196,7 +196,7 @@ class CorruptFile(InputError):
         )
 
     def with_remedy(self, remedy: str) -> CorruptFile:
-        """The same damage, with what can be done about it."""
+        """Return this error with what can be done about it."""
         return _rebuild_corrupt(self.path, self.section, self.expected, self.found, self.offset, self.line, remedy)
 
     def _sentence(self) -> str:

@@ -211,7 +211,7 @@ def _demand_everywhere(cells: Cells) -> None:
 
 
 def _wide(values: Array) -> Array:
-    """The same numbers where sums of them fit."""
+    """Return numbers in a type where sums of them fit."""
     kind = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}.get(values.dtype.kind)
     return values if kind is None else values.astype(kind, copy=False)
 
@@ -248,7 +248,7 @@ def _by_kind(cells: Cells, metrics: Sequence[Metric]) -> Iterator[tuple[Cells, M
 
 
 def _once_per_input(cells: Cells, metric: Metric) -> Cells:
-    """The same cells with at most one value of each input: a chain may have made one context of several."""
+    """Return cells with at most one value of each input: a chain may have made one context of several."""
     if cells.once:
         return cells
     fresh = np.append(True, np.diff(cells.owner) != 0)[: len(cells.owner)]

@@ -204,7 +204,7 @@ def losses_of_traces(parts: Sequence[Renumbered]) -> Iterator[str]:
 
 
 def _first_come(parts: Sequence[Renumbered], having: Callable[[Renumbered], Ids]) -> list[Renumbered]:
-    """The same without profiles that an earlier part has; `having` gives the profiles of the result that one has."""
+    """Return the parts without profiles that an earlier one has; `having` gives the profiles that a part has."""
     seen = np.empty(0, np.int32)
     out = []
     for part in parts:

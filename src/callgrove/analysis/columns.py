@@ -49,7 +49,7 @@ class Quantity:
 
     @property
     def inclusive(self) -> Quantity:
-        """The same in inclusive scope: what percentages are of."""
+        """Return this quantity in inclusive scope: what percentages are of."""
         return replace(self, scope=Scope.INCLUSIVE)
 
 

@@ -238,7 +238,7 @@ def _is_frame(context: int, cost: Costs, called: Sequence[str]) -> bool:
 
 
 def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, Bools]:
-    """The same of functions, whoever called them."""
+    """Return rows, costs and presence by function, whoever called it."""
     if asked.scope not in (Scope.EXCLUSIVE, Scope.INCLUSIVE) or asked.source:
         raise UsageError("functions are compared flat by their exclusive or inclusive cost, without source lines")
     groups, called = group(cost.tree, "function"), paths.names(cost.tree)

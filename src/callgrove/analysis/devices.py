@@ -152,7 +152,7 @@ def device_use(activity: Activity) -> DeviceUse:
 
 
 def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses:
-    """The same of devices with the numbers from 0; `device` has the one of every operation."""
+    """Return how devices, numbered from 0, were used; `device` has the one of every operation."""
     n_operations = np.bincount(device, minlength=n_devices)
     rows = _in_order(activity, device)
     sweep = _Sweep.over(activity.start_ns[rows], activity.end_ns[rows], activity.klass[rows], device[rows], n_devices)

@@ -219,7 +219,7 @@ class Places:
         return Places(*(getattr(self, name)[profiles] for name in self.__dataclass_fields__))
 
     def apart(self, part: Ints) -> Places:
-        """The same, with processes that are different ones in different parts, whatever ranks these claim."""
+        """Return these places with processes that are different ones in different parts, whatever ranks these claim."""
         _, process = distinct_rows(part, self.process)
         return replace(self, process=process.astype(np.int32))
 

@@ -243,7 +243,7 @@ def executor(engine: Engine, preload: Sequence[str] = ()) -> Iterator[Workers]:
 
 @contextmanager
 def executor_when_needed(engine: Callable[[], Engine], preload: Sequence[str] = ()) -> Iterator[Workers]:
-    """The same for who does not know whether there will be work for several: the engine is asked for, and workers are
-    started, with the first of it. Not for MPI."""
+    """Give workers to a caller that does not know whether there will be work for several: the engine is asked for, and
+    workers are started, with the first of it. Not for MPI."""
     with ExitStack() as started:
         yield LateWorkers(lambda: started.enter_context(executor(engine(), preload)))

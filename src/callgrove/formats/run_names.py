@@ -65,7 +65,7 @@ def parse_name(name: str) -> NamedRun | None:
 
 
 def parse_named_file(name: str) -> NamedRun | None:
-    """The same of a name that may have an ending, like `app.p4.r1.cubex`."""
+    """Parse a name that may have an ending, like `app.p4.r1.cubex`."""
     found = parse_name(name)
     ending = _ENDING.search(name)
     if found is not None or ending is None:

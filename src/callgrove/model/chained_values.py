@@ -58,7 +58,7 @@ class Link:
         return np.flatnonzero(self.metrics >= 0) if metrics is None else self.inward(self.metrics, metrics)
 
     def outward_dense(self, block: DenseBlock) -> DenseBlock:
-        """The same of a matrix; what the whole does not have is left out."""
+        """Return a matrix in the ids of the whole; what the whole does not have is left out."""
         contexts, profiles = self.contexts[block.contexts], self.profiles[block.profiles]
         matrix, fillers = block.matrix, block.fillers
         if (contexts < 0).any() or (profiles < 0).any():
@@ -117,7 +117,7 @@ class ChainedValues:
         return self._blocks(profiles, metrics, lambda link, own, wanted: link.backend.blocks(own, wanted))
 
     def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """The same without the fillers of links that have any."""
+        """Yield blocks without the fillers of links that have any."""
         return self._blocks(profiles, metrics, lambda link, own, wanted: measured_blocks(link.backend, own, wanted))
 
     @property
@@ -150,7 +150,7 @@ def in_memory(blocks: Sequence[SparseBlock], profiles: Profiles, n_contexts: int
 
 
 def _by_type(blocks: Sequence[SparseBlock]) -> list[list[SparseBlock]]:
-    """The same rows by value type; a metric has one type, the smallest that holds all that was given for it."""
+    """Divide rows by value type; a metric has one type, the smallest that holds all that was given for it."""
     if len({b.value.dtype for b in blocks}) <= 1:
         return [list(blocks)] if blocks else []
     types: dict[int, np.dtype[Any]] = {}

@@ -188,7 +188,7 @@ def _from_postfix(tokens: Sequence[Expression | tuple[str, int]]) -> Expression:
 
 
 def renumber(expression: Expression, ids: Mapping[int, int]) -> Expression:
-    """The same formula over other ids; a KeyError names the id that has no new one."""
+    """Return a formula over other ids; a KeyError names the id that has no new one."""
 
     def combine(node: Expression, args: Sequence[Expression]) -> Expression:
         if isinstance(node, Call):

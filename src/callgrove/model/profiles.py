@@ -218,7 +218,7 @@ class Profiles:
         return self.identifiers.pick(*IDENTITY[column])
 
     def identity_list(self, column: str) -> list[int | None]:
-        """The same as plain numbers; None is absent."""
+        """Return a column of identities as plain numbers; None is absent."""
         values, present = self.identity(column)
         return [v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)]
 
@@ -271,7 +271,7 @@ class Topology:
     coordinates: Ints  # (len(system) x dimensions)
 
     def renumber(self, new: Ids) -> Topology:
-        """The same over nodes with other numbers; those without one (-1) are left out."""
+        """Return the topology over nodes with other numbers; those without one (-1) are left out."""
         kept = new[self.system] >= 0
         return replace(self, system=new[self.system[kept]], coordinates=self.coordinates[kept])
 

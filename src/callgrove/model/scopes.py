@@ -115,7 +115,7 @@ class Recipe:
 
 
 def _as_signed(values: Array) -> Array:
-    """The same numbers in a type that holds their differences: those of counters may be negative."""
+    """Return numbers in a type that holds their differences: those of counters may be negative."""
     if values.dtype.kind not in "iu":
         return values
     fits = not len(values) or int(values.max()) < 2**63

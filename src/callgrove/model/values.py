@@ -295,7 +295,7 @@ class Values:
         return self.backend.blocks(self.profiles.measured if profiles is None else profiles, metrics)
 
     def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """The same without numbers that the input has in places where nothing was measured."""
+        """Yield blocks without numbers that the input has in places where nothing was measured."""
         return measured_blocks(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
 
     def dense(self, profile: int, metric: int) -> Array:

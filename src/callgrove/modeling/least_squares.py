@@ -217,7 +217,7 @@ def _regular(
     rows: Ints,
     cut_off: float,
 ) -> Bools:
-    """The same from the singular values of the triangular factor."""
+    """Tell which columns are regular, from the singular values of the triangular factor."""
     k = len(columns) + 1
     factor = np.zeros((len(rows), k, k))
     factor[:, 0, 0] = np.sqrt(n)

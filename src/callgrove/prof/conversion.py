@@ -220,7 +220,7 @@ def work_off(task: Task) -> Done:
 
 
 def sent(task: Task) -> Done:
-    """The same for workers that have to send it."""
+    """Do a task on a worker that has to send its result."""
     return work_off(task).kept()
 
 

@@ -71,7 +71,7 @@ def place_table(modules: Iterable[str], others: Sequence[str]) -> Ints:
 
 
 def translate(place: Ints, table: Ints) -> Ints:
-    """The same places where modules are numbered otherwise."""
+    """Return places with other numbers of modules."""
     moved: Ints = table[place >> 1] + (place & 1)
     return moved
 

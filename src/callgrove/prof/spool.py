@@ -113,7 +113,7 @@ class Done:
         return self.values.block() if isinstance(self.values, SpooledValues) else self.values
 
     def kept(self) -> Done:
-        """The same with all lines made."""
+        """Return this result with all lines made."""
         lines = (Line(replace(one, records=_records(one).copy()), n_left_out) for one, n_left_out in self.lines)
         return replace(self, lines=tuple(lines))
 
@@ -124,7 +124,7 @@ class Done:
 
 
 def spool(done: Done, meeting: Meeting, number: int, places: SamplePlaces | None = None) -> Done:
-    """The same with values and samples in a file of the folder, or samples in their places in the target; `number` is
+    """Put values and samples into a file of the folder, or samples in their places in the target; `number` is
     that of the first profile, and of the first place."""
     path = Path(meeting.folder) / f"{number}.spool"
     assert isinstance(done.values, SparseBlock)

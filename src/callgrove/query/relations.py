@@ -116,7 +116,7 @@ def fields_of(text: str, counts: dict[str, str] | None = None) -> tuple[Field, .
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The same names, numbered where one was there before: to SQL, `n` and `N` are one."""
+    """Number names where one was there before: to SQL, `n` and `N` are one."""
     taken: set[str] = set()
     out = []
     for name in names:
@@ -182,7 +182,7 @@ def codes_and_texts(column: Column) -> tuple[Array, list[str | None]]:
 
 
 def _encodable(text: str) -> str:
-    """The same text, with replacement characters for what is no Unicode."""
+    """Return a text with replacement characters for what is no Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:

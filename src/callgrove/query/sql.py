@@ -227,7 +227,7 @@ def _tables_mentioned(catalog: Catalog, query: str) -> list[Relation]:
 
 
 def _explain_errors(rows: Rows, catalog: Catalog, query: str) -> Rows:
-    """The same rows; what fails on the way is said in our words."""
+    """Pass rows on, and say in our words what fails on the way."""
     try:
         yield from rows
     except Failed as failed:

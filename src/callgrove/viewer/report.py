@@ -49,7 +49,7 @@ class Summary:
 
 
 def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
-    """The same words that `info` says, and the damage that was met since: to be asked when everything was read."""
+    """Return the words that `info` says, and the damage that was met since: to be asked when everything was read."""
     path = paths[0] if len(paths) == 1 else None
     if isinstance(opened, Study):
         lines, commands = list(study_facts(opened)), list(study_next(opened, path))

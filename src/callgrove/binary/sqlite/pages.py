@@ -198,7 +198,7 @@ class Pages:
         return 2 <= root <= self.count and int(self.bytes.data[(root - 1) * self.size]) == LEAF
 
     def _headers(self, pages: Ints) -> tuple[Ints, Array, Ints]:
-        """The same of any number of pages, without having all of them mapped at once."""
+        """Return the headers of any number of pages, without having all of them mapped at once."""
         most = max(1, BATCH_BYTES // self.size)
         if self._mapped is None or len(pages) <= most:
             return self.header(pages)
@@ -312,7 +312,7 @@ class Pages:
         return np.where(size <= most, size, np.where(some <= most, some, least))
 
     def local(self, size: int) -> int:
-        """The same of one record."""
+        """Return how many bytes of one record its page holds."""
         most, least = self.usable - 35, (self.usable - 12) * 32 // 255 - 23
         if size <= most:
             return size

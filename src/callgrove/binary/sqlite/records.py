@@ -253,7 +253,7 @@ class Records:
         return self.n_known == ALL
 
     def part(self, rows: slice) -> Records:
-        """The same of rows that follow each other, without what only others look like."""
+        """Return the records of rows that follow each other, without what only others look like."""
         used, group = np.unique(self._group[rows], return_inverse=True)
         some = self.take(rows)
         some._group, some._models = group.reshape(-1), self._models[used]
@@ -262,7 +262,7 @@ class Records:
         return some
 
     def take(self, rows: Array | slice) -> Records:
-        """The same of some rows."""
+        """Return the records of some rows."""
         some = Records.__new__(Records)
         some.__dict__.update(self.__dict__)
         some.rows, some._body, some._is_whole = self.rows.take(rows), None, self._is_whole or None
@@ -296,7 +296,7 @@ class Records:
         self._ends = np.array([header.end for header in headers], np.int64)
 
     def _walk(self, n_columns: int) -> None:
-        """The same, column by column for all shapes at once."""
+        """Find where values stand, column by column for all shapes at once."""
         rows = self.rows.take(self._models)
         header, length = self._data.varints(rows.start)
         if (header > rows.local).any() or (header < length).any():

@@ -112,7 +112,7 @@ class Schema:
         return made
 
     def _rename(self, old: Sequence[str], new: Sequence[str]) -> Schema:
-        """The same tables with other texts in their names."""
+        """Return the schema with other texts in the names of its tables."""
         made = Schema.__new__(Schema)
         names = {n: n.replace(old[0], new[0]).replace(old[1], new[1]) for n in (*self._found, *self.views)}
         made.views = frozenset(names[name] for name in self.views)

@@ -148,7 +148,7 @@ class FoundRows:
         return self._rowid.n_bytes + self._start.n_bytes + (0 if self._group is None else self._group.nbytes)
 
     def records(self, data: Bytes) -> Records:
-        """The same records again."""
+        """Return the records of rows that were looked at before."""
         unknown = np.broadcast_to(np.int64(0), self.n)  # sizes, which were looked at
         start = self._start.all()
         group = np.broadcast_to(np.int64(0), self.n) if self._group is None else self._group.astype(np.int64)

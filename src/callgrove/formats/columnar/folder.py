@@ -313,7 +313,7 @@ class StoredTable:
                 raise self.damage("footer", f"{rows:,} {what}", f"{total:,} in row groups")
 
     def check(self) -> StoredTable:
-        """The same table; a file that is broken or foreign is refused now, not when the first rows are asked for."""
+        """Refuse a file that is broken or foreign now, not when the first rows are asked for."""
         assert len(self.first_rows)
         return self
 

@@ -153,7 +153,7 @@ _MARKED = re.compile("\U0010ffff(.)", re.DOTALL)
 
 
 def escape_texts(texts: Sequence[str | None]) -> Sequence[str | None]:
-    """The same texts, those that need it escaped."""
+    """Escape the texts that need it."""
     try:
         if MARK.encode() not in "".join(text for text in texts if text).encode():
             return texts
@@ -218,7 +218,7 @@ class Words:
         return len(self.ids)
 
     def used(self) -> Words:
-        """The same with only the texts that occur, each once: a dictionary with a text twice is not written as one."""
+        """Return words with only the texts that occur, each once: a dictionary must not have a text twice."""
         used, ids = np.unique(self.ids, return_inverse=True)
         first = int(len(used) > 0 and used[0] < 0)
         numbers: dict[str, int] = {}

@@ -85,7 +85,7 @@ class StoredSides:
         return self._rows(side, self._tables[SIDE + side].groups_of(first, last), first, last)
 
     def pieces(self, side: str, part: int) -> Iterator[SideTable]:
-        """The same by rising numbers of spans, a row group at a time."""
+        """Yield attributes by rising numbers of spans, a row group at a time."""
         if (side, part) not in self._places:
             return
         first, last = self._places[side, part]

@@ -39,7 +39,7 @@ CDATA = b"<![CDATA["
 
 
 def repair_cubepl(xml: bytes) -> bytes:
-    """The same text, with CubePL that an XML parser accepts. One pass, whatever the text."""
+    """Return XML whose CubePL a parser accepts. One pass, whatever the text."""
     if b"<cubepl" not in xml:
         return xml
     out: list[bytes] = []

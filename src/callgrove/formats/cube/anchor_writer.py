@@ -40,7 +40,7 @@ def escape(text: str) -> str:
 
 
 def in_quotes(text: str) -> str:
-    """The same for an attribute, where line ends need entities to survive."""
+    """Return a text for an attribute, in quotes; line ends need entities to survive."""
     return escape(text).replace("\n", "&#10;").replace("\t", "&#9;").replace("\r", "&#13;")
 
 

@@ -58,7 +58,7 @@ class Clusters:
 
 
 def expand_clusters(experiment: Experiment) -> Experiment:
-    """The same experiment with a context `iteration=k` for each iteration; values are held in memory.
+    """Return an experiment with a context `iteration=k` for each iteration; values are held in memory.
 
     The stored tree stays what it is: without clusters, or where the attributes contradict themselves, it is an error.
     """

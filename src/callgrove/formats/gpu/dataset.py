@@ -176,7 +176,7 @@ class DataSet(Protocol):
         """Is there such a side table?"""
 
     def side_chunks(self, name: str) -> Iterator[SideTable]:
-        """The same in pieces, by rising numbers of events; memory holds one of them where the table allows it."""
+        """Yield a side table in pieces by rising numbers of events; memory holds one of them where that is possible."""
 
     def counters(self) -> CounterRows | None:
         """Quantities over time that belong to no event."""

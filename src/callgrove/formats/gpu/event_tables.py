@@ -301,7 +301,7 @@ class TableData(ABC):
         )
 
     def side_pieces(self, table: str, columns: Mapping[str, str], texts: Sequence[str] = ()) -> Iterator[SideTable]:
-        """The same, some rows at a time."""
+        """Yield a side table, some rows at a time."""
         if table not in self.counts or not self.counts[table]:
             return
         raw = {name: Type.TEXT if name in texts else Type.INTEGER for name in ("rowid", *columns.values())}

@@ -249,7 +249,7 @@ class SparsePlace:
         return replace(found, raw=found.raw.astype(np.uint64))
 
     def view(self, file: FileBytes) -> SparseValues:
-        """The same with raw values that are still those of the file, so that a part of them costs only that part."""
+        """Return values that are still those of the file, so that a part of them costs only that part."""
         values = file.array(rec.VALUE, self.n_values, self.at, "sparse metrics")
         index = file.array(rec.INDEX, self.n_nodes + 1, self.index_at, "sparse metrics")
         self.check_index(index, file.path)
@@ -329,7 +329,7 @@ class Measurement:
         return self.header.value(name)
 
     def with_values(self, file: FileBytes) -> Measurement:
-        """The same with its values in memory."""
+        """Return this measurement with its values in memory."""
         epochs = tuple(replace(epoch, values=epoch.place.read(file)) for epoch in self.epochs)
         return replace(self, epochs=epochs)
 

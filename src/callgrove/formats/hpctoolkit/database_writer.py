@@ -99,7 +99,7 @@ class TraceWriter:
         self.append(profile, samples, (int(samples["time"][0]), int(samples["time"][-1])))
 
     def append(self, profile: int, samples: Array | FilePart, ends: Window) -> None:
-        """The same for samples that are in order; `ends` are the first and the last of their times."""
+        """Write samples that are in order; `ends` are the first and the last of their times."""
         first, last = ends
         if self._parts and self._parts[-1][0] == profile and first >= self._last_time:
             start = self._parts.pop()[1]

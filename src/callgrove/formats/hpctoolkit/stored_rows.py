@@ -100,7 +100,7 @@ def combine_rows(rows: SparseBlock) -> SparseBlock:
 
 
 def _merge_rows(rows: SparseBlock, few: SparseBlock) -> SparseBlock:
-    """The same of many rows, which usually are in order, and a few more, which are not."""
+    """Combine many rows, which usually are in order, and a few more, which are not."""
     key, few = _key(rows, few), combine_rows(few)
     few_key = _key(few, rows)
     if key is None or few_key is None or not (key[1:] > key[:-1]).all():

@@ -120,7 +120,7 @@ class DatabaseValues:
         return SparseBlock.joined(parts)
 
     def root_by_context(self) -> SparseBlock:
-        """The same as cct.db has them."""
+        """Return the values of the root as cct.db has them."""
         assert self.by_context is not None
         block = self.by_context.block(0)
         profile, metric = block.minor.astype(np.int32), block.major(self._metrics[block.ids])

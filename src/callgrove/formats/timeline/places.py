@@ -167,7 +167,7 @@ class Places:
         return Places(own, process, *columns, self.naming, self.agents)
 
     def only(self, profiles: Ints) -> Places:
-        """The same, with all other profiles belonging to no process."""
+        """Return places in which all other profiles belong to no process."""
         process = np.full(len(self.process), ABSENT, np.int64)
         process[profiles] = self.process[profiles]
         own = {index: self.processes[index] for index in dict.fromkeys(process[profiles].tolist()) if index >= 0}

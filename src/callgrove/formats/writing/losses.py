@@ -44,7 +44,7 @@ def some(names: Iterable[str]) -> str:
 
 
 def group_lines(lines: Iterable[str]) -> list[str]:
-    """The same lines, with one instead of more than a few of one kind. `WHAT NAME: TEXT` are of one kind where only the
+    """Return lines with one instead of more than a few of one kind. `WHAT NAME: TEXT` are of one kind where only the
     name differs: it lists some names and counts the others. `WHAT: TEXT` are where only the text does: it counts
     them and gives the first."""
     out = list(dict.fromkeys(lines))

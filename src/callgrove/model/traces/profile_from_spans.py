@@ -308,7 +308,7 @@ class _Spans:
         return (int(self.start_ns[good].min()), int(self.end_ns[good].max())) if good.any() else None
 
     def measurable(self) -> _Spans:
-        """The same with times that are no times replaced by an interval that ends before it starts."""
+        """Return spans with times that are no times replaced by an interval that ends before it starts."""
         good = usable(self.start_ns, self.end_ns)
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
 

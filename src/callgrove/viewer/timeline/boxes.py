@@ -75,7 +75,7 @@ class Tally:
         return Tally(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     def widen(self, factor: int) -> Tally:
-        """The same in bins that are so many times as wide; cells of one bin and name may occur again."""
+        """Return the tally in bins that are so many times as wide; cells of one bin and name may occur again."""
         return self if factor == 1 else replace(self, bin=self.bin // factor)
 
     @classmethod
@@ -325,7 +325,7 @@ class Boxes:
         return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
 
     def on(self, track: int) -> Boxes:
-        """The same boxes on another track."""
+        """Return these boxes on another track."""
         return replace(self, track=np.full(len(self), track, np.int16))
 
     def of_rows(self, stride: int) -> Boxes:
@@ -397,7 +397,7 @@ def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int =
 
 
 def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int) -> Boxes:
-    """The same of some rows, which have a cell at least."""
+    """Return the boxes of some rows, which have a cell at least."""
     cell, ns, together = _largest(tally, factor)
     row, bins, name = tally.row[cell], tally.bin[cell].astype(np.int64) // factor, tally.name[cell]
     width = np.minimum((bins + 1) * (bin_ns * factor), range_ns) - bins * (bin_ns * factor)

@@ -86,7 +86,7 @@ class ByOwner:
         return self._table.take(places)
 
     def found(self, n: Ints, ids: Ints) -> Ints:
-        """The same, where all of them are there."""
+        """Return the numbers of ids that are all there."""
         out = self(n, ids)
         if len(out) and int(out.min()) < 0:
             raise Unusual("ids that lead to no row")

@@ -77,7 +77,7 @@ class EventRows:
 
 
 def _narrow(column: Ints) -> Array:
-    """The same numbers in 4 bytes each, where these suffice."""
+    """Return numbers in 4 bytes each, where these suffice."""
     fits = not len(column) or (int(column.min()) >= -(2**31) and int(column.max()) < 2**31)
     return column.astype(np.int32) if fits else column
 

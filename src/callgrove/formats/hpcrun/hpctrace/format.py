@@ -176,7 +176,7 @@ def text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
 
 
 def json_text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
-    """The same as one JSON object."""
+    """Yield a trace as the text of one JSON object."""
     yield f'{{"version": {json.dumps(trace.version)}, "flags": {trace.flags}, "records": ['
     row = ", ".join(f'"{name}": %d' for name in trace.record.names or ())
     comma = ""
