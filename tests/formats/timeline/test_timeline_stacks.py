@@ -24,7 +24,7 @@ from callgrove.model.contexts import ContextKind, Relation
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
 from callgrove.model.selection import select
-from callgrove.model.traces.events import Samples
+from callgrove.model.traces.events import Samples, Traces
 from tests.exhaustive import some_of
 from tests.formats.samples import CORPUS
 from tests.outside import perfetto_trace
@@ -184,3 +184,20 @@ def made(samples: Samples, piece: int) -> Iterator[tuple[int, int, str]]:
         columns = (slices.start_ns.tolist(), slices.end_ns.tolist(), slices.name.index.tolist())
         for start, end, name in zip(*columns, strict=True):
             yield start, end, slices.name.all[name]
+
+
+@pytest.mark.parametrize("what", ["a line", "a slice"])
+def test_lost_samples_are_noticed(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples are counted, and the time that they show something is that of the outermost slices."""
+    experiment = open_path(CORPUS / "hpctoolkit" / "release" / "mpi4.d")
+    report = write_experiment(experiment, writer_of("perfetto"), tmp_path / "whole.pftrace", WriteOptions())
+    assert report.unexplained == []
+    lines, runs = Traces.lines, StackSlices._runs
+    if what == "a line":
+        monkeypatch.setattr(Traces, "lines", lambda traces: list(lines(traces))[1:])
+    else:
+        dropped = staticmethod(lambda *given: tuple(column[1:] for column in runs(*given)))
+        monkeypatch.setattr(StackSlices, "_runs", dropped)
+    report = write_experiment(experiment, writer_of("perfetto"), tmp_path / "part.pftrace", WriteOptions())
+    assert len(report.unexplained) >= 1
+    assert "samples: " in report.unexplained[0] if what == "a line" else "of samples: " in report.unexplained[0]

@@ -306,6 +306,7 @@ def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> I
 
 
 PIECE = 1 << 15  # samples
+SAMPLED = "nanoseconds of samples"  # an amount of books: how long samples show something
 PLACES = (ContextKind.LOOP, ContextKind.LINE, ContextKind.INSTRUCTION, ContextKind.CALL)
 MOST_LABELS = 1 << 16  # names that are kept
 
@@ -334,10 +335,14 @@ class StackSlices:
         """The slices of one line, by start and from the outside in."""
         time, context = samples.time_ns, samples.context
         if len(time) and int(time.min()) < 0:
-            self._losses.add(NO_SAMPLE_TIMES, int(np.count_nonzero(time < 0)))
+            n_impossible = int(np.count_nonzero(time < 0))
+            self._losses.add(NO_SAMPLE_TIMES, n_impossible)
+            self._losses.given.n_samples -= n_impossible
             time, context = time[time >= 0], context[time >= 0]
         if len(time):  # one more: when the last sample ends
             time = np.append(time, max(int(time[-1]), samples.until_ns or 0))
+            busy = int(np.diff(time)[self._shown[context] >= 0].sum())
+            self._losses.given.amount(SAMPLED).enter(0, busy, busy)
         firsts = list(range(0, len(context), piece))
         after = self._find_reached(context, firsts, piece)
         before = np.empty(0, np.int32)
@@ -345,8 +350,16 @@ class StackSlices:
             paths = self._paths(context[first : first + piece])
             made = self._runs(paths, first, before, after[number])
             before = paths[-1]
+            self._count(len(paths), time, *made)
             if len(made[0]):
                 yield self._slices(tracks, track, time, *made)
+
+    def _count(self, n_samples: int, time: Ints, begins: Ints, ends: Ints, contexts: Ids) -> None:
+        """Add a piece to the books: its samples, and the time of the outermost slices that begin in it."""
+        outermost = self._above[contexts] < 0
+        busy = int((time[ends[outermost]] - time[begins[outermost]]).sum())
+        self._losses.written.n_samples += n_samples
+        self._losses.written.amount(SAMPLED).enter(0, busy, busy)
 
     def _paths(self, context: Ids) -> Ids:
         """A row for each sample: the contexts that are shown, from the outside in, then -1."""

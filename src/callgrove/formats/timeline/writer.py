@@ -313,6 +313,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
         """Spans (`columns` of them) part after part and in file order, or samples of one line; no values."""
         if isinstance(chunk, SampleChunk):
+            self._losses.given.n_samples += len(chunk.samples)
             self._write_samples(chunk)
         elif not isinstance(chunk, SparseBlock | DenseBlock) and len(chunk["span"]):
             self._push(chunk)
@@ -333,10 +334,12 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     def _write_samples(self, chunk: SampleChunk) -> None:
         if chunk.metric >= 0:
             self._report.add("samples that follow a metric: only samples of contexts are written")
+            self._losses.given.n_samples -= len(chunk.samples)
             return
         process = int(self._places.process[chunk.profile])
         if process < 0:
             self._losses.add("samples of profiles that belong to no process", len(chunk.samples))
+            self._losses.given.n_samples -= len(chunk.samples)
             return
         if self._sampled is None or self._sampled[0] != process:
             self._sampled = process, self._encoder.part()
@@ -358,6 +361,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             else:
                 self._write_parts_here(n_parts, progress)
             done, total = 0, tables.traces.n_samples
+            self._losses.given.n_samples += total
             for profile, metric, samples in tables.traces.lines():
                 self._write_samples(SampleChunk(profile, metric, samples))
                 done += len(samples)
