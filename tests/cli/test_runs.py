@@ -92,3 +92,11 @@ def test_the_library_chooses_runs_as_well(folder: Path) -> None:
         assert ([run.name for run in one.runs], set(one.profiles.run.tolist())) == (["app.p8.r1"], {0})
     with pytest.raises(UsageError, match="there are 2 runs"):
         experiment.select(runs="p=5")
+
+
+def test_runs_that_disagree_on_parameters_are_refused_in_one_sentence(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("app.p1", "app.q2"):
+        copytree(databases("release")[0], tmp_path / "runs" / name)
+    for words in (["export", "--table", "series"], ["model"]):
+        text = said(capsys, words[0], tmp_path / "runs", *words[1:], code=3)
+        assert "app.p1 has the parameters p, but app.q2 has q" in text

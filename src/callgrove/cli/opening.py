@@ -19,6 +19,7 @@ from callgrove.execute import IN_PROCESS, Workers, executor_when_needed
 from callgrove.formats.interface import ReadOptions
 from callgrove.formats.registry import find_entry, format_using, open_paths
 from callgrove.model.experiment import Experiment, InputWarning, Severity
+from callgrove.model.runs import PARAMETERS_DIFFER
 from callgrove.model.study.series import Study
 
 __all__ = [
@@ -37,10 +38,13 @@ WORK = ("callgrove.formats.gpu.formats", "callgrove.model.traces.profile_from_sp
 MOST_NOTES = 5  # damage of one kind tends to come in thousands
 
 
-def open_any(args: argparse.Namespace, *, notes: bool = True) -> Experiment | Study:
-    """The experiment or study at PATH, or the runs of --point. `notes`: say what there is to know about it; not for a
-    verb that prints all of that."""
+def open_any(args: argparse.Namespace, *, notes: bool = True, series: bool = False) -> Experiment | Study:
+    """Open the experiment or study at PATH, or the runs of --point. `notes`: say what there is to know about it; not
+    for a verb that prints all of that. `series`: refuse runs whose names disagree on parameters, as nothing but series
+    of them is wanted."""
     opened = _choose_runs(_open_input(args), args)
+    if series and isinstance(opened, Experiment) and (why := opened.attributes.get(PARAMETERS_DIFFER)):
+        raise InputError(f"{opened.path}: {why}")
     damage = [w for w in opened.warnings if w.severity == Severity.DAMAGE]
     _say([w.text for w in damage])
     if args.strict and damage:
@@ -175,7 +179,7 @@ def open_experiment(args: argparse.Namespace) -> Experiment:
 
 def open_study(args: argparse.Namespace) -> Study:
     """The study at PATH: one that is stored, or the runs of an experiment folded as --scaling and --inclusive say."""
-    study = as_study(open_any(args), args)
+    study = as_study(open_any(args, series=True), args)
     say_unexplained(study.unexplained)
     if study.unexplained and args.strict:
         raise IncompleteResult(f"{name_of_input(args)}: the study does not hold all that the runs have")

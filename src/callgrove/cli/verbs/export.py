@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.table != "values" and (args.metric or args.scope != "stored"):
         raise UsageError(f"-m and --scope choose values; the table {args.table} has no such choice")
     args.fold = args.table not in WITHOUT_PROFILE
-    opened = open_any(args)
+    opened = open_any(args, series=args.table == "series")
     if args.table == "series":
         opened = as_study(opened, args)
     give = emit if args.format != "parquet" else emit_parquet
