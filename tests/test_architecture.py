@@ -433,3 +433,15 @@ def test_what_breaks_the_rules_of_the_layout_is_found(tree: Path) -> None:
     for number in range(LARGEST_FOLDER):
         (tree / "render" / f"part{number}.py").touch()
     assert set(crowded(tree)) == {"render"}
+
+
+def test_texts_name_no_module_that_is_not_there() -> None:
+    """A reader follows `see tables.py`; modules that moved must not be named by what they were called."""
+    there = {path.name for folder in ("src", "tests", "bench") for path in (ROOT / folder).rglob("*.py")}
+    stale = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in SOURCE.rglob("*.py")
+        for name in re.findall(r"\b\w+\.py\b", path.read_text("utf-8"))
+        if name not in there
+    }
+    assert stale == set()

@@ -151,7 +151,7 @@ class Summary:
     sizes: dict[int, Sizes] = field(default_factory=dict)  # by key
     devices: list[DeviceSums] = field(default_factory=list)
     longest_gaps: list[Gap] = field(default_factory=list)  # of all devices, the longest first
-    memory: list[MemoryPeak] = field(default_factory=list)  # where somebody looked (memory_peaks.py)
+    memory: list[MemoryPeak] = field(default_factory=list)  # where somebody looked (summary.py: memory_peaks)
     counters: dict[tuple[str, Division], list[float]] = field(default_factory=dict)  # count, sum, minimum, maximum
     n_read: int = 0
     n_shown: int = 0

@@ -1,6 +1,6 @@
 """Several executions as one experiment with several runs; their trees are matched by call path.
 
-Contexts are matched by call path (see unify.py), metrics by name, scope and statistic; values stay where they are and
+Contexts are matched by call path (`unify`), metrics by name, scope and statistic; values stay where they are and
 are chained. Traces and copies of sources belong to one execution each and are left there.
 """
 

@@ -1,6 +1,6 @@
 """Tables of a few rows, one row after the other: for these, arrays cost more than they save.
 
-The same rules as in pages.py and pages_records.py, and the same `Unusual`.
+The same rules as in pages.py and records.py, and the same `Unusual`.
 """
 
 from __future__ import annotations

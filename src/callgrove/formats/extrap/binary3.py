@@ -3,7 +3,7 @@
     int16 1 (which gives the byte order), str EXTRAP_EXPERIMENT, str version, then records: str tag, body
     Parameter Metric Region Callpath Coordinate ModelComment ...Generator ExperimentPoint Model
 
-Specification: extrap.md section 11; the primitives are in binary3_records.py. Ids are looked up, never used as
+Specification: extrap.md section 11; the primitives stand first. Ids are looked up, never used as
 positions. A region name that comes back under another id gets ` #1`, ` #2`, ...; coordinates that come twice are one.
 """
 

@@ -3,7 +3,7 @@
     Extra-P         version                 scaling     weak, weak_threaded, strong or null
     parameters      [name]                  callpaths, metrics   {name: {"tags": {...}}}, those with tags
     measurements    {call path: {metric: [{coordinate, mean, median, minimum, maximum, std, repetitions, values}]}}
-    modelers        see stored_models.py    values               [chunk, number], see raw_values.py
+    modelers        see models.py           values               [chunk, number], see archive.py
 
 Specification: extrap.md section 10. Series need not be complete. Statistics stay as they are stored; raw values that
 contradict them (Extra-P stores masked values without their mask) are left out.

@@ -206,7 +206,7 @@ def json_number(value: float) -> float | str:
     return value if math.isfinite(value) else str(float(value))
 
 
-# Models as Extra-P 4.2.5 loads them; the layout is that of stored_models.py. `$type` is always written: Extra-P cannot
+# Models as Extra-P 4.2.5 loads them; the layout is that of the part above. `$type` is always written: Extra-P cannot
 # load what it omits itself.
 
 

@@ -1,7 +1,7 @@
 """Extra-P's text format: PARAMETER, POINTS, METRIC, REGION, DATA; read and written.
 
     PARAMETER p n                names, separated by blanks; repeatable
-    POINTS (4 100) (8 100)       see points.py; repeatable
+    POINTS (4 100) (8 100)       see `parse_points` below; repeatable
     METRIC time                  optional; holds until the next one
     REGION main->solve
     DATA 10.1 10.3               the repetitions of the first point

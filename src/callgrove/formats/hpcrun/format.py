@@ -2,7 +2,7 @@
 check.
 
 Specification: hpcrun-format.txt of HPCToolkit ("hpcrun binary data format") for 02.00, and hpcrun-and-prof.md for what
-genuine files do; the layouts are in `records`, the deviations of each version in `version_02` and `version_04`.
+genuine files do; the layouts are in `records`, the deviations of each version in files.py.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class HpcrunFormat:
         return assemble(builder, open_files(source, builder, options.progress))
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Everything that `consistency` verifies."""
+        """Yield what is wrong with measurement files."""
         return problems(self.read(source, options), _paths(source))
 
     def dump(self, source: Source) -> Iterator[Field]:

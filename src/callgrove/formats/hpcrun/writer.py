@@ -1,6 +1,6 @@
 """Writes experiments as measurement files: one profile as one file, several as a folder of them.
 
-    define    where contexts and metrics go (`write_contexts`, `write_metrics`); the target is refused or taken
+    define    where contexts and metrics go (write_plan.py); the target is refused or taken
     write     values and samples wait on disk
     close     profile after profile: its nodes, values and samples; then everything is renamed into place
 

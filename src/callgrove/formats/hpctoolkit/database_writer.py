@@ -7,7 +7,7 @@ bounded number of values:
     write     values wait until there are `WAITING_ROWS` of them, then go to profile.db, one block per profile (the
               profile that came last waits on: more of it may follow); samples go to trace.db
     close     profiles that came in several parts are put together; cct.db is made from profile.db, some contexts at a
-              time (`context_major`), and with it the summary, last in profile.db; the folder is moved into place
+              time (value_writers.py), and with it the summary, last in profile.db; the folder is moved into place
 
 A stored summary profile is not copied but computed anew (`statistics`). Values of zero are not stored; others are
 stored as they are, also when they are not finite. Equal values (same profile, context and metric) are added up.

@@ -1,6 +1,6 @@
 """Chrome's trace events (JSON), which chrome://tracing, Perfetto and speedscope open.
 
-Specification: trace-outputs.md 3, and "Settled afterwards" 1. The text of events is made in chrome_text.py.
+Specification: trace-outputs.md 3, and "Settled afterwards" 1. The text of events is made first.
 
 Readers keep microseconds as doubles, so times are exact only below 2^43 us, 102 days. Where the last time lies beyond
 that, as times since the epoch do, one origin of whole milliseconds is subtracted from all of them, and the file says

@@ -7,7 +7,7 @@ Specification: trace-outputs.md 5; the library is OTF2's own (3.0 or later).
     OUT/traces/*.evt    events                            > GPU (ACCELERATOR) > streams and lanes (ACCELERATOR_STREAM)
                                                           > counters (METRIC)
 
-Slices are enter and leave events (otf2_events.py), with the attributes category, corr and bytes, which take most of the
+Slices are enter and leave events, with the attributes category, corr and bytes, which take most of the
 time: `--annotations none` leaves them out. Times are nanoseconds, unchanged. Counters have locations of their own, as
 their values are known at other times than the events beside them. Arrows from calls to operations cannot be expressed:
 `corr` is equal at both ends.

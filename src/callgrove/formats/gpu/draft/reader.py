@@ -11,7 +11,7 @@ Specification: gpu-traces.md section 2.
 
 Deviations: files made from the document's own text have ids that are NULL (the row id stands for them), names in tables
 of their own (`function_names`, `kernel_names`, ...), times that are dates, and no table of ours. What the schema has no
-column for (category, correlation, queue) is read from the JSON in `additional_info`: draft_tables.py.
+column for (category, correlation, queue) is read from the JSON in `additional_info`: schema.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spans as rows of the draft schema, and the processes, threads, devices and lanes that did them.
 
-What the schema has no column for goes into the JSON of `additional_info`: draft_tables.py lists it. A column of a side
+What the schema has no column for goes into the JSON of `additional_info`: schema.py lists it. A column of a side
 table that is not even there is counted in `lost`. A launch gets the time and the thread of the call that it was made by
 when all spans of its part were seen: until then, calls and launches of the part are held, some 40 bytes each.
 """

@@ -201,7 +201,7 @@ NAME_TABLES = {  # of the document's examples: column -> (table, its id, its tex
 SIDE_DEVICES = ("source", "destination", "device")
 SIDE_TEXTS = ("value_type", "short_name", "demangled_name")
 
-OURS = (  # what is made of these keys: draft_tables.py
+OURS = (  # what is made of these keys: see the event columns above
     *("kind", "category", "label", "corr", "queue", "gpu", "lane", "name", "duration_ns", "bytes", "level"),
     *("scratch", "vgpr", "accum_vgpr", "sgpr", "kernel", "idle", "parent_corr", "side"),
 )

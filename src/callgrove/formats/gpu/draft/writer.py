@@ -1,7 +1,7 @@
 """Writes the draft schema, streaming: every chunk becomes rows, `flush` commits them.
 
-    define    schema, metadata, processes, threads, GPUs          draft_places.py
-    write     spans -> regions, launches, memory operations       draft_rows.py
+    define    schema, metadata, processes, threads, GPUs          rows.py
+    write     spans -> regions, launches, memory operations       rows.py
               samples -> call stacks, one row per frame
     close     counters over time, then the file is moved into place
 

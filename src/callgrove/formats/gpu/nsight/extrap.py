@@ -5,12 +5,8 @@ Specification: gpu-traces.md section 9, extrap.md sections 7 and 9.
     study/app.p4.r1/profile.sqlite      the name says the point; files of one point are repetitions
     study/app.p8.r1/profile.sqlite
 
-    nsight_extrap_paths.py        correlation -> call path; exclusive durations
-    nsight_extrap_activities.py   what devices did
-    nsight_extrap_overlaps.py     what ran at the same time
-    nsight_extrap_rows.py         rows below call paths
-    nsight_extrap_memory.py       copies and sets
-    nsight_extrap_series.py       all series of one export
+    extrap_paths.py        correlation -> call path; exclusive durations; what ran at the same time
+    extrap_activities.py   what devices did, copies and sets, as rows below call paths
 
 Names, values and the number of values are Extra-P's, with its defects: this is for comparing with what Extra-P said.
 The same folder without the option is folded as any other runs are, without them.
@@ -77,7 +73,7 @@ __all__ = ["INCOMPLETE", "ExtraPSeries", "extra_p_study"]
 #
 # Known defects are kept on purpose, because whoever asks for this wants Extra-P's numbers:
 #
-#     D1  the overlap of copies with each other goes to one of them (`nsight_extrap_memory`)
+#     D1  the overlap of copies with each other goes to one of them (extrap_activities.py)
 #     D2  every kernel counts once for each GPU of the node
 #     D3  waits and allocations during which no activity ends count their call twice
 #     D4  a wait inside one long activity has no overlap (`Segments.within`)

@@ -13,7 +13,7 @@ Specification: gpu-traces.md section 5.
     MPI_*_EVENTS, UCP_*_EVENTS, CUDNN_EVENTS, CUBLAS_EVENTS, CUPTI_ACTIVITY_KIND_OPENACC_*, OPENMP_EVENT_KIND_*
                                      calls of threads, as the user guide of Nsight Systems has them
     MPI_RANKS                        the rank of a thread's process
-    CUDA_CALLCHAINS, OSRT_CALLCHAINS, SAMPLING_CALLCHAINS     who called, see nsight_chains.py
+    CUDA_CALLCHAINS, OSRT_CALLCHAINS, SAMPLING_CALLCHAINS     who called, see call_chains.py
 
     globalTid = hardware (8 bits) | machine (8) | process (24) | thread (24); globalPid is the same with thread 0
 

@@ -1,6 +1,6 @@
 """The events of many small rocpd databases, read at once.
 
-What rocpd.py does for one data set is done here for several, table by table: rows of all data sets in one array, and
+What reader.py does for one data set is done here for several, table by table: rows of all data sets in one array, and
 beside each row the number of the data set that owns it. Ids mean something in their data set only, so every look-up is
 by owner and id.
 

@@ -8,7 +8,7 @@ Specification: gpu-traces.md 3.1 to 3.4.
     alloc                   memory_allocate      the table
     call, marker, region    region               the category of its event: HIP_..., MARKER_..., anything else
 
-Databases of rocprofv3 themselves are copied row by row instead (rocpd_writer.py), so that nothing is lost. A rank is
+Databases of rocprofv3 themselves are copied row by row instead (writer.py), so that nothing is lost. A rank is
 written as PMIX_RANK of the recorded environment, which is where readers look for it.
 """
 

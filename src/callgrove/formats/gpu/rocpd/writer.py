@@ -1,14 +1,14 @@
 """Many rocprofv3 databases as one file: every process keeps its own tables, views unite them.
 
-Specification: gpu-traces.md 3.7. The schema is ours (rocpd_schema.py), never that of an input: no SQL of a file is run.
+Specification: gpu-traces.md 3.7. The schema is ours (tables.py), never that of an input: no SQL of a file is run.
 Rows are copied as they are, some at a time. Tables of a process that schema 3 does not know are copied with the columns
 that they have; of one table, all processes get the same columns. When all rows are there, they are added up: there must
 be as many in each table as in the inputs, with the same times, bytes and counters. Other traces are written by
-rocpd_spans_writer.py.
+spans_writer.py.
 
     rocpd_region_018f...   rocpd_region_019a...      one table per process
     rocpd_region                                     a view: both
-    kernels, busy, top, ...                          rocprofv3's views of these: rocpd_data_views.py
+    kernels, busy, top, ...                          rocprofv3's views of these: views.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the samples of one profile as an .hpctrace file, as they come; see `hpctrace_records` for the layout.
+"""Writes the samples of one profile as an .hpctrace file, as they come; see `records` for the layout.
 
 Dialects: `01.01` (times in nanoseconds, or in microseconds if the experiment came from such a trace), `01.01-us`
 (microseconds, as beside hpcrun 02.00) and `01.00` (microseconds, no flags).

@@ -7,7 +7,7 @@ Specification: hpctoolkit-databases.md part C, hpcrun-and-prof.md section 4 for 
     app-RANK-THREAD-HOST-PID-GEN.hpctrace       its trace; experiment.mt holds many of them
 
 Known deviations: values of a metric-db begin 8 bytes behind the header that the XML announces. The exclusive cost of a
-loop or inlined function is that of its own statements only (see `legacy_tree`). Versions 3.x are read as 2.2. Flat
+loop or inlined function is that of its own statements only (see tree.py). Versions 3.x are read as 2.2. Flat
 profiles are refused.
 """
 
@@ -238,7 +238,7 @@ class LegacyFormat:
             raise CorruptFile(source.path, "tables", expected="one database", found=found) from error
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Everything that `legacy_consistency` verifies."""
+        """Yield what is wrong with a legacy database."""
         return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:

@@ -200,7 +200,7 @@ def _identifiers(identifiers: IdentifierTuples) -> Iterator[str]:
 
 # metrics/default.yaml of a released database: what HPCToolkit's viewer shows, over the sums that the file holds.
 #
-# Specification: hpctoolkit-databases.md B.8, as `metric_columns` reads it. Every metric is a root, so that all can be
+# Specification: hpctoolkit-databases.md B.8, as shown_columns.py reads it. Every metric is a root, so that all can be
 # shown; those that are not visible say so. Columns of the experiment that are formulas over its metrics are kept, in
 # their order. Anchors are spelled as HPCToolkit spells them:
 #
