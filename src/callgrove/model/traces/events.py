@@ -465,6 +465,25 @@ class SideRows:
         found = inside & (np.append(self._span, -1)[np.where(inside, place, len(self._span))] == span)
         return self._table, np.where(found, np.append(self._order, -1)[np.where(found, place, len(self._order))], -1)
 
+    def cells(self, chunk: SpanChunk, column: str, *, signed: bool = False) -> list[object]:
+        """Return a column for every span of the chunk; None where there is nothing, and of numbers, where they are
+        absent or, unless `signed`, below 0."""
+        table, row = self.of(chunk)
+        out: list[object] = [None] * len(row)
+        if table is None or column not in table.columns:
+            return out
+        places = np.flatnonzero(row >= 0)
+        cells = table.columns[column]
+        if not isinstance(cells, np.ndarray) or cells.dtype == np.object_:
+            values = [cells[number] for number in row[places].tolist()]
+        else:
+            known = cells[row[places]] != ABSENT if signed else cells[row[places]] >= 0
+            places = places[known]
+            values = cells[row[places]].tolist()
+        for place, value in zip(places.tolist(), values, strict=True):
+            out[place] = value
+        return out
+
 
 class SideChunks:
     """A side table beside spans that come in file order: memory holds the rows of a few chunks."""

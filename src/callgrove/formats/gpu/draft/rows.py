@@ -422,15 +422,7 @@ class SpanRows:
         return self._names[number] if number >= 0 else None
 
     def _side(self, chunk: SpanChunk, side: str, column: str, *, signed: bool = False) -> list[object]:
-        """A column of a side table; None where there is nothing, and unless `signed`, where it is below 0."""
-        table, row = self._sides[side].of(chunk)
-        if table is None or column not in table.columns:
-            return [None] * len(row)
-        cells = _cells(table, column)[row]
-        known = row >= 0
-        if cells.dtype != np.object_:
-            known &= (cells != ABSENT) if signed else (cells >= 0)
-        return [value if keep else None for keep, value in zip(known.tolist(), cells.tolist(), strict=True)]
+        return self._sides[side].cells(chunk, column, signed=signed)
 
     def _others(self, chunk: SpanChunk, side: str) -> list[dict[str, object] | None]:
         """What else a side table says of every span, by word; None where that is nothing."""

@@ -48,7 +48,7 @@ from callgrove.formats.writing.writer import TargetWriter
 from callgrove.model.books import ALLOCATED, COPIED, SAMPLES, VALUES, Books
 from callgrove.model.experiment import Experiment
 from callgrove.model.profiles import ProfileKind
-from callgrove.model.traces.events import LABEL, PARENT, SIDE_TABLES, SideRows, SideTable, SpanChunk, SpanKind
+from callgrove.model.traces.events import LABEL, PARENT, SIDE_TABLES, SideRows, SpanChunk, SpanKind
 from callgrove.model.values import DenseBlock, SparseBlock
 
 __all__ = ["RocpdAnyWriter", "RocpdSpansWriter"]
@@ -453,15 +453,7 @@ class RocpdSpansWriter(TargetWriter[SqliteTarget, Experiment]):
         return {"stream_id": _or_null(self._stream[chunk["profile"]]), "queue_id": queues, "tid": tids}
 
     def _side(self, chunk: SpanChunk, side: str, column: str, *, signed: bool = False) -> list[object]:
-        """A column of a side table; None where there is nothing, and unless `signed`, where it is below 0."""
-        table, row = self._sides[side].of(chunk)
-        if table is None or column not in table.columns:
-            return [None] * len(row)
-        cells = _cells(table, column)[row]
-        known = row >= 0
-        if cells.dtype != np.object_:
-            known &= (cells != ABSENT) if signed else (cells >= 0)
-        return [value if keep else None for keep, value in zip(known.tolist(), cells.tolist(), strict=True)]
+        return self._sides[side].cells(chunk, column, signed=signed)
 
     def _text(self, number: int) -> str:
         return self._names[number] if number >= 0 else ""
@@ -578,11 +570,3 @@ def _pairs(chunk: SpanChunk, first: str, second: str) -> Iterator[tuple[int, int
 
 def _or_null(numbers: Ints) -> list[int | None]:
     return [None if number < 0 else number for number in numbers.tolist()]
-
-
-def _cells(table: SideTable, column: str) -> Ints:
-    """A column of a side table as an array, with one cell more for rows that have none."""
-    cells = table.columns[column]
-    if isinstance(cells, np.ndarray) and cells.dtype != np.object_:
-        return np.append(cells, ABSENT)
-    return np.array([*cells, None], object)
