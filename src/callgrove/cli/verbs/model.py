@@ -174,7 +174,7 @@ def _refuse_saving(args: argparse.Namespace) -> None:
 
     name = format_for_target(args.save, series=True)
     if not isinstance(writer_of(name), WritesStudies):
-        raise UsageError(f"{args.save}: series over parameters cannot be written as {name}; see `formats`")
+        raise UsageError(f"{args.save}: series over parameters cannot be written as {name}; see `callgrove formats`")
     refuse_target(args.save, inputs(args), [name], overwrite=args.force)
 
 

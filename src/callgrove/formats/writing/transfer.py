@@ -41,7 +41,9 @@ def write_experiment(
     """Write an experiment or a study in a format that holds such things."""
     if isinstance(opened, Study):
         if not isinstance(format_, WritesStudies):
-            raise UsageError(f"{target}: series over parameters cannot be written as {_name(format_)}; see `formats`")
+            raise UsageError(
+                f"{target}: series over parameters cannot be written as {_name(format_)}; see `callgrove formats`"
+            )
         report = format_.write_study(opened, target, options)
         report.unexplained.extend(opened.unexplained)
         return report
