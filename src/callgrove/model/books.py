@@ -2,8 +2,7 @@
 
 A `Ledger` adds up what passes one place: per metric row the total and the number of values; samples; spans by kind with
 their time; amounts: the bytes that were copied and allocated, counters of kernels, values over time. `Books` compares
-two of them. A difference that nothing accounts for is a defect of this
-program, and is reported as such.
+two of them. A difference that nothing accounts for is a defect of this program, and is reported as such.
 
 Totals come in two measures. Where values keep their contexts and scopes, all of them are added up. Where a target nests
 contexts otherwise or stores other scopes, totals are costs, as `top` shows them, which every tree and scope agrees on:
@@ -200,7 +199,8 @@ class Amount:
             self.enter(0, times * total, abs(total))
         else:
             finite = values[np.isfinite(values)].astype(np.float64, copy=False)
-            self.enter(0, times * float(finite.sum()), float(np.abs(finite).sum()))
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.enter(0, times * float(finite.sum()), float(np.abs(finite).sum()))
 
     def enter(self, n: int, total: float, magnitude: float) -> None:
         """Add what was added up elsewhere."""

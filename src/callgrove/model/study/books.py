@@ -25,6 +25,7 @@ __all__ = ["MODELS", "REPETITIONS", "Repetitions", "StudyBooks", "StudyTotals"]
 REPETITIONS, MODELS = "repetitions", "models"
 COLUMNS = (*STATISTICS, REPETITIONS)  # what a target may store of a measurement beside its values
 AT_ONCE = 1 << 14  # measurements that wait to be added up
+LARGEST_SUM = 1e308  # of magnitudes: more may overflow
 
 Repetitions = Sequence[float | Sequence[float]]
 
@@ -50,11 +51,7 @@ class StudyTotals:
         self._metric_of: list[int] = self._metric.tolist()
         # what was entered and is not added up yet
         self._n_repetitions, self._n_values, self._total = [0] * n, [0] * n, [0.0] * n
-        self._cells, self._counts, self._values = (
-            array("q"),
-            array("q"),
-            array("d"),
-        )  # cells, with one value per repetition
+        self._cells, self._counts, self._values = array("q"), array("q"), array("d")  # with one value per repetition
         self._known_of, self._known = array("q"), array("d")  # series, and their COLUMNS
 
     def enter(self, series: int, point: int, repetitions: Repetitions) -> None:
@@ -93,7 +90,8 @@ class StudyTotals:
         """Add up what was entered so far."""
         self.n_repetitions += self._n_repetitions
         self.n_values += self._n_values
-        self.total += self._total
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.total += self._total
         n = len(self._total)
         self._n_repetitions, self._n_values, self._total = [0] * n, [0] * n, [0.0] * n
         counts = np.array(self._counts, np.int64)
@@ -116,8 +114,9 @@ class StudyTotals:
             starts = np.cumsum(n_values) - n_values
             sums = np.add.reduceat(values, starts)
             sizes = np.add.reduceat(np.abs(values), starts) if values.min() < 0 else sums
-            self.total += np.bincount(metric, sums, n)
-            self.magnitude += np.bincount(metric, sizes, n)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.total += np.bincount(metric, sums, n)
+                self.magnitude += np.bincount(metric, sizes, n)
         else:
             _add_finite(self.total, self.magnitude, np.repeat(metric, n_values), values)
 
@@ -178,6 +177,12 @@ def _add_finite(total: Floats, magnitude: Floats, row: Array, values: Floats) ->
         magnitude += np.bincount(row, np.abs(values), len(total)) if has_negative else sums
 
 
+def _is_equal(before: float, after: float, magnitude: float) -> bool:
+    """Tell whether two sums of finite values are equal, but for rounding. Near the largest number, and beyond it, a sum
+    depends on the order of its values: there it says nothing, and values are compared by their number."""
+    return magnitude > LARGEST_SUM or is_equal(float(before), float(after), float(magnitude))
+
+
 class StudyBooks:
     """What a writer was given of a study, what it passed on, and which differences a message accounts for.
 
@@ -228,16 +233,16 @@ class StudyBooks:
             if word not in self._excused and before[row] != after[row]:
                 yield f"{name}: {before[row]:,} {word} were given, {after[row]:,} were passed on"
                 return
-        if not is_equal(float(given.total[row]), float(passed.total[row]), float(given.magnitude[row])):
+        if not _is_equal(given.total[row], passed.total[row], given.magnitude[row]):
             yield f"{name}: {given.total[row]:g} was given, {passed.total[row]:g} was passed on"
             return
         for column, word in enumerate(COLUMNS if self.has_statistics else ()):
-            pair = float(given.known_total[column, row]), float(passed.known_total[column, row])
+            pair = given.known_total[column, row], passed.known_total[column, row]
             if given.n_known[column, row] != passed.n_known[column, row]:
                 n, m = given.n_known[column, row], passed.n_known[column, row]
                 yield f"{name}: {n:,} numbers of the column {word} were given, {m:,} were passed on"
                 return
-            if not is_equal(*pair, float(given.known_magnitude[column, row])):
+            if not _is_equal(*pair, given.known_magnitude[column, row]):
                 yield f"{name}: {pair[0]:g} was given in the column {word}, {pair[1]:g} was passed on"
                 return
 
