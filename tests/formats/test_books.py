@@ -38,7 +38,7 @@ from callgrove.formats.timeline import slices as timeline
 from callgrove.formats.timeline.notes import NoteMaker
 from callgrove.formats.timeline.slices import SliceMaker
 from callgrove.formats.writing.transfer import transfer
-from callgrove.model.books import Amount, Books, Ledger, Totals, counted_contexts
+from callgrove.model.books import FEW_ROWS, MOST_OFFSETS, PIECE, Amount, Books, Ledger, Totals, counted_contexts
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.chained_values import Link
 from callgrove.model.contexts import ContextKind
@@ -132,6 +132,35 @@ def test_matrices_count_like_rows() -> None:
     assert totals[0].total.tolist() == totals[1].total.tolist() == [0, 7, 0, 0, 0]
     assert totals[0].n_values.tolist() == totals[1].n_values.tolist() == [0, 4, 0, 0, 0]
     assert totals[0].magnitude.tolist() == totals[1].magnitude.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int8, np.uint64, np.uint8])
+@pytest.mark.parametrize("n_metrics", [1, 2, FEW_ROWS, FEW_ROWS + 1])
+@pytest.mark.parametrize("n_values", [0, 1, 7, PIECE + 1, MOST_OFFSETS + 1])
+@pytest.mark.parametrize(
+    "numbers", [(1, 9), (0, 3), (-4, 5), (0, 1)], ids=["positive", "zeros", "negative", "all-zero"]
+)
+def test_totals_are_those_of_plain_sums(dtype: Any, n_metrics: int, n_values: int, numbers: tuple[int, int]) -> None:
+    if numbers[0] < 0 and np.dtype(dtype).kind == "u":
+        return
+    random = np.random.default_rng(n_values)
+    metric = random.integers(0, n_metrics, n_values).astype(np.int32)
+    value = random.integers(*numbers, n_values).astype(dtype)
+    totals = Totals([Metric("m", scope=Scope.EXCLUSIVE)] * n_metrics)
+    for _ in range(2):
+        totals.add_rows(metric, metric, value)
+    for row in range(n_metrics):
+        plain = value[metric == row].astype(np.int64)
+        seen = totals.n_values[row], totals.total[row], totals.magnitude[row]
+        assert seen == (2 * np.count_nonzero(plain), 2 * plain.sum(), 2 * np.abs(plain).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64])
+def test_integers_that_overflow_are_added_up_as_numbers(dtype: Any) -> None:
+    largest = np.iinfo(dtype).max
+    totals = Totals([Metric("m", scope=Scope.EXCLUSIVE)])
+    totals.add_matrix(0, np.zeros(1, np.int64), np.full((1, 4), largest, dtype))
+    assert (totals.n_values[0], totals.total[0], totals.magnitude[0]) == (4, 4 * float(largest), 4 * float(largest))
 
 
 def test_rounding_is_no_difference_and_a_lost_value_is_one() -> None:

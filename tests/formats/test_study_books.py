@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,8 +124,10 @@ repetitions = st.lists(st.one_of(floats, st.lists(floats, min_size=1, max_size=3
 @pytest.mark.parametrize("last", [-5e291, -9e307, 9e307])
 def test_sums_beyond_the_largest_number_are_no_difference(to: str, last: float) -> None:
     half = 8.98846567431158e307  # twice this is no number any more
-    values = [("f", "t", 0, [half, -half]), ("f", "u", 0, [half, [0.0, 0.0]]), ("g", "u", 0, [half, [half, last]])]
-    values = [*values, ("f", "t", 1, [half, half]), ("f", "u", 1, [last]), ("g", "u", 1, [half, -half, half])]
+    values: list[tuple[str, str, int, Sequence[object]]] = [
+        *(("f", "t", 0, [half, -half]), ("f", "u", 0, [half, [0.0, 0.0]]), ("g", "u", 0, [half, [half, last]])),
+        *(("f", "t", 1, [half, half]), ("f", "u", 1, [last]), ("g", "u", 1, [half, -half, half])),
+    ]
     assert write(Study.from_values(["p"], [[1], [2]], values), to).unexplained == []
 
 

@@ -50,6 +50,8 @@ COPIED, ALLOCATED, COUNTED = "bytes of copies", "bytes of allocations", "counter
 MEASURED = "values over time"  # another one: what belongs to no span
 AMOUNT_OF = {"copy": (COPIED, "bytes"), "alloc": (ALLOCATED, "bytes"), "counter": (COUNTED, "value")}  # by side table
 NEAR = 1e-9  # of the sum of magnitudes: sums in another order differ in the last digits
+FEW_ROWS, N_SUMS, MOST_OFFSETS = 8, 8, 1 << 18  # how values of mixed metric rows are added up fast
+PIECE = 1 << 16  # numbers that the cache of a processor holds
 ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSIVE)  # scopes that have a cost
 
 
@@ -91,6 +93,7 @@ class Totals:
         self._neutral = np.array([metric.aggregation.neutral for metric in metrics])
         self._has_extremes = bool(np.isinf(self._neutral).any())
         self._line, self._counts = _table(metrics, counted)
+        self._offsets = self._bins = np.zeros(0, np.intp)
 
     def add(self, block: Block) -> None:
         """Add the values of a block."""
@@ -106,44 +109,78 @@ class Totals:
             self.n_values += np.bincount(metric[is_set(value)], minlength=n)
             return
         if len(metric) and self._counts is None and (metric == metric[0]).all():
-            self._add_of_one(int(metric[0]), value)
+            self._add_of_one(int(metric[0]), value, self._neutral[metric[0]])
             return
+        all_positive = not self._has_extremes and bool((value > 0).all())
         if self.counts_values:
-            is_there: Bools = value != (self._neutral[metric] if self._has_extremes else 0)
-            self.n_values += np.bincount(metric if is_there.all() else metric[is_there], minlength=n)
+            self._count_values(metric, value, all_positive)
         if self._counts is not None:  # one number for scope and context: a table of two dimensions is slower to ask
             chosen = np.flatnonzero(self._counts.take(self._line.take(metric) + context))
             metric, value = metric.take(chosen), value.take(chosen)
         numbers = value.astype(np.float64, copy=False)
         with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
-            sums = np.bincount(metric, numbers, n)
+            sums = self._sum_by_metric(metric, numbers)
             self.total += sums
-            has_negative = len(numbers) and numbers.min() < 0
+            has_negative = not all_positive and len(numbers) and numbers.min() < 0
             self.magnitude += np.bincount(metric, np.abs(numbers), n) if has_negative else sums
 
-    def _add_of_one(self, row: int, value: Array) -> None:
-        """Add values of all contexts and of one metric row, as dense ones are: sums are faster than counting by row."""
-        if self.counts_values:
-            self.n_values[row] += int(np.count_nonzero(value != self._neutral[row]))
+    def _count_values(self, metric: Ids, value: Array, all_set: bool) -> None:
+        """Count the values of each metric row that differ from the neutral element."""
+        n = len(self.total)
+        if not all_set:
+            is_there: Bools = value != (self._neutral[metric] if self._has_extremes else 0)
+            metric = metric if is_there.all() else metric[is_there]
+        if n <= FEW_ROWS:  # several fast passes take less than one that counts by row
+            self.n_values += [np.count_nonzero(metric == row) for row in range(n)]
+        else:
+            self.n_values += np.bincount(metric, minlength=n)
+
+    def _sum_by_metric(self, metric: Ids, numbers: Floats) -> Floats:
+        """Return the sum of each metric row. Neighbours are added to different sums, which are then put together:
+        adding to a number that was just changed has to wait for it."""
+        n, length = len(self.total), len(metric)
+        if n > FEW_ROWS or length > MOST_OFFSETS:
+            return np.bincount(metric, numbers, n).astype(np.float64, copy=False)
+        if length > len(self._offsets):
+            self._offsets = np.arange(length) % N_SUMS * n
+            self._bins = np.empty_like(self._offsets)
+        bins = np.add(metric, self._offsets[:length], self._bins[:length])
+        sums: Floats = np.bincount(bins, numbers, N_SUMS * n).reshape(N_SUMS, n).sum(axis=0)
+        return sums
+
+    def _add_of_one(self, row: int, value: Array, neutral: float) -> None:
+        """Add numbers of one metric row, all of which count: sums are faster than counting by row. Several passes over
+        a piece find it in the processor's cache."""
+        numbers = value.ravel(order="K")
+        for start in range(0, len(numbers), PIECE):
+            self._add_piece(row, numbers[start : start + PIECE], neutral)
+
+    def _add_piece(self, row: int, numbers: Array, neutral: float) -> None:
+        n_positive = int(np.count_nonzero(numbers > 0))
+        is_all = n_positive == len(numbers) and not neutral
+        n_set = n_positive if is_all else int(np.count_nonzero(numbers != neutral))
+        self.n_values[row] += n_set
         with np.errstate(invalid="ignore", over="ignore"):
-            total = value.sum(dtype=np.float64)
+            total = _total(numbers)
             self.total[row] += total
-            self.magnitude[row] += np.abs(value).sum(dtype=np.float64) if value.min() < 0 else total
+            self.magnitude[row] += total if n_positive == n_set else np.abs(numbers, dtype=np.float64).sum()
 
     def add_matrix(self, metric: int, contexts: Array, matrix: Array, neutral: float = 0.0) -> None:
         """Add values of one metric row over contexts x profiles."""
-        there = is_set(matrix) if matrix.dtype.names is not None else matrix != neutral
-        self.n_values[metric] += int(np.count_nonzero(there))
-        if matrix.dtype.names is not None or not self.adds_up[metric]:
+        is_composite = matrix.dtype.names is not None
+        if not is_composite and self.adds_up[metric] and self._counts is None:
+            self._add_of_one(metric, matrix, neutral)
             return
-        if self._counts is not None:
-            chosen = self._counts[self._line[metric] + contexts]
-            matrix = matrix if chosen.all() else matrix[chosen]
+        self.n_values[metric] += int(np.count_nonzero(is_set(matrix) if is_composite else matrix != neutral))
+        if is_composite or not self.adds_up[metric] or self._counts is None:
+            return
+        chosen = self._counts[self._line[metric] + contexts]
+        numbers = matrix if chosen.all() else matrix[chosen]
         with np.errstate(invalid="ignore", over="ignore"):
-            total = matrix.sum(dtype=np.float64)
-            has_negative = matrix.size and matrix.dtype.kind != "u" and matrix.min() < 0
+            total = _total(numbers)
+            has_negative = numbers.size and numbers.dtype.kind != "u" and numbers.min() < 0
             self.total[metric] += total
-            self.magnitude[metric] += np.abs(matrix).sum(dtype=np.float64) if has_negative else total
+            self.magnitude[metric] += np.abs(numbers, dtype=np.float64).sum() if has_negative else total
 
     def enter(self, row: int, total: float, n_values: int) -> None:
         """Add what was added up elsewhere."""
@@ -165,6 +202,18 @@ class Totals:
         there = row if place is None else place
         magnitude = float(max(self.magnitude[row], other.magnitude[there]))
         return is_equal(float(self.total[row]), float(other.total[there]), magnitude)
+
+
+def _total(numbers: Array) -> float:
+    """Return the sum of all numbers; integers that cannot overflow are added up as such, which is faster."""
+    if numbers.dtype.kind in "iu" and numbers.size and _is_summable(numbers):
+        return float(numbers.sum(dtype=np.int64))
+    return float(numbers.sum(dtype=np.float64))
+
+
+def _is_summable(integers: Array) -> bool:
+    least = 0 if integers.dtype.kind == "u" else int(integers.min())
+    return max(int(integers.max()), -least) * integers.size < 1 << 63
 
 
 def _adds_up(metric: Metric, is_cost: bool) -> bool:
