@@ -50,8 +50,8 @@ COPIED, ALLOCATED, COUNTED = "bytes of copies", "bytes of allocations", "counter
 MEASURED = "values over time"  # another one: what belongs to no span
 AMOUNT_OF = {"copy": (COPIED, "bytes"), "alloc": (ALLOCATED, "bytes"), "counter": (COUNTED, "value")}  # by side table
 NEAR = 1e-9  # of the sum of magnitudes: sums in another order differ in the last digits
-FEW_ROWS, N_SUMS, MOST_OFFSETS = 8, 8, 1 << 18  # how values of mixed metric rows are added up fast
-PIECE = 1 << 16  # numbers that the cache of a processor holds
+PIECE, FEW_VALUES = 1 << 16, 1 << 14  # values to add up at once: what caches hold, and what waits for more
+FEW_ROWS, N_SUMS = 8, 8  # rows that are counted one by one, and sums of each
 ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSIVE)  # scopes that have a cost
 
 
@@ -87,13 +87,14 @@ class Totals:
         n = len(metrics)
         self._made_of, self.counts_values = (metrics, rows, counted), counts_values
         self.rows = np.arange(n, dtype=np.int32) if rows is None else rows
-        self.total, self.magnitude = np.zeros(n), np.zeros(n)
-        self.n_values = np.zeros(n, np.int64)
+        self._total, self._magnitude, self._n_values = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
         self.adds_up = np.array([_adds_up(metric, counted is not None) for metric in metrics], np.bool_)
         self._neutral = np.array([metric.aggregation.neutral for metric in metrics])
         self._has_extremes = bool(np.isinf(self._neutral).any())
         self._line, self._counts = _table(metrics, counted)
         self._offsets = self._bins = np.zeros(0, np.intp)
+        self._held: tuple[Array, ...] = ()
+        self._n_held = 0
 
     def add(self, block: Block) -> None:
         """Add the values of a block."""
@@ -104,89 +105,128 @@ class Totals:
 
     def add_rows(self, metric: Ids, context: Ids, value: Array) -> None:
         """Add values, each with its metric row and its context."""
-        n = len(self.total)
         if value.dtype.names is not None:
-            self.n_values += np.bincount(metric[is_set(value)], minlength=n)
-            return
-        if len(metric) and self._counts is None and (metric == metric[0]).all():
-            self._add_of_one(int(metric[0]), value, self._neutral[metric[0]])
+            self._n_values += np.bincount(metric[is_set(value)], minlength=len(self._total))
+        elif self._counts is not None:
+            self._count_values(metric, value, all_set=False)
+            chosen = np.flatnonzero(self._counts.take(self._line.take(metric) + context))  # faster than two dimensions
+            self._sum_values(metric.take(chosen), value.take(chosen), all_positive=False)
+        elif len(metric) < FEW_VALUES:
+            self._hold(metric, value)
+        else:
+            for start in range(0, len(metric), PIECE):
+                self._add_piece(metric[start : start + PIECE], value[start : start + PIECE])
+
+    def _hold(self, metric: Ids, value: Array) -> None:
+        """Keep a copy of few values until there are more, as every operation on an array has its price."""
+        if not self._held:
+            self._held = np.empty(PIECE, np.int32), np.empty(PIECE)
+        if self._n_held + len(metric) > PIECE:
+            self._settle()
+        place = slice(self._n_held, self._n_held + len(metric))
+        self._held[0][place], self._held[1][place] = metric, value
+        self._n_held = place.stop
+
+    def _settle(self) -> None:
+        if n := self._n_held:
+            self._n_held = 0
+            self._add_piece(self._held[0][:n], self._held[1][:n])
+
+    def _add_piece(self, metric: Ids, value: Array) -> None:
+        """Add values of all contexts."""
+        if (metric == metric[0]).all():
+            self._add_numbers(int(metric[0]), value, self._neutral[metric[0]])
             return
         all_positive = not self._has_extremes and bool((value > 0).all())
-        if self.counts_values:
-            self._count_values(metric, value, all_positive)
-        if self._counts is not None:  # one number for scope and context: a table of two dimensions is slower to ask
-            chosen = np.flatnonzero(self._counts.take(self._line.take(metric) + context))
-            metric, value = metric.take(chosen), value.take(chosen)
+        self._count_values(metric, value, all_positive)
+        self._sum_values(metric, value, all_positive)
+
+    def _sum_values(self, metric: Ids, value: Array, all_positive: bool) -> None:
         numbers = value.astype(np.float64, copy=False)
         with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
             sums = self._sum_by_metric(metric, numbers)
-            self.total += sums
+            self._total += sums
             has_negative = not all_positive and len(numbers) and numbers.min() < 0
-            self.magnitude += np.bincount(metric, np.abs(numbers), n) if has_negative else sums
+            self._magnitude += np.bincount(metric, np.abs(numbers), len(sums)) if has_negative else sums
 
     def _count_values(self, metric: Ids, value: Array, all_set: bool) -> None:
         """Count the values of each metric row that differ from the neutral element."""
-        n = len(self.total)
+        n = len(self._total)
+        if not self.counts_values:
+            return
         if not all_set:
             is_there: Bools = value != (self._neutral[metric] if self._has_extremes else 0)
             metric = metric if is_there.all() else metric[is_there]
         if n <= FEW_ROWS:  # several fast passes take less than one that counts by row
-            self.n_values += [np.count_nonzero(metric == row) for row in range(n)]
+            self._n_values += [np.count_nonzero(metric == row) for row in range(n)]
         else:
-            self.n_values += np.bincount(metric, minlength=n)
+            self._n_values += np.bincount(metric, minlength=n)
 
     def _sum_by_metric(self, metric: Ids, numbers: Floats) -> Floats:
         """Return the sum of each metric row. Neighbours are added to different sums, which are then put together:
         adding to a number that was just changed has to wait for it."""
-        n, length = len(self.total), len(metric)
-        if n > FEW_ROWS or length > MOST_OFFSETS:
+        n, length = len(self._total), len(metric)
+        if n > FEW_ROWS or length > PIECE:
             return np.bincount(metric, numbers, n).astype(np.float64, copy=False)
-        if length > len(self._offsets):
-            self._offsets = np.arange(length) % N_SUMS * n
-            self._bins = np.empty_like(self._offsets)
+        if not len(self._offsets):
+            self._offsets, self._bins = np.arange(PIECE) % N_SUMS * n, np.empty(PIECE, np.intp)
         bins = np.add(metric, self._offsets[:length], self._bins[:length])
         sums: Floats = np.bincount(bins, numbers, N_SUMS * n).reshape(N_SUMS, n).sum(axis=0)
         return sums
 
-    def _add_of_one(self, row: int, value: Array, neutral: float) -> None:
-        """Add numbers of one metric row, all of which count: sums are faster than counting by row. Several passes over
-        a piece find it in the processor's cache."""
-        numbers = value.ravel(order="K")
-        for start in range(0, len(numbers), PIECE):
-            self._add_piece(row, numbers[start : start + PIECE], neutral)
-
-    def _add_piece(self, row: int, numbers: Array, neutral: float) -> None:
+    def _add_numbers(self, row: int, numbers: Array, neutral: float) -> None:
+        """Add numbers of one metric row, all of which count: sums are faster than counting by row."""
         n_positive = int(np.count_nonzero(numbers > 0))
-        is_all = n_positive == len(numbers) and not neutral
-        n_set = n_positive if is_all else int(np.count_nonzero(numbers != neutral))
-        self.n_values[row] += n_set
+        rest_is_unset = not neutral and (n_positive == numbers.size or numbers.dtype.kind == "u")
+        n_set = n_positive if rest_is_unset else int(np.count_nonzero(numbers != (neutral or 0)))
+        self._n_values[row] += n_set
         with np.errstate(invalid="ignore", over="ignore"):
-            total = _total(numbers)
-            self.total[row] += total
-            self.magnitude[row] += total if n_positive == n_set else np.abs(numbers, dtype=np.float64).sum()
+            total = _sum_numbers(numbers)
+            self._total[row] += total
+            self._magnitude[row] += total if n_positive == n_set else np.abs(numbers, dtype=np.float64).sum()
 
     def add_matrix(self, metric: int, contexts: Array, matrix: Array, neutral: float = 0.0) -> None:
         """Add values of one metric row over contexts x profiles."""
         is_composite = matrix.dtype.names is not None
-        if not is_composite and self.adds_up[metric] and self._counts is None:
-            self._add_of_one(metric, matrix, neutral)
+        if self._counts is None and not is_composite and self.adds_up[metric]:
+            numbers = matrix.ravel(order="K")  # several passes over a piece find it in the processor's cache
+            for start in range(0, len(numbers), PIECE):
+                self._add_numbers(metric, numbers[start : start + PIECE], neutral)
             return
-        self.n_values[metric] += int(np.count_nonzero(is_set(matrix) if is_composite else matrix != neutral))
-        if is_composite or not self.adds_up[metric] or self._counts is None:
+        self._n_values[metric] += int(np.count_nonzero(is_set(matrix) if is_composite else matrix != neutral))
+        if self._counts is None or is_composite or not self.adds_up[metric]:
             return
         chosen = self._counts[self._line[metric] + contexts]
-        numbers = matrix if chosen.all() else matrix[chosen]
+        counted = matrix if chosen.all() else matrix[chosen]
         with np.errstate(invalid="ignore", over="ignore"):
-            total = _total(numbers)
-            has_negative = numbers.size and numbers.dtype.kind != "u" and numbers.min() < 0
-            self.total[metric] += total
-            self.magnitude[metric] += np.abs(numbers, dtype=np.float64).sum() if has_negative else total
+            total = _sum_numbers(counted)
+            has_negative = counted.size and counted.dtype.kind != "u" and counted.min() < 0
+            self._total[metric] += total
+            self._magnitude[metric] += np.abs(counted, dtype=np.float64).sum() if has_negative else total
 
     def enter(self, row: int, total: float, n_values: int) -> None:
         """Add what was added up elsewhere."""
-        self.total[row] += total
-        self.magnitude[row] += abs(total)
-        self.n_values[row] += n_values
+        self._total[row] += total
+        self._magnitude[row] += abs(total)
+        self._n_values[row] += n_values
+
+    @property
+    def total(self) -> Floats:
+        """The total of each metric row."""
+        self._settle()
+        return self._total
+
+    @property
+    def magnitude(self) -> Floats:
+        """The sum of the magnitudes of each metric row's values."""
+        self._settle()
+        return self._magnitude
+
+    @property
+    def n_values(self) -> Ints:
+        """How many values of each metric row differ from the neutral element."""
+        self._settle()
+        return self._n_values
 
     @property
     def are_costs(self) -> bool:
@@ -204,7 +244,7 @@ class Totals:
         return is_equal(float(self.total[row]), float(other.total[there]), magnitude)
 
 
-def _total(numbers: Array) -> float:
+def _sum_numbers(numbers: Array) -> float:
     """Return the sum of all numbers; integers that cannot overflow are added up as such, which is faster."""
     if numbers.dtype.kind in "iu" and numbers.size and _is_summable(numbers):
         return float(numbers.sum(dtype=np.int64))
