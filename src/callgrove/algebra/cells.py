@@ -64,7 +64,7 @@ class Cells:
     @classmethod
     def of(cls, blocks: Sequence[tuple[int, SparseBlock]], n_inputs: int) -> Cells:
         """From blocks of one value type, each with the number of its input, in ascending order."""
-        rows = SparseBlock.joined([block for _, block in blocks])
+        rows = SparseBlock.concatenate([block for _, block in blocks])
         owner = np.repeat(np.array([number for number, _ in blocks], np.int32), [len(block) for _, block in blocks])
         keys, space = _keys(rows)
         found = _sort_by_counting(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None

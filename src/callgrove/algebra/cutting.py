@@ -24,13 +24,13 @@ from callgrove.algebra.quantities import some
 from callgrove.algebra.selecting import Kept, take_part
 from callgrove.arrays import Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError
-from callgrove.model.books import Totals, counted_contexts
+from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.contexts import ContextKind, ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.joining import PLACES, unify
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.scopes import Recipe, recipe
-from callgrove.model.values import SparseBlock, measured_blocks
+from callgrove.model.values import SparseBlock, blocks_without_fillers
 
 __all__ = ["Folded", "FoldedValues", "common", "cut", "outermost", "places"]
 
@@ -109,9 +109,9 @@ class FoldedValues(TiledValues):
     def start_books(self) -> None:
         super().start_books()
         tree = self._fold.tree
-        self._made = Totals(self._metrics, None, counted_contexts(tree.take(np.flatnonzero(~self._fold.gone))))
+        self._made = Totals(self._metrics, None, select_counted_contexts(tree.take(np.flatnonzero(~self._fold.gone))))
         stays = self._fold.into >= 0  # what went with a whole root is said to be lost
-        counted = {scope: here & stays for scope, here in counted_contexts(tree).items()}
+        counted = {scope: here & stays for scope, here in select_counted_contexts(tree).items()}
         self._given = Totals(self._metrics, None, counted)
 
     def differences(self) -> Iterator[str]:
@@ -140,7 +140,7 @@ class FoldedValues(TiledValues):
         computed = self._computed[own_rows]
         waiting: list[SparseBlock] = []
         if not computed.all():
-            for block in measured_blocks(self._sources[0], own, own_rows[~computed]):
+            for block in blocks_without_fillers(self._sources[0], own, own_rows[~computed]):
                 part = block.triples()
                 if self._given is not None:
                     self._given.add_rows(self._kept.metrics[part.metric], part.context, part.value)
@@ -177,7 +177,7 @@ class FoldedValues(TiledValues):
                 self._given.add_matrix(int(self._kept.metrics[row]), np.arange(len(function)), function)
             # Not the stored inclusive row: it may be rounded (the XML of HPCToolkit 2.x), and function must add up.
             inclusive = Recipe(row, metric, Scope.INCLUSIVE).apply(function, tree)
-            wide = np.result_type(_signed_type(function), _signed_type(inclusive))
+            wide = np.result_type(_choose_signed_type(function), _choose_signed_type(inclusive))
             return self._fold.move_values(function.astype(wide), inclusive.astype(wide))
         alone = recipe(self._experiment.metrics, metric.name, Scope.EXCLUSIVE)
         values = alone.apply(matrix(self._experiment, alone.stored, own), tree)
@@ -188,8 +188,8 @@ class FoldedValues(TiledValues):
         return values
 
 
-def _signed_type(values: Array) -> np.dtype[np.generic]:
-    """A type in which differences of these fit."""
+def _choose_signed_type(values: Array) -> np.dtype[np.generic]:
+    """Return a type that holds the differences of these values."""
     if values.dtype.kind == "u" and values.size and int(values.max()) >= 2**63:
         return np.dtype(np.float64)
     return np.dtype(np.int64 if values.dtype.kind in "biu" else np.float64)

@@ -11,12 +11,12 @@ import numpy as np
 
 from callgrove.arrays import Array, Ids, Ints
 from callgrove.errors import CallgroveError
-from callgrove.model.books import KeepsBooks, Totals, counted_contexts
+from callgrove.model.books import KeepsBooks, Totals, select_counted_contexts
 from callgrove.model.chained_values import Link
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope
 from callgrove.model.scopes import Recipe
-from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend, measured_blocks
+from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend, blocks_without_fillers
 
 __all__ = ["TILE_VALUES", "Operand", "TiledValues", "is_by_metric", "matrix", "sparse"]
 
@@ -75,11 +75,11 @@ class TiledValues(ABC):
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         rows = np.arange(len(self._metrics)) if metrics is None else metrics
-        return SparseBlock.joined([b for b in self.tile(np.array([profile]), rows) if len(b)])
+        return SparseBlock.concatenate([b for b in self.tile(np.array([profile]), rows) if len(b)])
 
     def context(self, context: int) -> SparseBlock:
         parts = (block.triples() for block in self.blocks())
-        return SparseBlock.joined([b for part in parts if len(b := part.take(part.context == context))])
+        return SparseBlock.concatenate([b for part in parts if len(b := part.take(part.context == context))])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = np.arange(self._n_profiles) if profiles is None else profiles
@@ -142,7 +142,7 @@ class Operand:
         """Return totals for what the input gives to each row of the result: costs over the input's own tree."""
         none = Metric("", Scope.NONE, aggregation=Aggregation.NONE)
         metrics = [self.ways[row].metric if row in self.ways else none for row in range(n_rows)]
-        return Totals(metrics, None, counted_contexts(self.experiment.contexts))
+        return Totals(metrics, None, select_counted_contexts(self.experiment.contexts))
 
     def blocks(self, profiles: Ints, rows: Ints, given: Totals | None = None) -> Iterator[SparseBlock]:
         """All values that the input has in these profiles and rows of the result; what is read is added to `given`."""
@@ -155,24 +155,24 @@ class Operand:
         own = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
         if not len(own):
             return
-        yield from self._stored_blocks({row: way.stored for row, way in ways.items() if way.is_stored}, own, given)
+        yield from self._read_stored_blocks({row: way.stored for row, way in ways.items() if way.is_stored}, own, given)
         for row, way in ways.items():
             if not way.is_stored:
-                yield from self._computed_blocks(row, way, own, given)
+                yield from self._compute_blocks(row, way, own, given)
 
     @cached_property
     def _n_measured(self) -> int:
         """Rows that profiles have: to ask for all of them is to ask for everything."""
         return sum(not metric.statistic for metric in self.experiment.metrics)
 
-    def _stored_blocks(self, rows: Mapping[int, int], own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
+    def _read_stored_blocks(self, rows: Mapping[int, int], own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
         if not rows:
             return
         metrics = np.full(len(self.experiment.metrics), -1, np.int32)
         metrics[list(rows.values())] = list(rows)
         link = Link(self.experiment.values.backend, self.profiles, self.contexts, metrics)
         wanted = None if len(rows) == self._n_measured else np.array(sorted(rows.values()))
-        for block in measured_blocks(link.backend, own, wanted):
+        for block in blocks_without_fillers(link.backend, own, wanted):
             part = block.triples()
             if self.reads_scalars and part.value.dtype.names is not None:
                 part = SparseBlock(part.profile, part.context, part.metric, self._scalar(part))
@@ -188,8 +188,8 @@ class Operand:
             out[rows] = self.experiment.values.scalar(metric, block.value[rows])
         return out
 
-    def _computed_blocks(self, row: int, way: Recipe, own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
-        """Another scope than the stored one, some profiles at a time."""
+    def _compute_blocks(self, row: int, way: Recipe, own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
+        """Compute a scope that is not stored, some profiles at a time."""
         tree, neutral = self.experiment.contexts, way.metric.aggregation.neutral
         step = max(1, TILE_VALUES // max(1, len(tree)))
         for start in range(0, len(own), step):
@@ -226,7 +226,7 @@ def matrix(experiment: Experiment, row: int, profiles: Ints) -> Array:
     neutral = metric.aggregation.neutral
     place = np.full(len(experiment.profiles), -1)
     place[profiles] = np.arange(len(profiles))
-    blocks = [b.triples() for b in experiment.values.measured_blocks(profiles, np.array([row]))]
+    blocks = [b.triples() for b in experiment.values.blocks_without_fillers(profiles, np.array([row]))]
     kinds = [block.value.dtype for block in blocks]
     dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
     if neutral:

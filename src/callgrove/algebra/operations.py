@@ -33,7 +33,7 @@ from callgrove.algebra.quantities import Demands, Plan, plan_metrics, some
 from callgrove.algebra.traces import Renumbered, chain_traces, has_traces, losses_of_traces, set_traces
 from callgrove.arrays import ABSENT, Array, Bools, Ids, Ints, absent_stays, combine_upwards, depths, levels
 from callgrove.errors import Parameter, UsageError, worded
-from callgrove.model.books import Totals, counted_contexts
+from callgrove.model.books import Totals, select_counted_contexts
 from callgrove.model.builder import ExperimentBuilder
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment, Severity, Sources
@@ -83,7 +83,7 @@ class CombinedValues(TiledValues):
 
     def start_books(self) -> None:
         super().start_books()
-        self._made = Totals(self._metrics, None, counted_contexts(self._tree))
+        self._made = Totals(self._metrics, None, select_counted_contexts(self._tree))
         self._given = [operand.empty_totals(len(self._metrics)) for operand in self._operands]
 
     def differences(self) -> Iterator[str]:

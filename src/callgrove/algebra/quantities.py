@@ -23,7 +23,7 @@ from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Scope, time_unit
 from callgrove.model.scopes import Recipe, recipe
 
-__all__ = ["Demands", "Plan", "plan_metrics", "signed_spelling", "some"]
+__all__ = ["Demands", "Plan", "plan_metrics", "some", "spell_signed_type"]
 
 COMPUTED = (Scope.EXCLUSIVE, Scope.INCLUSIVE)
 NESTED = (Scope.FUNCTION, Scope.LEXICAL)
@@ -208,15 +208,15 @@ def _result(metric: Metric, demands: Demands) -> Metric:
     if demands.dtype == "double":
         dtype = "DOUBLE" if dtype.isupper() else "double"
     elif demands.dtype == "signed":
-        dtype = signed_spelling(dtype)
+        dtype = spell_signed_type(dtype)
     if metric.composite is not None and demands.reads_scalars:
         dtype = "DOUBLE" if metric.dtype.isupper() else "double"
         return replace(metric, dtype=dtype, source_id=None, composite=None, aggregation=Aggregation.SUM)
     return replace(metric, dtype=dtype, source_id=None)
 
 
-def signed_spelling(dtype: str) -> str:
-    """The spelling of the signed type of the same size: UINT64 becomes INT64."""
+def spell_signed_type(dtype: str) -> str:
+    """Return the name of the signed type of the same size: UINT64 becomes INT64."""
     return re.sub(r"^[uU](?=[iI][nN][tT])", "", dtype)
 
 

@@ -284,14 +284,14 @@ class ChainedSpans:
 
     def count(self) -> int:
         return sum(
-            self._offsets[k + 1] - self._offsets[k] if self._is_whole(k) else len(self._kept(k))
+            self._offsets[k + 1] - self._offsets[k] if self._is_whole(k) else len(self._find_kept_spans(k))
             for k in range(len(self._parts))
         )
 
     def _is_whole(self, part: int) -> bool:
         return bool((self._parts[part].profiles >= 0).all())
 
-    def _kept(self, part: int) -> Ints:
+    def _find_kept_spans(self, part: int) -> Ints:
         """Spans of an input whose profiles are in the result, in the numbers of the input."""
         backend, own = self._backends[part], self._parts[part].profiles
         found = [c["span"][_stay(c["profile"], own)] for c in backend.chunks(("profile",), None, None)]
@@ -358,7 +358,7 @@ class ChainedSpans:
         for number, side in found:
             rows = np.arange(len(side.span))
             if not self._is_whole(number):
-                rows = np.flatnonzero(np.isin(side.span, self._kept(number)))
+                rows = np.flatnonzero(np.isin(side.span, self._find_kept_spans(number)))
             spans.append(side.span[rows] + self._offsets[number])
             for column in (c for c in side.columns if c in shared):
                 columns.setdefault(column, []).append(_take_rows(side.columns[column], rows))

@@ -166,7 +166,7 @@ class Statistics:
         stored = np.unique([way.stored for way in ways.values()]).astype(np.int64)
         found = {base: _Accumulated(rows.n + 1) for base in ways}
         for profile in (e.profiles.measured if self.profiles is None else self.profiles).tolist():
-            parts = [block.triples() for block in e.values.measured_blocks(np.array([profile]), stored)]
+            parts = [block.triples() for block in e.values.blocks_without_fillers(np.array([profile]), stored)]
             for base, way in ways.items():
                 values = np.zeros(len(e.contexts))
                 for part in parts:

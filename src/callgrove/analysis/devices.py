@@ -129,8 +129,8 @@ class DeviceUses:
         )
 
     @classmethod
-    def joined(cls, parts: Iterable[DeviceUses]) -> DeviceUses:
-        """Those of one part after the other."""
+    def concatenate(cls, parts: Iterable[DeviceUses]) -> DeviceUses:
+        """Return the devices of all parts, one part after the other."""
         every = list(parts)
         firsts = np.cumsum([0, *(len(part.span_ns) for part in every)])
         columns = {
@@ -158,7 +158,7 @@ def device_uses(activity: Activity, device: Array, n_devices: int) -> DeviceUses
     sweep = _Sweep.over(activity.start_ns[rows], activity.end_ns[rows], activity.klass[rows], device[rows], n_devices)
     if sweep is None:  # times that lie too far apart
         parts = (device_uses(activity.take(device == k), np.zeros(n, np.int64), 1) for k, n in enumerate(n_operations))
-        return DeviceUses.joined(parts)
+        return DeviceUses.concatenate(parts)
     covered = sweep.measure_coverage()
     ends_gap = sweep.ends_gap
     ending = activity.take(rows[ends_gap])

@@ -72,7 +72,7 @@ class Durations:
 
     def merge(self, other: Durations, number: Ints | None = None) -> None:
         """Everything that another one has gathered; its group g is number[g]."""
-        for group, duration, times in other._counted():
+        for group, duration, times in other._list_rows():
             if number is not None:
                 group = int(number[group]) if isinstance(group, int) else number.take(group)
             self._keep((group, duration, times))
@@ -92,7 +92,7 @@ class Durations:
         """Count what is short in cells, and put together what else is equal."""
         if len(self._bins) or self._n_waiting >= MANY:
             self._waiting = [self._count(*rows) for rows in self._waiting]
-        rest = _together(self._waiting)
+        rest = _count_equal(self._waiting)
         self._waiting = [rest]
         self._n_waiting = self._n_sorted = len(rest[0])
 
@@ -135,8 +135,8 @@ class Durations:
             more[: len(self._bins)] = self._bins
             self._bins = more
 
-    def _counted(self) -> list[Rows]:
-        """All that was gathered."""
+    def _list_rows(self) -> list[Rows]:
+        """Return all that was gathered: what the cells count, and what waits."""
         if not len(self._bins):
             return self._waiting
         used = np.flatnonzero(self._bins)
@@ -147,14 +147,14 @@ class Durations:
         """Group by group where durations are in cells: all of them at once would take much memory."""
         if len(self._bins) or self._n_waiting >= MANY:
             self._compact()
-        group, duration, times = _together(self._waiting)
+        group, duration, times = _count_equal(self._waiting)
         bounds = np.searchsorted(group, np.arange(len(self._bins) + 1)).tolist()
         parts = []
         for number, (first, last) in enumerate(pairwise(bounds)):
             short = np.flatnonzero(self._bins[number])
             binned = np.full(len(short), number), short, self._bins[number][short].astype(np.int64)
             parts.append(
-                _statistics(*_together([binned, (group[first:last], duration[first:last], times[first:last])]))
+                _statistics(*_count_equal([binned, (group[first:last], duration[first:last], times[first:last])]))
             )
         parts.append(_statistics(group[bounds[-1] :], duration[bounds[-1] :], times[bounds[-1] :]))
         columns = ([getattr(part, name) for part in parts] for name in Statistics.__dataclass_fields__)
@@ -209,7 +209,7 @@ def _narrow(column: Any) -> Any:
     return column.astype(np.int32)
 
 
-def _together(parts: Sequence[Rows]) -> Counted:
+def _count_equal(parts: Sequence[Rows]) -> Counted:
     """Sorted by group and duration, equal ones counted once."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)

@@ -145,13 +145,13 @@ def by_loop(tree: ContextTree) -> Groups:
 
 
 def _by_column(column: str) -> Callable[[ContextTree], Groups]:
-    def grouped(tree: ContextTree) -> Groups:
+    def group_by_column(tree: ContextTree) -> Groups:
         n = tree.n_listed
         own = tree.column(column)[:n].astype(np.int64)
         inherited = own[functions_of(tree)]
         return _by_key(np.where(own >= 0, own, inherited))
 
-    return grouped
+    return group_by_column
 
 
 GROUPINGS: dict[str, Callable[[ContextTree], Groups]] = {
@@ -195,7 +195,7 @@ def exclusive_by_profile(
     column = np.full(len(experiment.profiles), -1, np.int64)
     column[chosen] = np.arange(len(chosen))
     out = np.zeros((len(groups), len(chosen)))
-    for block in experiment.values.measured_blocks(chosen, np.array([way.stored])):
+    for block in experiment.values.blocks_without_fillers(chosen, np.array([way.stored])):
         _add(out, block, weights, column)
     return out
 

@@ -85,7 +85,9 @@ def _tasks(
         bundle = np.concatenate(parts[first:end])
         rows = None if profiles is None else np.flatnonzero(np.isin(bundle, profiles))
         if rows is None or len(rows):
-            own = places.take(bundle).apart(np.repeat(np.arange(end - first), [len(p) for p in parts[first:end]]))
+            own = places.take(bundle).keep_parts_apart(
+                np.repeat(np.arange(end - first), [len(p) for p in parts[first:end]])
+            )
             yield Task(traces.split(first, end), None, own, rows, by, window, mode)
 
 
@@ -128,14 +130,14 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
     shown = [row for rows in by_section.values() for row in rows[:limit]]
     left = sum(len(rows) for rows in by_section.values()) - len(shown)
     divided = (by.value for by in summary.by)
-    return _made(summary, shown, left, ("section", "name", "count", "total_ns", "percent", *divided))
+    return _make_table(summary, shown, left, ("section", "name", "count", "total_ns", "percent", *divided))
 
 
 def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
     """One for each section that has rows, at most `limit` of them; the section is the heading of the names."""
     for section, rows in _by_section(summary, sections).items():
         own = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
-        made = _made(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *own))
+        made = _make_table(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *own))
         columns = [replace(c, name=section) if c.name == "name" else c for c in made.columns if c.name != "section"]
         yield replace(made, columns=tuple(columns))
 
@@ -158,7 +160,7 @@ def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row
     return {section: rows for section, rows in found.items() if rows}
 
 
-def _made(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
+def _make_table(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
     """The columns in use, those named in `always` in any case."""
     divided = tuple(by.value for by in summary.by)
     places = tuple(name for name in ("run", "rank", "agent") if name not in divided)

@@ -218,7 +218,7 @@ class Places:
         """Those of some profiles, which are numbered from 0 then."""
         return Places(*(getattr(self, name)[profiles] for name in self.__dataclass_fields__))
 
-    def apart(self, part: Ints) -> Places:
+    def keep_parts_apart(self, part: Ints) -> Places:
         """Return these places with processes that are different ones in different parts, whatever ranks these claim."""
         _, process = distinct_rows(part, self.process)
         return replace(self, process=process.astype(np.int32))

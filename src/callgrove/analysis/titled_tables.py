@@ -64,10 +64,10 @@ class View:
         return replace(
             table,
             title=title,
-            notes=(*_note_added_up(experiment, self.profiles), *self._left_out(), *_damage(experiment)),
+            notes=(*_note_added_up(experiment, self.profiles), *self._note_left_out(), *_damage(experiment)),
         )
 
-    def _left_out(self) -> Iterator[str]:
+    def _note_left_out(self) -> Iterator[str]:
         if self.columns is None:
             return
         for names, what in (
@@ -111,7 +111,7 @@ def export_table(experiment: Experiment, name: str, chosen: Selection, limit: in
     told: list[str] = []
     said = replace(chosen, tell=told.append, complain=lambda text: told.append(f"unexplained: {text}"))
     parts = export(experiment, name, said)
-    made = Table.joined(parts if limit is None else first_rows(parts, limit, n_rows(experiment, name, said)))
+    made = Table.concatenate(parts if limit is None else first_rows(parts, limit, n_rows(experiment, name, said)))
     return replace(made, notes=(*told, *_damage(experiment)))
 
 

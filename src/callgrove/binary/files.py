@@ -91,9 +91,9 @@ class FileBytes:
             return np.empty(0, dtype)
         return np.ndarray((count,), dtype, self._buffer, offset, (stride,))
 
-    def shared(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Ranges that begin inside of an earlier one, of ranges that all lie in the file. They are looked for only
-        where all together are longer than the file: a small one could otherwise be read without end."""
+    def find_overlaps(self, at: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Return which ranges begin inside an earlier one. All of them lie in the file; overlaps are looked for only
+        where the ranges add up to more than the file, which could otherwise be read without end."""
         starts, lengths = at.astype(np.int64), sizes.astype(np.int64)
         out = np.zeros(len(starts), np.bool_)
         if int(lengths.sum()) > self.size:

@@ -41,8 +41,8 @@ __all__ = [
     "KeepsBooks",
     "Ledger",
     "Totals",
-    "counted_contexts",
     "is_equal",
+    "select_counted_contexts",
 ]
 
 VALUES, SAMPLES, SPANS = "values", "samples", "spans"
@@ -53,7 +53,7 @@ NEAR = 1e-9  # of the sum of magnitudes: sums in another order differ in the las
 ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSIVE)  # scopes that have a cost
 
 
-def counted_contexts(tree: ContextTree) -> dict[Scope, Bools]:
+def select_counted_contexts(tree: ContextTree) -> dict[Scope, Bools]:
     """Return for each scope the contexts whose values add up to the cost of the whole tree."""
     own = tree.listed
     return {
@@ -283,7 +283,7 @@ class Books:
     @classmethod
     def of(cls, metrics: Metrics, tree: ContextTree | None = None, *, one_to_one: bool = False) -> Books:
         """Return empty books: of all values, or of their costs over a tree."""
-        counted = None if tree is None else counted_contexts(tree)
+        counted = None if tree is None else select_counted_contexts(tree)
         given, passed = (Ledger(Totals(tuple(metrics), None, counted)) for _ in range(2))
         has_elided = tree is not None and tree.n_listed < len(tree)
         return cls(metrics, given, passed, one_to_one, has_elided=has_elided)

@@ -22,8 +22,8 @@ from callgrove.model.values import (
     NoValues,
     SparseBlock,
     ValueBackend,
+    blocks_without_fillers,
     has_fillers,
-    measured_blocks,
 )
 
 __all__ = ["ChainedValues", "Link", "in_memory"]
@@ -103,7 +103,7 @@ class ChainedValues:
             for link in self._links
             for own in link.inward(link.profiles, np.array([profile])).tolist()
         ]
-        return SparseBlock.joined([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in found if len(b)])
 
     def context(self, context: int) -> SparseBlock:
         found = [
@@ -111,14 +111,16 @@ class ChainedValues:
             for link in self._links
             for own in link.inward(link.contexts, np.array([context])).tolist()
         ]
-        return SparseBlock.joined([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in found if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         return self._blocks(profiles, metrics, lambda link, own, wanted: link.backend.blocks(own, wanted))
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Yield blocks without the fillers of links that have any."""
-        return self._blocks(profiles, metrics, lambda link, own, wanted: measured_blocks(link.backend, own, wanted))
+        return self._blocks(
+            profiles, metrics, lambda link, own, wanted: blocks_without_fillers(link.backend, own, wanted)
+        )
 
     @property
     def has_fillers(self) -> bool:
@@ -141,7 +143,7 @@ class ChainedValues:
 
 def in_memory(blocks: Sequence[SparseBlock], profiles: Profiles, n_contexts: int, n_metrics: int) -> ValueBackend:
     """Values held in memory: one backend, or a chain of one for each value type, so that integers stay exact."""
-    found = [ArrayValues(SparseBlock.joined(part), profiles) for part in _by_type(blocks)]
+    found = [ArrayValues(SparseBlock.concatenate(part), profiles) for part in _by_type(blocks)]
     if len(found) <= 1:
         return found[0] if found else NoValues()
     ids = (np.arange(n, dtype=np.int32) for n in (len(profiles), n_contexts, n_metrics))

@@ -179,7 +179,7 @@ class Experiment(ExperimentMethods):
     def root_total(self, quantity: str, profiles: Ints | None = None) -> float:
         """Return the inclusive cost of all roots of the tree: what percentages are of."""
         inclusive = self.totals(quantity, Scope.INCLUSIVE, profiles)[self.contexts.roots]
-        return self.metrics.first(quantity).aggregation.combined(inclusive)
+        return self.metrics.first(quantity).aggregation.combine_all(inclusive)
 
     @cached_property
     def default_metric(self) -> str:

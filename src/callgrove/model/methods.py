@@ -498,7 +498,7 @@ class StudyMethods(_Methods):
         from callgrove.analysis.tables import export
         from callgrove.model.table import Table
 
-        return Table.joined(export(cast("Study", self), table))
+        return Table.concatenate(export(cast("Study", self), table))
 
     def to_pandas(self) -> Any:
         """Return the table of series as a pandas.DataFrame (extra `pandas`)."""

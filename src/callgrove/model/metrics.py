@@ -95,8 +95,8 @@ class Aggregation(StrEnum):
         with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
             self.ufunc.at(out, places, values)
 
-    def combined(self, values: Array) -> float:
-        """All values as one; 0 where there is none."""
+    def combine_all(self, values: Array) -> float:
+        """Return all values combined into one; 0 where there is none."""
         with np.errstate(invalid="ignore", over="ignore"):
             found = float(self.ufunc.reduce(values)) if len(values) else self.neutral
         return found if found != self.neutral else 0.0

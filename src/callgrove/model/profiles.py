@@ -223,11 +223,11 @@ class Profiles:
         return [v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)]
 
     def label(self, profile: int) -> str:
-        """What a person calls this profile."""
-        return self.name[profile] or self.described(profile)
+        """Return the name of a profile, or a description where it has none."""
+        return self.name[profile] or self.describe(profile)
 
-    def described(self, profile: int) -> str:
-        """A name made from the identifier tuple: `rank 3 thread 1`."""
+    def describe(self, profile: int) -> str:
+        """Return a name made from the identifier tuple: `rank 3 thread 1`."""
         if self.is_summary[profile]:
             return "summary"
         if self.kind[profile] == ProfileKind.AGGREGATE:

@@ -161,7 +161,7 @@ def matrices(
     column = np.zeros(len(values.profiles), np.int64)
     column[profiles] = np.arange(len(profiles))
     chosen = {way.stored: way for way in ways}
-    for block in values.measured_blocks(profiles, np.array(list(chosen), np.int64)):
+    for block in values.blocks_without_fillers(profiles, np.array(list(chosen), np.int64)):
         if given is not None:
             given.add(block)
         for metric, part in _by_metric(block):

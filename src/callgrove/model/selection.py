@@ -164,19 +164,19 @@ class SelectedSpans:
                 yield kept
 
     @cached_property
-    def _kept(self) -> Ints:
+    def _kept_spans(self) -> Ints:
         """The old numbers of the spans that were kept, ascending."""
         chunks = self._read(("profile",), self._window, self._chosen)
         return np.concatenate([np.empty(0, np.int64), *(chunk["span"] for chunk in chunks)])
 
     def count(self) -> int:
-        return len(self._kept)
+        return len(self._kept_spans)
 
     def chunks(self, columns: Sequence[str], window: Window | None, profiles: Ints | None) -> Iterator[SpanChunk]:
         wanted = self._chosen if profiles is None else np.flatnonzero(np.isin(self._profiles, profiles))
         wanted = wanted[self._profiles[wanted] >= 0]
         for chunk in self._read(columns, narrow(self._window, window), wanted):
-            found = {**chunk, "span": np.searchsorted(self._kept, chunk["span"])}
+            found = {**chunk, "span": np.searchsorted(self._kept_spans, chunk["span"])}
             if "profile" in found:
                 found["profile"] = self._profiles[chunk["profile"]]
             if "context" in found:
@@ -199,8 +199,8 @@ class SelectedSpans:
         return Traces(spans_backend=self._backend).has_side(name, part)
 
     def _renumber(self, whole: SideTable) -> SideTable:
-        part = whole.take(np.flatnonzero(np.isin(whole.span, self._kept)))
-        return SideTable(np.searchsorted(self._kept, part.span), part.columns)
+        part = whole.take(np.flatnonzero(np.isin(whole.span, self._kept_spans)))
+        return SideTable(np.searchsorted(self._kept_spans, part.span), part.columns)
 
     def side_chunks(self, name: str, part: int) -> Iterator[SideTable]:
         for table in Traces(spans_backend=self._backend).side_chunks(name, part):

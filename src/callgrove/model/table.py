@@ -97,7 +97,7 @@ class Table:
         return cls(tuple(Column(name, values) for name, values in zip(names, cells, strict=True)))
 
     @classmethod
-    def joined(cls, tables: Iterable[Table]) -> Table:
+    def concatenate(cls, tables: Iterable[Table]) -> Table:
         """Return the rows of tables with the same columns, one after the other, as one table."""
         parts = list(tables)
         cells: list[list[Any]] = [[] for _ in parts[0].columns]

@@ -32,9 +32,9 @@ __all__ = [
     "SparseBlock",
     "ValueBackend",
     "Values",
+    "blocks_without_fillers",
     "has_fillers",
     "is_set",
-    "measured_blocks",
 ]
 
 BLOCK_ROWS = 1 << 16  # of values in memory that come at once
@@ -72,8 +72,8 @@ class SparseBlock:
         return cls(none, none, none, np.empty(0))
 
     @classmethod
-    def joined(cls, blocks: Sequence[SparseBlock]) -> SparseBlock:
-        """One block of many. Numbers of different types become doubles; composite values join only their like."""
+    def concatenate(cls, blocks: Sequence[SparseBlock]) -> SparseBlock:
+        """Return one block of many. Numbers of different types become doubles; composite values need one type."""
         if not blocks:
             return cls.empty()
         kinds = {b.value.dtype for b in blocks}
@@ -146,8 +146,8 @@ class ValueBackend(Protocol):
 class HasFillers(Protocol):
     """A backend whose input holds numbers in places where nothing was measured."""
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Like `blocks`, with the neutral element in place of such numbers; `fillers` tells where, at least in sums."""
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+        """Yield `blocks` with the neutral element in place of such numbers."""
 
 
 def has_fillers(backend: ValueBackend) -> bool:
@@ -155,10 +155,10 @@ def has_fillers(backend: ValueBackend) -> bool:
     return isinstance(backend, HasFillers) and bool(getattr(backend, "has_fillers", True))
 
 
-def measured_blocks(backend: ValueBackend, profiles: Ints | None, metrics: Ints | None) -> Iterator[Block]:
-    """What computed views are made of: everything that is stored, but for fillers."""
+def blocks_without_fillers(backend: ValueBackend, profiles: Ints | None, metrics: Ints | None) -> Iterator[Block]:
+    """Yield what computed views are made of: everything that is stored, without fillers."""
     if isinstance(backend, HasFillers):
-        return backend.measured_blocks(profiles, metrics)
+        return backend.blocks_without_fillers(profiles, metrics)
     return backend.blocks(profiles, metrics)
 
 
@@ -288,15 +288,15 @@ class Values:
     def metric(self, metric: int, profiles: Ints | None = None) -> SparseBlock:
         """All values of one metric, over the measured profiles or those given."""
         self.metrics.require_values(self.metrics[metric].name)
-        return SparseBlock.joined([b.triples() for b in self.blocks(profiles, np.array([metric]))])
+        return SparseBlock.concatenate([b.triples() for b in self.blocks(profiles, np.array([metric]))])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Everything, in the file's order, over the measured profiles or those given; memory holds one block."""
         return self.backend.blocks(self.profiles.measured if profiles is None else profiles, metrics)
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Yield blocks without numbers that the input has in places where nothing was measured."""
-        return measured_blocks(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
+        return blocks_without_fillers(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
 
     def dense(self, profile: int, metric: int) -> Array:
         """One metric of one profile over all contexts; absent is neutral."""
@@ -321,7 +321,7 @@ class Values:
         if row.composite is not None:
             return self._composite_totals(metric, profiles)
         out: Array | None = None
-        for block in self.measured_blocks(profiles, np.array([metric])):
+        for block in self.blocks_without_fillers(profiles, np.array([metric])):
             context, value = self._fold(metric, block)
             kind = self._wide(metric, value.dtype)
             if out is None:
@@ -349,7 +349,7 @@ class Values:
         known = self.n_stored() if profiles is None else None
         parts = (b.triples() for b in self.blocks(np.arange(len(self.profiles)) if profiles is None else profiles))
         if known is None:
-            return SparseBlock.joined(list(parts))
+            return SparseBlock.concatenate(list(parts))
         out: SparseBlock | None = None
         at = 0
         for part in parts:
@@ -357,7 +357,9 @@ class Values:
                 profile, context, metric = (np.empty(known, np.int32) for _ in range(3))
                 out = SparseBlock(profile, context, metric, np.empty(known, part.value.dtype))
             if part.value.dtype != out.value.dtype:
-                out = replace(out, value=out.value.astype(SparseBlock.joined([out.take(slice(0)), part]).value.dtype))
+                out = replace(
+                    out, value=out.value.astype(SparseBlock.concatenate([out.take(slice(0)), part]).value.dtype)
+                )
             to = slice(at, at + len(part))
             out.profile[to], out.context[to] = part.profile, part.context
             out.metric[to], out.value[to] = part.metric, part.value
@@ -401,7 +403,7 @@ class Values:
         assert composite is not None
         out = np.zeros(self.n_contexts, composite.dtype)
         seen = np.zeros(self.n_contexts, np.bool_)
-        for block in self.measured_blocks(profiles, np.array([metric])):
+        for block in self.blocks_without_fillers(profiles, np.array([metric])):
             self._combine(metric, out, seen, self._composite_folded(metric, block))
         return out
 

@@ -115,7 +115,7 @@ class Models:
         from callgrove.modeling.model_tables import model_tables
 
         tables = model_tables(self)
-        return Table.joined(tables if limit is None else first_rows(tables, limit, len(self)))
+        return Table.concatenate(tables if limit is None else first_rows(tables, limit, len(self)))
 
     def predict(self, points: Floats) -> Floats:
         """(models x points): what the functions say."""
@@ -155,7 +155,7 @@ class _Fitting:
         n, n_parameters = len(series), len(study.parameters)
         most_terms = 1 if n_parameters == 1 else max(3, n_parameters)
         self.out = FunctionBuilder(study.parameters, n, most_terms)
-        self.costs, self.noise = Costs.unknown(n), np.full(n, np.nan)
+        self.costs, self.noise = Costs.make_unknown(n), np.full(n, np.nan)
         self.n_points, self.cautions = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
     @np.errstate(all="ignore")  # values may be too large to be added up; a term with such an error is never chosen

@@ -273,7 +273,8 @@ class Costs:
     mean_relative_error: Floats
 
     @classmethod
-    def unknown(cls, n: int) -> Costs:
+    def make_unknown(cls, n: int) -> Costs:
+        """Return measures of `n` models that are not known yet: NaN everywhere."""
         return cls(*(np.full(n, np.nan) for _ in fields(cls)))
 
     def take(self, rows: Ints) -> Costs:
@@ -331,7 +332,7 @@ def left_out_costs(predicted: Floats, y: Floats, rss_constant: Floats, fitted: F
         rrss = (relative * relative).sum(axis=0)
         smape = (smape_terms(difference.copy(), predicted.copy(), y) * 2 / n * 100).sum(axis=0)
         mean_error = _relative(fitted - y, y)[1]
-    return Costs(smape, rss, rrss, nrss, adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
+    return Costs(smape, rss, rrss, nrss, compute_adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
 
 
 def in_sample_costs(predicted: Floats, y: Floats, rss_constant: Floats) -> Costs:
@@ -347,7 +348,7 @@ def in_sample_costs(predicted: Floats, y: Floats, rss_constant: Floats) -> Costs
         n_compared = ((np.abs(y) + np.abs(predicted)) != 0).sum(axis=0)
         smape = (smape_terms(difference.copy(), predicted.copy(), y) * 2).sum(axis=0) / n_compared * 100
         mean_error = _relative(predicted - y, y)[1]
-    return Costs(smape, rss, rrss, nrss, adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
+    return Costs(smape, rss, rrss, nrss, compute_adjusted_r2(rss, rss_constant, n, 1), re, mean_error)
 
 
 def multi_costs(predicted: Floats, y: Floats, rss_constant: Floats, n_factors: Ints | int) -> Costs:
@@ -363,11 +364,13 @@ def multi_costs(predicted: Floats, y: Floats, rss_constant: Floats, n_factors: I
         smape = (smape_terms(difference.copy(), predicted.copy(), y) * 2).sum(axis=0) / n * 100
         mean_error = _relative(difference, y)[1]
         rrss, re = (ratio * ratio).sum(axis=0), signed.sum(axis=0) / n
-    return Costs(smape, rss, rrss, np.zeros_like(rss), adjusted_r2(rss, rss_constant, n, n_factors), re, mean_error)
+    return Costs(
+        smape, rss, rrss, np.zeros_like(rss), compute_adjusted_r2(rss, rss_constant, n, n_factors), re, mean_error
+    )
 
 
-def adjusted_r2(rss: Floats, rss_constant: Floats, n: int, n_factors: Ints | int) -> Floats:
-    """The adjusted coefficient of determination."""
+def compute_adjusted_r2(rss: Floats, rss_constant: Floats, n: int, n_factors: Ints | int) -> Floats:
+    """Return the adjusted coefficient of determination."""
     with np.errstate(all="ignore"):
         explained = 1.0 - rss / rss_constant
         found: Floats = 1.0 - (1.0 - explained) * (n - 1.0) / (np.asarray(n - 1 - n_factors, np.float64))

@@ -82,7 +82,7 @@ def combine(
 
     Returns their errors, and which of them (numbers in `rows`) had no finite model but a constant.
     """
-    costs = Costs.unknown(len(rows))
+    costs = Costs.make_unknown(len(rows))
     influence = np.stack([f.factor >= 0 for f in fits], axis=1)
     kinds, kind = np.unique(influence, axis=0, return_inverse=True)
     failed: list[Ints] = []

@@ -207,7 +207,7 @@ def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
     last = points[:, 0].max() if at is None else max(points[:, 0].max(), at[0])
     x = _samples(points[:, 0].min(), last)
     found = []
-    for fixed in _fixed_coordinates(points, at):
+    for fixed in _choose_fixed_coordinates(points, at):
         there = np.column_stack([x, np.tile(fixed, (len(x), 1))])
         y = models.functions.take(np.array([number])).evaluate(there)[0]
         here = usable & (study.points[:, 1:] == fixed).all(axis=1)
@@ -226,8 +226,8 @@ def _samples(first: float, last: float) -> Floats:
     return np.linspace(first, last, SAMPLES)
 
 
-def _fixed_coordinates(points: Floats, at: Floats | None) -> list[Floats]:
-    """The other coordinates of the curves."""
+def _choose_fixed_coordinates(points: Floats, at: Floats | None) -> list[Floats]:
+    """Return the other coordinates of each curve."""
     if points.shape[1] == 1:
         return [np.empty(0)]
     values = np.unique(points[:, 1])

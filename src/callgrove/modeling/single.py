@@ -125,7 +125,7 @@ class SingleFits:
 
     @classmethod
     def empty(cls, terms: tuple[Exponents, ...], n: int) -> SingleFits:
-        return cls(terms, np.full(n, -1), np.full(n, np.nan), np.zeros(n), Costs.unknown(n))
+        return cls(terms, np.full(n, -1), np.full(n, np.nan), np.zeros(n), Costs.make_unknown(n))
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ def read_stored_models(study: Study, name: str | None = None) -> Models:
         raise UsageError(f"there is no set of models {name!r}; there are {', '.join(map(repr, names))}")
     chosen = [model for model in study.models if model.name == (names[-1] if name is None else name)]
     builder = FunctionBuilder(study.parameters, len(chosen), max(1, *(len(m.terms) for m in chosen)))
-    costs = Costs.unknown(len(chosen))
+    costs = Costs.make_unknown(len(chosen))
     series = np.empty(len(chosen), np.int64)
     for number, model in enumerate(chosen):
         series[number] = _number(study, model)

@@ -131,7 +131,7 @@ def convert(
     if place is not None:
         plan.save(place.plan)
     tasks = _tasks(plan if place is None else place, ready.files, places)
-    work = sent if place is None and workers.are_elsewhere else work_off
+    work = work_off_and_copy if place is None and workers.are_elsewhere else work_off
     watched = _in_files(progress, [len(task.files) for task in tasks])
     measured = np.zeros(len(plan.metrics.is_derived))
     for done in workers.map(work, tasks, label="attributing costs", progress=watched):
@@ -212,19 +212,19 @@ def _cut(places: SamplePlaces, part: slice) -> SamplePlaces:
 def work_off(task: Task) -> Done:
     """The second pass over the files of a task."""
     if isinstance(task.plan, Plan):
-        return _made(task.plan, task)
+        return _convert_files(task.plan, task)
     if not task.plan.is_seen():
         text = "a worker does not see this folder, though others do; put OUT where all nodes see it"
         raise CallgroveError(f"{task.plan.folder}: {text}")
-    return spool(_made(load(str(task.plan.plan)), task), task.plan, task.first, task.places)
+    return spool(_convert_files(load(str(task.plan.plan)), task), task.plan, task.first, task.places)
 
 
-def sent(task: Task) -> Done:
+def work_off_and_copy(task: Task) -> Done:
     """Do a task on a worker that has to send its result."""
-    return work_off(task).kept()
+    return work_off(task).copy_lines()
 
 
-def _made(plan: Plan, task: Task) -> Done:
+def _convert_files(plan: Plan, task: Task) -> Done:
     files = nodes_of_files(plan, task.files)
     points, measured = points_of(plan, files)
     at_root = points.context == 0

@@ -278,7 +278,7 @@ def _first(paths: Sequence[str]) -> str:
 
 def _metric_plan(quantities: Quantities, rows: dict[Scope, Ids]) -> MetricPlan:
     is_derived = np.array([quantity.is_derived for quantity in quantities.all], np.bool_)
-    names = (quantities.named(name) for name in ("GINS", "GKER:COUNT", "GKER:SAMPLED_COUNT"))
+    names = (quantities.find(name) for name in ("GINS", "GKER:COUNT", "GKER:SAMPLED_COUNT"))
     return MetricPlan(quantities.of_table, rows, is_derived, *names)
 
 
@@ -300,7 +300,7 @@ class ProfValues:
 
     def context(self, context: int) -> SparseBlock:
         found = [block.triples() for block in self.blocks()]
-        return SparseBlock.joined([block.take(block.context == context) for block in found])
+        return SparseBlock.concatenate([block.take(block.context == context) for block in found])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = np.arange(len(self._files)) if profiles is None else profiles

@@ -122,8 +122,8 @@ class Quantities:
     def measured(self) -> list[int]:
         return [number for number, quantity in enumerate(self.all) if not quantity.is_derived]
 
-    def named(self, name: str) -> int:
-        """The quantity of that name, or -1."""
+    def find(self, name: str) -> int:
+        """Return the number of the quantity of that name, or -1."""
         return next((number for number, quantity in enumerate(self.all) if quantity.name == name), ABSENT)
 
 

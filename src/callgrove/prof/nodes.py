@@ -98,8 +98,8 @@ class RawTree:
         merged = merge([(above, maps[k][own[k]]) for k, (above, _, _) in enumerate(trees)])
         return cls(modules, known.place, known.offset, merged.parent, merged.region)
 
-    def merged(self, other: RawTree) -> RawTree:
-        """One tree of two."""
+    def merge_with(self, other: RawTree) -> RawTree:
+        """Return one tree that has the nodes of both."""
         modules = tuple(sorted({*self.modules, *other.modules}))
         regions = Regions()
         for tree in (self, other):

@@ -205,7 +205,7 @@ class Cells:
     value: Floats
 
     @classmethod
-    def joined(cls, parts: Sequence[Cells]) -> Cells:
+    def concatenate(cls, parts: Sequence[Cells]) -> Cells:
         columns = zip(*((p.file, p.context, p.quantity, p.value) for p in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
@@ -216,7 +216,7 @@ def points_of(plan: Plan, files: Sequence[FileNodes]) -> tuple[Cells, Floats]:
     totals = np.zeros(len(plan.metrics.is_derived))
     parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file, totals)]
     none = np.empty(0, np.int64)
-    return Cells.joined(parts) if parts else Cells(none, none, none, np.empty(0)), totals
+    return Cells.concatenate(parts) if parts else Cells(none, none, none, np.empty(0)), totals
 
 
 def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterator[Cells]:
@@ -237,7 +237,7 @@ def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids
     if not epoch.metrics:
         none = np.empty(0, np.int64)
         return none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_)
-    node, metric, raw = epoch.place.read(file).stored(epoch.nodes.positions, nodes)
+    node, metric, raw = epoch.place.read(file).list_stored(epoch.nodes.positions, nodes)
     is_real = np.array([m.is_real for m in epoch.metrics], np.bool_)
     period = np.array([m.period or 1 for m in epoch.metrics], np.float64)
     moves = np.array([bool(m.move2proc) for m in epoch.metrics], np.bool_)
@@ -359,7 +359,7 @@ def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
                     by_scope[scope][row, column],
                 )
             )
-    return SparseBlock.joined(parts)
+    return SparseBlock.concatenate(parts)
 
 
 # The second pass: the trace of a file as samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
@@ -433,7 +433,7 @@ class _Packing:
             self.measured = (self.measured or (int(time[0]), last))[0], last
             self.n_at += np.bincount(at, minlength=len(self.n_at))
             if self.n_at[self.gaps].any():
-                kept = self._kept(at)
+                kept = self._choose_kept(at)
                 time, at = time[kept], at[kept]
             part = slice(self.n, self.n + len(time))
             times[part], ids[part] = time, self.ids.take(at)
@@ -452,7 +452,7 @@ class _Packing:
             return np.zeros(len(node), np.int32)
         return np.where(at < 0, start, at) if at.min() < 0 else at
 
-    def _kept(self, at: Ids) -> Bools:
+    def _choose_kept(self, at: Ids) -> Bools:
         """Which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
         kept: Bools = ~self.left_out[at]
         placed = np.flatnonzero(kept)

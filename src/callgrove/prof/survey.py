@@ -127,7 +127,7 @@ class Survey:
 def combine_surveys(left: Survey, right: Survey) -> Survey:
     """One survey of two."""
     trees = [survey.tree for survey in (left, right) if survey.tree is not None]
-    tree = trees[0].merged(trees[1]) if len(trees) == 2 else trees[0] if trees else None
+    tree = trees[0].merge_with(trees[1]) if len(trees) == 2 else trees[0] if trees else None
     return Survey(
         tree,
         left.files + right.files,
@@ -189,11 +189,11 @@ class _Surveying:
                 self.tables.setdefault(metrics, metrics),
                 n_values,
                 trace,
-                self._kept(tables),
+                self._keep_if_small(tables),
             )
         )
 
-    def _kept(self, tables: FileTables) -> FileTables | None:
+    def _keep_if_small(self, tables: FileTables) -> FileTables | None:
         if tables.file.is_mapped or tables.n_bytes > self.keeps:
             return None
         self.keeps -= tables.n_bytes

@@ -26,7 +26,7 @@ from callgrove.query.rocpd_things import sum_relations, thing_relations
 from callgrove.query.rocpd_views import numbers, view_relations
 from callgrove.query.span_tables import span_relations
 
-__all__ = ["Catalog", "exported_relations"]
+__all__ = ["Catalog", "make_export_relations"]
 
 
 # The tables that `export` prints, as relations.
@@ -43,9 +43,9 @@ INTEGERS = re.compile(r"u?int(eger)?\d*(_t)?")
 SERIES = "callpath:t metric:t repetitions mean:r median:r minimum:r maximum:r std:r"
 
 
-def exported_relations(inputs: Sequence[Opened], tell: Callable[[str], None]) -> list[Relation]:
-    """All of them; what columns `series` has, and whether values are integers, depends on the inputs. `tell` hears
-    which metrics have no values in a table that is read."""
+def make_export_relations(inputs: Sequence[Opened], tell: Callable[[str], None]) -> list[Relation]:
+    """Return the tables that `export` prints as relations. Which columns `series` has, and whether values are
+    integers, depends on the inputs. `tell` hears which metrics have no values in a table that is read."""
     ids = {name: name for name in ("profile", "context", "metric", "run")}
     columns = _series_columns(inputs)
     return [
@@ -169,7 +169,7 @@ class Catalog:
     @cached_property
     def relations(self) -> Mapping[str, Relation]:
         """By name, in the order in which they are listed: ours first, then those named like rocprofv3's views."""
-        ours = [self._inputs_table(), *exported_relations(self.inputs, self._tell), *span_relations()]
+        ours = [self._inputs_table(), *make_export_relations(self.inputs, self._tell), *span_relations()]
         theirs = [*view_relations(), *sum_relations(), *thing_relations()]
         return {one.name: _with_input(one) if one.name in NUMBERED else one for one in (*ours, *theirs)}
 
@@ -180,7 +180,7 @@ class Catalog:
     @property
     def n_own(self) -> int:
         """How many tables are ours; the rest is named like views of rocprofv3."""
-        return 1 + len(exported_relations(self.inputs, self._tell)) + len(span_relations())
+        return 1 + len(make_export_relations(self.inputs, self._tell)) + len(span_relations())
 
     def relation(self, name: str) -> Relation:
         """By its name; one that none of the inputs has is an error."""

@@ -69,14 +69,14 @@ def thing_relations() -> list[Relation]:
     return [
         Relation("processes", "processes, with rank and host", fields_of(PROCESSES), _processes),
         Relation("threads", "threads, each once", fields_of(THREADS, {"profile": "profile"}), _threads),
-        _beside("code_objects", "files with kernels that were loaded", CODE_OBJECTS),
-        _beside("kernel_symbols", "kernels as their files have them", KERNEL_SYMBOLS),
-        _beside("pmc_info", "what counters mean", PMC_INFO),
+        _relation_of_table("code_objects", "files with kernels that were loaded", CODE_OBJECTS),
+        _relation_of_table("kernel_symbols", "kernels as their files have them", KERNEL_SYMBOLS),
+        _relation_of_table("pmc_info", "what counters mean", PMC_INFO),
         *(many.relation for many in MANY),
     ]
 
 
-def _beside(name: str, title: str, columns: str) -> Relation:
+def _relation_of_table(name: str, title: str, columns: str) -> Relation:
     def read(opened: Opened, wanted: Wanted) -> Iterator[Table]:
         assert isinstance(opened, Experiment)
         if (make := opened.traces.tables.get(name)) is not None:

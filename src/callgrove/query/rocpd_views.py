@@ -110,10 +110,10 @@ class Lanes:
     def column(self, word: str) -> Array | Coded:
         """One of the words below, by profile."""
         if word not in self._columns:
-            self._columns[word] = self._made(word)
+            self._columns[word] = self._make_column(word)
         return self._columns[word]
 
-    def _made(self, word: str) -> Array | Coded:
+    def _make_column(self, word: str) -> Array | Coded:
         of_process = {"guid": "guid", "pid": "pid", "machine_id": "machine_id", "command": "command"}
         of_agent = {
             "agent_abs_index": "absolute_index",

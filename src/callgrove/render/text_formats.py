@@ -29,8 +29,8 @@ __all__ = [
     "json_text",
     "json_value",
     "jsonl_text",
-    "left_out",
     "markdown",
+    "more_rows",
     "reading_float",
     "reading_writers",
 ]
@@ -104,7 +104,7 @@ def is_numeric(column: Column) -> bool:
     return bool(kinds) and kinds <= _NUMBERS
 
 
-def left_out(left: int) -> str:
+def more_rows(left: int) -> str:
     """`and 12 more`, for rows that a limit cut."""
     return "and more" if left == UNCOUNTED else f"and {left:,} more"
 
@@ -298,7 +298,7 @@ def markdown(tables: Iterable[Table]) -> Iterator[str]:
             yield "".join(map(_line, zip(*columns, strict=True)))
         left = table.left or left
     if left:
-        yield f"\n{left_out(left)}\n"
+        yield f"\n{more_rows(left)}\n"
 
 
 def _header(table: Table) -> str:

@@ -31,7 +31,7 @@ from callgrove.render.text_formats import (
     cell_texts,
     chunks,
     is_numeric,
-    left_out,
+    more_rows,
     reading_writers,
 )
 from callgrove.render.visible import LEAST_NAME, display_width, indentation, shorten
@@ -96,7 +96,7 @@ def text_table(tables: Iterable[Table], look: Look = PLAIN) -> Iterator[str]:
             yield block.lines(columns)
         left = table.left or left
     if left:
-        yield look.dim(look.ellipsis + " " + left_out(left)) + "\n"
+        yield look.dim(look.ellipsis + " " + more_rows(left)) + "\n"
 
 
 def _may_be_cut(column: Column) -> bool:
@@ -146,7 +146,7 @@ class _Layout:
         every = list(range(len(self.names)))
         if self.look.width is None or self._least(every) <= self.look.width:
             return [self._block(every)]
-        names_rows = self._shown_again(self.look.width)
+        names_rows = self._choose_row_names(self.look.width)
         blocks: list[list[int]] = [[]]
         for index in every[len(names_rows) :]:
             if blocks[-1] and self._least([*names_rows, *blocks[-1], index]) > self.look.width:
@@ -154,8 +154,8 @@ class _Layout:
             blocks[-1].append(index)
         return [self._block([*names_rows, *block]) for block in blocks]
 
-    def _shown_again(self, width: int) -> list[int]:
-        """The columns that name the rows of every block: half of the room at most, but one in any case."""
+    def _choose_row_names(self, width: int) -> list[int]:
+        """Return the columns that name the rows in every block: half of the width at most, but always one."""
         n = len(self.names_rows)
         while n > 1 and self._least(self.names_rows[:n]) > width // 2:
             n -= 1

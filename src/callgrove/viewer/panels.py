@@ -114,7 +114,7 @@ def process_numbers(experiment: Experiment) -> list[int]:
     seen: Counter[tuple[int, str]] = Counter()
     numbers = []
     for profile, run in enumerate(profiles.run.tolist()):
-        key = run, profiles.described(profile)
+        key = run, profiles.describe(profile)
         numbers.append(seen[key])
         seen[key] += 1
     return numbers

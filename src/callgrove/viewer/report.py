@@ -61,12 +61,12 @@ def summary_of(opened: Experiment | Study, paths: Sequence[str]) -> Summary:
     opened_from = [("opened", path) for path in paths[:1]]
     if len(paths) > 1:
         opened_from.append(("and", f"{len(paths) - 1:,} more files"))
-    warnings = (*_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
+    warnings = (*_list_damage_met(opened), *((word, text) for word, text in lines if word in _WARNINGS))
     others = tuple(command for command in commands if not command.startswith("callgrove report "))
     return Summary(_title(opened.title, paths), (*opened_from, *facts), warnings, others)
 
 
-def _met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
+def _list_damage_met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
     """Damage that showed only when values and samples were read."""
     if isinstance(opened, Study):
         return ()

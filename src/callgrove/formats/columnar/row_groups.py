@@ -144,16 +144,16 @@ class IndexRows:
         self._parts: list[tuple[Array, ...]] = []
 
     def table(self, name: str) -> Callable[[int, RowGroup], None]:
-        """What a writer tells of the row groups of a table."""
+        """Return what a writer calls for each row group of a table."""
         number = len(self._tables)
         self._tables.append(name)
 
-        def written(group: int, rows: RowGroup) -> None:
+        def record_group(group: int, rows: RowGroup) -> None:
             self._add(number, group, rows)
             if self._count is not None:
                 self._count(name, rows)
 
-        return written
+        return record_group
 
     def _add(self, table: int, group: int, rows: RowGroup) -> None:
         profiles, number, counts = np.unique(rows["profile"], return_inverse=True, return_counts=True)

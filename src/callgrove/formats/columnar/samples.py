@@ -75,7 +75,7 @@ class FolderSamples:
             try:
                 found = self._group(group)
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
                 continue
             parts.append(Samples(found.time_ns[own], found.context[own]))
         time_ns, context = (np.concatenate([getattr(p, name) for p in parts]) for name in ("time_ns", "context"))
@@ -91,15 +91,17 @@ class FolderSamples:
         unknown = (samples.context < ABSENT) | (samples.context >= self._n_contexts)
         if unknown.any():
             found = f"{int(unknown.sum())} samples of others, which are left out"
-            self._met(self._table.damage(f"line {line}", f"context ids below {self._n_contexts}", found))
+            self._record_problem(self._table.damage(f"line {line}", f"context ids below {self._n_contexts}", found))
             samples = Samples(samples.time_ns[~unknown], samples.context[~unknown])
         if (np.diff(samples.time_ns) < 0).any():
-            self._met(self._table.damage(f"line {line}", "samples in the order of time", "another order; sorted"))
+            self._record_problem(
+                self._table.damage(f"line {line}", "samples in the order of time", "another order; sorted")
+            )
             order = np.argsort(samples.time_ns, kind="stable")
             samples = Samples(samples.time_ns[order], samples.context[order])
         return samples
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
 

@@ -217,7 +217,7 @@ class Words:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def used(self) -> Words:
+    def drop_unused_texts(self) -> Words:
         """Return words with only the texts that occur, each once: a dictionary must not have a text twice."""
         used, ids = np.unique(self.ids, return_inverse=True)
         first = int(len(used) > 0 and used[0] < 0)
@@ -256,7 +256,7 @@ def column_of(cells: Cells, column: TableColumn) -> Any:
     """One column. Of numbers, -1 (the largest of uint64, NaN of doubles) is NULL where the column may have NULL."""
     pa = arrow()
     if isinstance(cells, Words):
-        words = cells.used()
+        words = cells.drop_unused_texts()
         ids = pa.array(words.ids.astype(np.int32), mask=words.ids < 0) if column.nullable else words.ids
         return pa.DictionaryArray.from_arrays(
             pa.array(ids, pa.int32()), pa.array(escape_texts(words.texts), pa.string())

@@ -212,8 +212,8 @@ class FolderSpans:
         groups = self._groups(None, None)
         return int(self._table.group(groups[0], ("span",)).numbers("span")[0]) if len(groups) else 0
 
-    def _stored_profiles(self, profiles: Ints) -> Ints:
-        """From profiles here to those of the file."""
+    def _find_stored_profiles(self, profiles: Ints) -> Ints:
+        """Return the profiles of the file that these profiles stand for."""
         return np.flatnonzero(np.isin(self._profile_of, profiles) & (self._profile_of >= 0))
 
     def _groups(self, profiles: Ints | None, window: Window | None) -> list[int]:
@@ -223,7 +223,7 @@ class FolderSpans:
         return [int(number) for number in self._index.groups(own, window)]
 
     def _profiles(self, profiles: Ints | None) -> Ints:
-        return np.flatnonzero(self._profile_of >= 0) if profiles is None else self._stored_profiles(profiles)
+        return np.flatnonzero(self._profile_of >= 0) if profiles is None else self._find_stored_profiles(profiles)
 
     def count(self) -> int:
         if self._alone is None:
@@ -243,7 +243,7 @@ class FolderSpans:
         for number in self._groups(profiles, window):
             rows = self._table.group(number, sorted(asked & self._stored_columns))
             found = {name: self._column(rows, number, name) for name in asked if name not in TEXT_COLUMNS}
-            kept = self._kept(found, window, profiles)
+            kept = self._choose_kept(found, window, profiles)
             if not kept.any():
                 continue
             out: dict[str, Array] = {"span": found["span"][kept] - self._first}
@@ -278,7 +278,7 @@ class FolderSpans:
         own = np.append(self._names.numbers(words), np.int32(ABSENT))[ids]
         return np.where(own < 0, self._text_ids(rows, "name"), own) if name == LABEL else own
 
-    def _kept(self, found: Mapping[str, Array], window: Window | None, profiles: Ints | None) -> Bools:
+    def _choose_kept(self, found: Mapping[str, Array], window: Window | None, profiles: Ints | None) -> Bools:
         kept = np.ones(len(found["span"]), np.bool_)
         if window is not None:
             start, end = found["start_ns"], found["end_ns"]
@@ -359,10 +359,10 @@ def read_counters(folder: Folder, n_profiles: int) -> Counters | None:
 
 def split_of(spans: FolderSpans, counters: Callable[[], Counters | None] | None) -> Split:
     """The traces of some parts by themselves."""
-    return partial(_alone, spans, counters)
+    return partial(_traces_of_parts, spans, counters)
 
 
-def _alone(
+def _traces_of_parts(
     spans: FolderSpans, counters: Callable[[], Counters | None] | None, first: int, end: int | None = None
 ) -> Traces:
     chosen = range(first, first + 1 if end is None else end)

@@ -169,7 +169,7 @@ class FolderValues:
                 part = block.take(block.profile == profile).of_metrics(metrics)
                 if len(part):
                     found.append(part)
-        return SparseBlock.joined(found)
+        return SparseBlock.concatenate(found)
 
     def context(self, context: int) -> SparseBlock:
         """Every row group is looked at: values lie by profile."""
@@ -178,7 +178,7 @@ class FolderValues:
             part = block.take((block.context == context) & ~self._summary[block.profile])
             if len(part):
                 found.append(part)
-        return SparseBlock.joined(found)
+        return SparseBlock.concatenate(found)
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         return self._stream(profiles, metrics)
@@ -195,7 +195,7 @@ class FolderValues:
                 try:
                     rows = self._group(number, group, measured).take(slice(max(first - start, 0), last - start))
                 except CorruptFile as error:
-                    self._met(error)
+                    self._record_problem(error)
                     wanted[number].discard(group)
                     continue
                 kept = _choose_rows(rows, profiles, metrics)
@@ -223,7 +223,7 @@ class FolderValues:
             if what == "metric" and one.layout.metric is not None:
                 wrong |= column != one.layout.metric
             if wrong.any():
-                self._met(
+                self._record_problem(
                     one.table.damage(
                         f"row group {group}",
                         f"{what} ids below {n}",
@@ -241,7 +241,7 @@ class FolderValues:
             block = replace(block, value=np.where(filler, neutral.astype(value.dtype), value), fillers=fillers)
         return block
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
 
@@ -249,7 +249,7 @@ class FolderValues:
 class FilledFolderValues(FolderValues):
     """Values among which are numbers that nobody measured; see `HasFillers`."""
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         return self._stream(profiles, metrics, measured=True)
 
 

@@ -137,7 +137,7 @@ class Measured:
     def __init__(self, values: Values) -> None:
         self._blocks: Iterator[Block] | None = None
         if has_fillers(values.backend):
-            self._blocks = values.measured_blocks()
+            self._blocks = values.blocks_without_fillers()
         self._neutral = np.array([metric.aggregation.neutral for metric in values.metrics] or [0.0])
 
     @property

@@ -218,7 +218,7 @@ class _Reader:
     def end(self, name: str) -> None:
         self._open.pop()
         if name in TEXTS and self._text is not None:
-            self._said(name, "".join(self._text))
+            self._take_text(name, "".join(self._text))
             self._text = None
         elif name == "cnode":
             self._cnodes.pop()
@@ -335,7 +335,7 @@ class _Reader:
             return self.anchor.places[self._places[-1]]
         return None
 
-    def _said(self, name: str, text: str) -> None:
+    def _take_text(self, name: str, text: str) -> None:
         above = self._open[-1] if self._open else ""
         if name == "murl":
             self.anchor.mirrors.append(text)

@@ -66,7 +66,7 @@ def expand_clusters(experiment: Experiment) -> Experiment:
         raise UsageError(f"{experiment.path}: its call tree is not clustered")
     clusters = Clusters.of(experiment)
     process = _process_of(experiment, clusters.mapping.shape[1])
-    return _Expansion(experiment, clusters, process).built()
+    return _Expansion(experiment, clusters, process).build()
 
 
 def _process_of(experiment: Experiment, n: int) -> Ints:
@@ -85,7 +85,7 @@ class _Expansion:
         self.builder = ExperimentBuilder(experiment.format, experiment.version, experiment.title, experiment.path)
         self.copies: list[tuple[int, int, int]] = []  # (old context, new context, iteration; -1 for all)
 
-    def built(self) -> Experiment:
+    def build(self) -> Experiment:
         builder, old = self.builder, self.old
         builder.attributes.update({k: v for k, v in old.attributes.items() if not k.startswith(PREFIX)})
         builder.attributes[CLUSTERING] = "OFF"

@@ -36,8 +36,8 @@ __all__ = ["ANCHOR", "CubeFile", "CubeValues", "MetricValues", "open_archive", "
 # Values of a Cube file in the model's ids. A metric is read when it is asked for, a band of rows at a time.
 #
 # Score-P writes numbers where nothing was measured: 0, or the timer's largest value, into minima and maxima of cells
-# that were never visited, and counters that went below zero. They are given as they are stored; `measured_blocks`, of
-# which computed views are made, has the neutral element in their place.
+# that were never visited, and counters that went below zero. They are given as they are stored;
+# `blocks_without_fillers`, of which computed views are made, has the neutral element in their place.
 
 
 BAND = 1 << 21  # values that are decoded at once
@@ -80,7 +80,7 @@ class CubeValues:
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         """Every metric has to be read for it, at least those asked for."""
-        return SparseBlock.joined([b.triples() for b in self.blocks(np.array([profile]), metrics)])
+        return SparseBlock.concatenate([b.triples() for b in self.blocks(np.array([profile]), metrics)])
 
     def context(self, context: int) -> SparseBlock:
         """One row of every metric."""
@@ -89,7 +89,7 @@ class CubeValues:
             for metric, one in enumerate(self.metrics)
             if one is not None and (row := int(self._rows_of(metric)[context])) >= 0
         ]
-        return SparseBlock.joined([block for block in found if len(block)])
+        return SparseBlock.concatenate([block for block in found if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for metric, one in self._choose_metrics(metrics):
@@ -98,7 +98,7 @@ class CubeValues:
                 if len(block):
                     yield block
 
-    def measured_blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
+    def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Like `blocks`, with the neutral element where the file holds a number that nobody measured."""
         for metric, one in self._choose_metrics(metrics):
             for rows in self._bands(one):
@@ -123,7 +123,7 @@ class CubeValues:
 
     def _cells(self, one: MetricValues, rows: Ints, profiles: Ints | None) -> tuple[Array, Ids, Ids]:
         """Values of some rows, their contexts and the profiles of their columns."""
-        matrix, readable = one.rows.decode(rows, self._met)
+        matrix, readable = one.rows.decode(rows, self._record_problem)
         context = one.context[rows]
         if not readable.all():
             matrix, context = matrix[readable], context[readable]
@@ -146,13 +146,13 @@ class CubeValues:
         if one.rows.type.absent:
             filler: Bools = np.abs(values) >= LARGEST
             if one.visits >= 0:
-                filler |= (values == 0) & (self._beside(one.visits, block, profiles, 0.0) == 0)
+                filler |= (values == 0) & (self._read_other_metric(one.visits, block, profiles, 0.0) == 0)
             if one.partner >= 0:
-                filler |= values > self._beside(one.partner, block, profiles, np.nan)
+                filler |= values > self._read_other_metric(one.partner, block, profiles, np.nan)
             values[filler] = neutral
         return DenseBlock(block.metric, block.contexts, block.profiles, values, neutral)
 
-    def _beside(self, metric: int, block: DenseBlock, profiles: Ints | None, absent: float) -> Array:
+    def _read_other_metric(self, metric: int, block: DenseBlock, profiles: Ints | None, absent: float) -> Array:
         """Another metric in the cells of a block, `absent` in rows that it does not have."""
         one = self.metrics[metric]
         assert one is not None
@@ -172,7 +172,7 @@ class CubeValues:
             self._row_of[metric] = one.row_of(self._n_contexts)
         return self._row_of[metric]
 
-    def _met(self, error: CorruptFile) -> None:
+    def _record_problem(self, error: CorruptFile) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
 

@@ -72,8 +72,8 @@ class Rows:
         order = np.argsort(position, kind="stable")
         return position[order], start[order], size[order]
 
-    def copied(self, start: Ints, size: Ints) -> Iterator[bytes]:
-        """The bytes of rows, one after the other; rows that follow one another are read together."""
+    def read_bytes(self, start: Ints, size: Ints) -> Iterator[bytes]:
+        """Yield the bytes of rows; rows that follow one another in the file are read at once."""
         if not len(start):
             return
         breaks = np.flatnonzero(start[1:] != (start + size)[:-1]) + 1

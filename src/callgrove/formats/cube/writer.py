@@ -277,7 +277,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
         position, column = self._cnodes.position(planned.kind)[part.context], self._column[part.profile]
         value: Array = part.value
         if planned.scalar:
-            value = self._defined().values.scalar(planned.row, value)
+            value = self._require_open().values.scalar(planned.row, value)
         kept = (position >= 0) & (column >= 0)
         if kept.any():
             self._cells.add(planned.row, position[kept], column[kept], value[kept])
@@ -336,7 +336,7 @@ class CubeWriter(TargetWriter[PendingFile, Experiment]):
             yield ZDATA_MAGIC + np.array([len(start)], "<u8").tobytes() + table.tobytes()
         else:
             yield DATA_MAGIC
-        yield from self._rows.copied(start, size)
+        yield from self._rows.read_bytes(start, size)
 
     def _add_attachments(self, archive: TarWriter, tables: Experiment) -> None:
         for name, attachment in tables.attachments.items():

@@ -209,7 +209,7 @@ class Binary3Format(StudyFormat):
         contents = _Contents(source)
         for _ in contents.records():
             pass
-        return finish_study(contents.built(), source.path, options.strict, complete=False)
+        return finish_study(contents.build(), source.path, options.strict, complete=False)
 
     def dump(self, source: Source) -> Iterator[Field]:
         """Where each record begins."""
@@ -386,7 +386,7 @@ class _Contents:
 
     # -- the study ---------------------------------------------------------------------------------------------------
 
-    def built(self) -> StudyBuilder:
+    def build(self) -> StudyBuilder:
         path = self.source.path
         if not self.parameters:
             raise CorruptFile(path, "records", expected="at least one Parameter", found="none")

@@ -257,7 +257,7 @@ def _modeler(study: Study, name: str) -> Json:
 
 def _model_as_json(study: Study, model: StoredModel, measure: str) -> Json:
     if model.segments:
-        return _segmented_as_json(study, model, measure)
+        return _two_piece_model_as_json(study, model, measure)
     function = _function(model.constant, model.terms, study.parameters)
     return {"hypothesis": _hypothesis(function, model.statistics, measure), "annotations": []}
 
@@ -312,8 +312,8 @@ def _simple(term: Term, parameter: str) -> list[Json]:
     return found
 
 
-def _segmented_as_json(study: Study, model: StoredModel, measure: str) -> Json:
-    """A model of two pieces. The points where they meet are measurements of the series, which Extra-P looks up."""
+def _two_piece_model_as_json(study: Study, model: StoredModel, measure: str) -> Json:
+    """Return a model of two pieces. The points where they meet are measurements of the series."""
     named: Json = {
         "callpath": {"name": model.callpath, "tags": dict(study.callpath_tags.get(model.callpath, {}))},
         "metric": {"name": model.metric, "tags": dict(study.metric_tags.get(model.metric, {}))},

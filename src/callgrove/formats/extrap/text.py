@@ -123,13 +123,13 @@ def _read_nested(text: str, n_parameters: int, path: Path, line: int) -> Iterato
             point = _Open(column, [])
         elif point is None:
             if word in "),":
-                raise _unbalanced_parentheses(path, line, column, repr(word))
+                raise _parenthesis_error(path, line, column, repr(word))
             if n_parameters != 1:
                 raise CorruptFile(path, "POINTS", line=line, expected="a point in parentheses", found=repr(word))
             yield _Open(column, [_number(word, path, line)])
         elif word == "(":
             if point.inner >= 0:
-                raise _unbalanced_parentheses(path, line, column, "a third '('")
+                raise _parenthesis_error(path, line, column, "a third '('")
             point.inner = len(point.numbers)
         elif word == ")" and point.inner >= 0:
             if len(point.numbers) != point.inner + 1:
@@ -142,7 +142,7 @@ def _read_nested(text: str, n_parameters: int, path: Path, line: int) -> Iterato
         elif word != ",":
             point.numbers.append(_number(word, path, line))
     if point is not None:
-        raise _unbalanced_parentheses(path, line, point.column, "'(' that is never closed")
+        raise _parenthesis_error(path, line, point.column, "'(' that is never closed")
 
 
 def _number(word: str, path: Path, line: int) -> float:
@@ -159,7 +159,7 @@ def is_number(word: str) -> bool:
     return True
 
 
-def _unbalanced_parentheses(path: Path, line: int, column: int, found: str) -> CorruptFile:
+def _parenthesis_error(path: Path, line: int, column: int, found: str) -> CorruptFile:
     return CorruptFile(path, f"POINTS, column {column}", line=line, expected="balanced parentheses", found=found)
 
 
@@ -296,7 +296,7 @@ class _Reader:
     def _section(self, number: int, words: list[str]) -> None:
         keyword, *rest = words
         if keyword not in KEYWORDS:
-            raise self._unknown_keyword(number, keyword)
+            raise self._keyword_error(number, keyword)
         if not rest:
             what = {"METRIC": "a name", "REGION": "a name", "POINTS": "points"}.get(keyword, "names")
             raise self._bad(number, keyword, f"{what} after {keyword}", "nothing")
@@ -387,7 +387,7 @@ class _Reader:
         remedy = "PARAMETER must come first"
         return self._bad(number, keyword, "a PARAMETER line above", "none", remedy)
 
-    def _unknown_keyword(self, number: int, keyword: str) -> CorruptFile:
+    def _keyword_error(self, number: int, keyword: str) -> CorruptFile:
         upper = keyword.upper()
         remedy = f"write {upper} in upper case" if upper in KEYWORDS else ""
         found = keyword if len(keyword) < 80 else f"{keyword[:77]}..."

@@ -257,7 +257,7 @@ def summary(measurement: Measurement, limit: int | None = None) -> Iterator[str]
 
 def _epoch_summary(epoch: Epoch, limit: int | None) -> Iterator[str]:
     assert epoch.values is not None
-    nodes, stored = epoch.nodes, epoch.values.stored(epoch.nodes.positions)
+    nodes, stored = epoch.nodes, epoch.values.list_stored(epoch.nodes.positions)
     n_leaves = len(nodes) - int(nodes.has_children.sum())
     yield f"nodes {len(nodes)} roots={int((nodes.above < 0).sum())} leaves={n_leaves}\n"
     yield f"values {len(stored.raw)} nodes={len(distinct(stored.node))}\n"
@@ -299,7 +299,7 @@ def tree(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
 def _rows(epoch: Epoch, rows: Array, is_old: bool) -> Iterator[str]:
     assert epoch.values is not None
     modules = {m.id: PurePosixPath(readable(m.path)).name or readable(m.path) for m in epoch.modules}
-    stored = epoch.values.stored(epoch.nodes.positions)
+    stored = epoch.values.list_stored(epoch.nodes.positions)
     order = np.argsort(stored.node, kind="stable")
     bounds = np.searchsorted(stored.node[order], np.arange(len(epoch.nodes) + 1))
     depth: Ids = depths(epoch.nodes.above)

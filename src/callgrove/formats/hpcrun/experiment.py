@@ -95,21 +95,21 @@ class MeasurementSamples:
             trace = source.open()
             time, ids, _ = trace.arrays(0, source.count)
         except CallgroveError as error:  # gone, or another file since it was opened
-            self._met(error)
+            self._record_problem(error)
             return Samples(np.empty(0, np.int64), np.empty(0, np.int32))
         context = IdMap(source.node_id, source.context)[ids]
         unknown = context < 0
         if unknown.any():
             expected = "samples on nodes of the profile"
             found = f"{int(unknown.sum())} on others, which are left out"
-            self._met(CorruptFile(source.path, "records", expected=expected, found=found))
+            self._record_problem(CorruptFile(source.path, "records", expected=expected, found=found))
             time, context = time[~unknown], context[~unknown]
         if (time[1:] < time[:-1]).any():
             order = np.argsort(time, kind="stable")
             time, context = time[order], context[order]
         return Samples(time, context).within(window)
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in map(str, self.problems):
             self.problems.append(error)
 

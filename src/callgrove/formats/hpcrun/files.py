@@ -145,11 +145,11 @@ def _is_plain(metric: MetricDescription) -> bool:
 
 def pack_02(measurement: Measurement) -> bytes:
     """The bytes of a file."""
-    out = [measurement.header.packed()]
+    out = [measurement.header.pack()]
     for epoch in measurement.epochs:
         assert epoch.header is not None
         assert isinstance(epoch.values, DenseValues)
-        out += [epoch.header.packed(), metrics_bytes(epoch.metrics, measurement.dialect == "B")]
+        out += [epoch.header.pack(), metrics_bytes(epoch.metrics, measurement.dialect == "B")]
         out += [modules_bytes(epoch.modules), len(epoch.nodes).to_bytes(8, "big")]
         out.append(epoch.nodes.pack_02(epoch.values.matrix))
     return b"".join(out)
@@ -264,7 +264,7 @@ def pack_04(measurement: Measurement) -> bytes:
     [epoch] = measurement.epochs
     kinds = b"".join(k.to_bytes(2, "big") + text_bytes(name) for k, name in measurement.id_kinds)
     parts = (
-        measurement.header.packed(),
+        measurement.header.pack(),
         modules_bytes(epoch.modules),
         len(epoch.nodes).to_bytes(8, "big") + epoch.nodes.pack_04(),
         metrics_bytes(epoch.metrics, has_tail=True),

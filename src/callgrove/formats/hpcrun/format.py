@@ -103,7 +103,7 @@ def _epoch(epoch: Epoch, is_old: bool) -> Iterator[tuple[Severity, str]]:
         yield Severity.NOTE, f"there are {len(roots)} roots, or one that is not the usual root"
     if nodes.is_leaf is not None and (wrong := int((nodes.is_leaf == nodes.has_children).sum())):
         yield Severity.NOTE, f"{wrong} nodes have the sign of a leaf and children, or neither"
-    stored = epoch.values.stored(nodes.positions)
+    stored = epoch.values.list_stored(nodes.positions)
     known = stored.metric < len(epoch.metrics)
     is_real = np.array([metric.is_real for metric in epoch.metrics] or [False], np.bool_)
     reals = stored.raw[known][is_real[stored.metric[known]]].view(np.float64)

@@ -193,8 +193,8 @@ class SparseValues:
     node_id: npt.NDArray[np.uint32]
     first: Offsets
 
-    def stored(self, positions: Positions, names: Ids | None = None) -> Stored:
-        """The values in the order of the file; `names` are other numbers for the nodes than their positions."""
+    def list_stored(self, positions: Positions, names: Ids | None = None) -> Stored:
+        """Return the values in the order of the file; `names` are numbers for the nodes in place of their positions."""
         counts = np.diff(np.append(self.first.astype(np.int64), len(self.raw)))
         node = positions[self.node_id]
         return Stored(np.repeat(node if names is None else names[node], counts), self.metric, self.raw)
@@ -221,8 +221,8 @@ class DenseValues:
 
     matrix: Offsets
 
-    def stored(self, positions: Positions, names: Ids | None = None) -> Stored:
-        """The values that are not zero, node after node."""
+    def list_stored(self, positions: Positions, names: Ids | None = None) -> Stored:
+        """Return the values that are not zero, node after node."""
         node, metric = np.nonzero(self.matrix)
         return Stored(node.astype(np.int32) if names is None else names[node], metric, self.matrix[node, metric])
 

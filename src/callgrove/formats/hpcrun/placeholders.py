@@ -13,7 +13,7 @@ import numpy as np
 from callgrove.arrays import Offsets
 from callgrove.model.contexts import ContextKind
 
-__all__ = ["NO_ACTIVITY", "PARTIAL", "ROOT", "code_number", "code_of", "code_text", "describe", "known_codes"]
+__all__ = ["NO_ACTIVITY", "PARTIAL", "ROOT", "code_number", "code_of", "code_text", "describe", "list_codes"]
 
 ROOT, PARTIAL, UNKNOWN, NO_ACTIVITY = "^Primary", "^Partial", "*Unnorm ", "NoActvty"
 SPECIAL = {
@@ -79,6 +79,6 @@ def code_of(name: str) -> int | None:
     return code_number(plain) if len(plain) == 8 and all(ord(c) < 256 for c in plain) else None
 
 
-def known_codes() -> Offsets:
-    """The instruction pointers of all codes with a meaning."""
+def list_codes() -> Offsets:
+    """Return the instruction pointers of all codes with a meaning."""
     return np.array([code_number(code) for code in (*SPECIAL, *NAMES)], np.uint64)

@@ -3,7 +3,7 @@
 loadmap entry. (Strings are in `cursor`, nodes are arrays and in `nodes`.)
 
     PRIMITIVE.read(cursor, ...)   from where the cursor stands
-    primitive.packed(...)         its bytes
+    primitive.pack(...)         its bytes
     primitive.line()              the line that `dump` prints
 """
 
@@ -240,7 +240,7 @@ class Header:
         version = read_version(cursor)
         return cls(version, read_pairs(cursor))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         return rec.MAGIC + self.version.encode("ascii") + b"b" + pairs_bytes(self.pairs)
 
     def line(self) -> str:
@@ -293,7 +293,7 @@ class EpochHeader:
         flags, granularity = cursor.number("u8", "flags"), cursor.number("u8", "granularity")
         return cls(flags, granularity, cursor.number("u4", "ra-to-callsite"), read_pairs(cursor))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         numbers = self.flags.to_bytes(8, "big") + self.granularity.to_bytes(8, "big")
         return rec.EPOCH_TAG + numbers + self.ra_to_callsite.to_bytes(4, "big") + pairs_bytes(self.pairs)
 
@@ -343,7 +343,7 @@ class MetricDescription:
         tail = cursor.record(rec.METRIC_TAIL).tolist() if has_tail else ()
         return cls(*(name, description, *numbers, formula, format_, *tail))
 
-    def packed(self, has_tail: bool) -> bytes:
+    def pack(self, has_tail: bool) -> bytes:
         numbers = (self.ty, self.val_ty, self.val_fmt, self.move2proc, self.partner, self.show, self.show_percent)
         flags = np.array([(*numbers, [0] * 8)], rec.METRIC_FLAGS).tobytes()
         tail = b""
@@ -399,7 +399,7 @@ class Module:
     def read(cls, cursor: Cursor) -> Module:
         return cls(cursor.number("u2", "id"), cursor.text("path"), cursor.number("u8", "flags"))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         return self.id.to_bytes(2, "big") + text_bytes(self.path) + self.flags.to_bytes(8, "big")
 
     def line(self) -> str:
@@ -416,7 +416,7 @@ def read_metrics(cursor: Cursor, has_tail: bool) -> tuple[MetricDescription, ...
 
 
 def metrics_bytes(metrics: Sequence[MetricDescription], has_tail: bool) -> bytes:
-    return len(metrics).to_bytes(4, "big") + b"".join(metric.packed(has_tail) for metric in metrics)
+    return len(metrics).to_bytes(4, "big") + b"".join(metric.pack(has_tail) for metric in metrics)
 
 
 def read_modules(cursor: Cursor) -> tuple[Module, ...]:
@@ -429,4 +429,4 @@ def read_modules(cursor: Cursor) -> tuple[Module, ...]:
 
 
 def modules_bytes(modules: Sequence[Module]) -> bytes:
-    return len(modules).to_bytes(4, "big") + b"".join(module.packed() for module in modules)
+    return len(modules).to_bytes(4, "big") + b"".join(module.pack() for module in modules)

@@ -72,7 +72,7 @@ def _old_places(place: Ints, offset: Offsets) -> tuple[Ints, Offsets]:
     out = offset.copy()
     for number, code in ((0, placeholders.ROOT), (1, placeholders.PARTIAL)):
         out[(place == PLACEHOLDER) & (offset == number)] = placeholders.code_number(code)
-    is_code = np.isin(out, placeholders.known_codes())
+    is_code = np.isin(out, placeholders.list_codes())
     return np.where((place == PLACEHOLDER) & ~is_code, UNKNOWN_MODULE, place), out
 
 

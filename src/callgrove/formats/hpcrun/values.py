@@ -66,7 +66,7 @@ class MeasurementValues:
         return False
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        return SparseBlock.joined(self._of_profile(profile, metrics))
+        return SparseBlock.concatenate(self._of_profile(profile, metrics))
 
     def context(self, context: int) -> SparseBlock:
         """Looked up in every file whose tree has the context."""
@@ -74,7 +74,7 @@ class MeasurementValues:
         for profile, parts in enumerate(self._parts):
             if any((part.context == context).any() for part in parts):
                 found += [b.take(b.context == context) for b in self._whole(profile, None)]
-        return SparseBlock.joined([block for block in found if len(block)])
+        return SparseBlock.concatenate([block for block in found if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for profile in range(len(self._paths)) if profiles is None else profiles.tolist():
@@ -102,7 +102,7 @@ class MeasurementValues:
     ) -> Iterator[SparseBlock]:
         [part] = self._parts[profile]
         for start in range(0, part.n_stored, LARGE):
-            stored = values.part(start, start + LARGE).stored(positions, part.context)
+            stored = values.part(start, start + LARGE).list_stored(positions, part.context)
             yield from (block for _, block in _by_type(stored, part, profile, metrics))
 
     def _whole(self, profile: int, metrics: Ints | None) -> list[SparseBlock]:
@@ -110,10 +110,10 @@ class MeasurementValues:
         try:
             return self._of_profile(profile, metrics)
         except CallgroveError as error:  # damaged, or gone since it was opened
-            self._met(error)
+            self._record_problem(error)
             return []
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in map(str, self.problems):
             self.problems.append(error)
 
@@ -125,14 +125,14 @@ class MeasurementValues:
         for part in parts:
             values = part.place.read(file)
             positions = Positions(part.node_id)
-            stored = values.stored(positions, part.context)
+            stored = values.list_stored(positions, part.context)
             _refuse_unknown(stored.metric, part, file.path)
             add_up |= part.is_merged
             if values.repeats(positions):
-                add_up |= self._has_repetition(values.stored(positions), part, file.path)
+                add_up |= self._has_repetition(values.list_stored(positions), part, file.path)
             for is_real, block in _by_type(stored, part, profile, metrics):
                 found.setdefault(is_real, []).append(block)
-        blocks = [SparseBlock.joined(same) if len(same) > 1 else same[0] for same in found.values()]
+        blocks = [SparseBlock.concatenate(same) if len(same) > 1 else same[0] for same in found.values()]
         return [_add_up(block) for block in blocks] if add_up else blocks
 
     def _has_repetition(self, stored: Stored, part: ValuePart, path: Path) -> bool:
@@ -141,7 +141,9 @@ class MeasurementValues:
         again = len(keys) - len(distinct(keys))
         if again:
             found = f"{again} more, which are added"
-            self._met(CorruptFile(path, "values", expected="one value for each node and metric", found=found))
+            self._record_problem(
+                CorruptFile(path, "values", expected="one value for each node and metric", found=found)
+            )
         return again > 0
 
 

@@ -159,7 +159,7 @@ class NodePlan:
     def _old_losses(self) -> Iterator[str]:
         """What only 04.00 has."""
         codes = self.ip[self.is_node & (self.lm == 0)]
-        if strange := int((~np.isin(codes, placeholders.known_codes())).sum()):
+        if strange := int((~np.isin(codes, placeholders.list_codes())).sum()):
             yield f"{strange} placeholders: 02.00 shows them as addresses in no known module"
         blind = sum(words.get("unwound") == "no" for words in self.tree.attributes.values())
         if blind:

@@ -375,7 +375,7 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         if made.is_old and (samples.time % MICROSECONDS).any():
             self._report.add(LOST_TIME)
         scale = MICROSECONDS if made.is_old else NANOSECONDS
-        kind = self._defined().profiles.kind[profile]
+        kind = self._require_open().profiles.kind[profile]
         flags = CALL_TRACE if kind == ProfileKind.GPU_STREAM else 0
         write_trace(trace_path, flags, samples.time, ids[samples.row], time_scale=scale)
         if self._books is not None:

@@ -100,7 +100,7 @@ class SparseBlocks:
         return out
 
     def _overlapping(self, count: Offsets, at: Offsets, size: int) -> Bools:
-        return self.file.shared(np.where(self.broken, 0, at), np.where(self.broken, 0, count * np.uint64(size)))
+        return self.file.find_overlaps(np.where(self.broken, 0, at), np.where(self.broken, 0, count * np.uint64(size)))
 
     def section(self, number: int) -> str:
         return f"{self.what} {number}"
@@ -225,7 +225,7 @@ class DatabaseSamples:
         length = np.where(empty | (last < first), np.uint64(0), last - np.minimum(first, last)).astype(np.int64)
         whole = length // self._record.itemsize
         broken: Bools = ~empty & ((start > end) | (end > size) | (length % self._record.itemsize != 0))
-        shared = self._file.shared(first, length)
+        shared = self._file.find_overlaps(first, length)
         whole[shared] = 0
         for line in np.flatnonzero(broken | shared).tolist():
             expected = f"samples from byte {int(start[line])} to byte {int(end[line])}"

@@ -95,7 +95,7 @@ def _at_loops(
     have[part.context] = part.value
     want = Recipe(base, metrics[base], Scope.LEXICAL).apply(threads.total, tree)
     same = _close(have, want, threads.parts) | (tree.kind != ContextKind.LOOP)
-    yield from _told(experiment, values, summary, metrics[row], np.flatnonzero(~same), have, want)
+    yield from _report_wrong(experiment, values, summary, metrics[row], np.flatnonzero(~same), have, want)
 
 
 def combine_threads(experiment: Experiment, rows: list[int]) -> Iterator[tuple[int, Combined]]:
@@ -148,10 +148,10 @@ def _difference(
     defect = DEFECTS.get(metric.statistic, "")
     if metric.statistic == "sum of squares" and _close(have, threads.total, threads.parts).all():
         defect = "the writer stored plain sums"
-    yield from _told(experiment, values, summary, metric, wrong, have, want, defect)
+    yield from _report_wrong(experiment, values, summary, metric, wrong, have, want, defect)
 
 
-def _told(
+def _report_wrong(
     experiment: Experiment,
     values: DatabaseValues,
     summary: int,
@@ -208,7 +208,7 @@ def _run_check(check: Check, experiment: Experiment, values: object) -> Iterator
 
 def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) -> Iterator[Problem]:
     """All checks of values, and what they stepped over without a word: ids that no table names."""
-    checks: tuple[Check, ...] = (_alone, _profiles, _contexts, problems_of_summaries, _roots)
+    checks: tuple[Check, ...] = (_check_lone_summary, _profiles, _contexts, problems_of_summaries, _roots)
     said: set[str] = set()
     for number, check in enumerate(checks):
         progress("checking values", number, len(checks))
@@ -220,7 +220,7 @@ def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) 
             yield Problem(Severity.DAMAGE, experiment.path, "values", str(met))
 
 
-def _alone(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
+def _check_lone_summary(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
     """A summary is the sum of threads; where threads are there and have nothing, it is the sum of nothing."""
     if not values.summary_is_alone or values.by_profile is None or len(values.by_profile) < 2:
         return

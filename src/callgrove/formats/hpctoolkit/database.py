@@ -100,7 +100,7 @@ class Database:
         builder.warn(Severity.MISSING, f"{source.path}: is only the {lone} of a database; {rest}")
         return cls(source.folder, {lone: source.path}, builder)
 
-    def damaged(self, error: CallgroveError) -> None:
+    def record_damage(self, error: CallgroveError) -> None:
         self.builder.warn(Severity.DAMAGE, str(error))
 
     def record_unfinished(self, file: FileBytes) -> None:
@@ -122,7 +122,7 @@ class Database:
         try:
             block = blocks.block(number)
         except CorruptFile as error:
-            self.damaged(error)
+            self.record_damage(error)
             return []
         ids: list[int] = np.unique(block.minor if blocks is self.by_profile else block.ids).tolist()
         return ids
@@ -141,10 +141,10 @@ class Database:
         except UnsupportedVersion as error:
             if len(self.parts) == 1:
                 raise  # nothing else is there to open
-            self.damaged(error)
+            self.record_damage(error)
             return None
         except CorruptFile as error:
-            self.damaged(error)
+            self.record_damage(error)
             return None
         if footer_missing(file, name):
             self.record_unfinished(file)
@@ -157,7 +157,7 @@ class Database:
         except InputError as error:
             if len(self.parts) == 1:
                 raise
-            self.damaged(error)
+            self.record_damage(error)
             return None
 
     def read_identifiers(
@@ -171,7 +171,9 @@ class Database:
         for pointer in pointers.tolist():
             if room < 0:  # tuples that lie in one another: a small file could announce any number of identifiers
                 found = "tuples that lie in one another"
-                self.damaged(CorruptFile(file.path, "id tuples", expected="a tuple for each profile", found=found))
+                self.record_damage(
+                    CorruptFile(file.path, "id tuples", expected="a tuple for each profile", found=found)
+                )
                 tuples += [[] for _ in range(len(pointers) - len(tuples))]
                 break
             try:
@@ -179,7 +181,7 @@ class Database:
                 room -= len(tuples[-1])
             except CorruptFile as error:
                 if not tuples or tuples[-1]:
-                    self.damaged(error)
+                    self.record_damage(error)
                 tuples.append([])
         self.identifiers = IdentifierTuples.of(tuples, names)
 
@@ -202,7 +204,7 @@ class Database:
         contexts = IdMap(ids[ids > 0], np.flatnonzero(ids > 0))
         for blocks in (self.by_profile, self.by_context):
             for error in blocks.damage() if blocks else []:
-                self.damaged(error)
+                self.record_damage(error)
         values = DatabaseValues(
             self.by_profile,
             self.by_context,
@@ -246,7 +248,7 @@ class Database:
                 try:
                     highest = max(highest, int(self.by_context.block(context).minor.max()))
                 except CorruptFile as error:
-                    self.damaged(error)
+                    self.record_damage(error)
         return min(highest, most) + 1 if highest else 0
 
     def _add_elided(self) -> None:
@@ -284,7 +286,7 @@ class Database:
             try:
                 found.append(self.by_profile.index(profile)[0])
             except CorruptFile as error:
-                self.damaged(error)
+                self.record_damage(error)
             else:
                 if self.is_summary[profile]:
                     break
@@ -309,7 +311,7 @@ class Database:
         inside = lines.profile < n
         if not inside.all():
             wrong = int(lines.profile[~inside][0])
-            self.damaged(
+            self.record_damage(
                 CorruptFile(
                     self.parts["trace.db"], "trace lines", expected=f"profiles below {n}", found=f"profile {wrong}"
                 )
@@ -325,9 +327,9 @@ class Database:
             contexts,
         )
         for problem in samples.problems:
-            self.damaged(problem)
+            self.record_damage(problem)
         has_samples = bool(samples.count.sum())
         if not has_samples and not samples.problems and self.time_range is not None and self.time_range[1] > 0:
             expected = f"samples from {self.time_range[0]} to {self.time_range[1]}"
-            self.damaged(CorruptFile(self.parts["trace.db"], "trace lines", expected=expected, found="none"))
+            self.record_damage(CorruptFile(self.parts["trace.db"], "trace lines", expected=expected, found="none"))
         self.builder.set_traces(samples, time_range=self.time_range if has_samples else None)

@@ -325,7 +325,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._waiting.append(rows)
             self._n_waiting += len(rows)
         if self._n_waiting >= WAITING_ROWS:
-            rows = SparseBlock.joined(self._waiting)
+            rows = SparseBlock.concatenate(self._waiting)
             others = np.flatnonzero(rows.profile != rows.profile[-1])
             end = int(others[-1]) + 1 if len(others) else len(rows)  # more of the last profile may follow
             self._waiting = [rows.take(np.arange(end, len(rows)))]
@@ -333,7 +333,7 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._store_rows(opened, rows.take(slice(end)))
 
     def _store_waiting(self, opened: _Open, last: bool = False) -> None:
-        rows = SparseBlock.joined(self._waiting)
+        rows = SparseBlock.concatenate(self._waiting)
         self._waiting, self._n_waiting = [], 0
         self._store_rows(opened, rows, last)
 
@@ -364,16 +364,16 @@ class DatabaseWriter(TargetWriter[PendingFolder, _Open]):
             self._books.given.n_samples -= len(chunk.samples)
 
     def sample_layout(self) -> SampleLayout:
-        generation = self._defined().generation
+        generation = self._require_open().generation
         return SampleLayout(generation.sample, generation.ids_of_samples)
 
     def sample_places(self, counts: Ints) -> SamplePlaces | None:
-        opened = self._defined()
+        opened = self._require_open()
         return None if opened.traces is None else opened.traces.places(counts)
 
     def write_packed(self, samples: PackedSamples) -> None:
         with self._or_nothing():
-            opened = self._defined()
+            opened = self._require_open()
             if self._books is not None:
                 size = samples.records.nbytes if isinstance(samples.records, np.ndarray) else samples.records.size
                 self._books.given.n_samples += size // opened.generation.sample.itemsize

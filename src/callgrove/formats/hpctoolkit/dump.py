@@ -167,7 +167,7 @@ def _lines(dumper: Dumper, starts: list[int], ends: list[int], sample: np.dtype[
     first, last = (
         np.minimum(np.array(places, np.uint64), dumper.file.size).astype(np.int64) for places in (starts, ends)
     )
-    shared = dumper.file.shared(first, np.maximum(last - first, 0))
+    shared = dumper.file.find_overlaps(first, np.maximum(last - first, 0))
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         n = max(0, end - start) // sample.itemsize
         if shared[index]:

@@ -336,13 +336,13 @@ class _Handler:
             try:
                 self.tree.start(tag, attributes)
             except (KeyError, ValueError) as error:
-                raise self.broken(tag, error) from error
+                raise self.tag_error(tag, error) from error
             return
         if tag in _TABLES:
             try:
                 _TABLES[tag](self.tables, attributes)
             except (KeyError, ValueError) as error:
-                raise self.broken(tag, error) from error
+                raise self.tag_error(tag, error) from error
         elif tag == "HPCToolkitExperiment":
             self.tables.version = attributes.get("version", "")
             if not self.tables.version.startswith("4."):
@@ -355,17 +355,17 @@ class _Handler:
             try:
                 self.tree.end()
             except (KeyError, ValueError) as error:
-                raise self.broken(tag, error) from error
+                raise self.tag_error(tag, error) from error
 
     def finish(self) -> ExperimentXml:
         """The tables, once all is read; tags that are still open end here."""
         try:
             self.tree.finish()
         except (KeyError, ValueError) as error:
-            raise self.broken("SecCallPathProfileData", error) from error
+            raise self.tag_error("SecCallPathProfileData", error) from error
         return self.tables
 
-    def broken(self, tag: str, error: Exception) -> CorruptFile:
+    def tag_error(self, tag: str, error: Exception) -> CorruptFile:
         wrong = f"no attribute {error}" if isinstance(error, KeyError) else f"{error}"
         return CorruptFile(
             self.path,

@@ -165,7 +165,7 @@ def _of_metrics(metrics: list[Metric]) -> Iterator[str]:
 
 def _profiles(profiles: Profiles) -> Iterator[str]:
     identifiers, measured = profiles.identifiers, profiles.measured
-    named = [p for p in measured.tolist() if profiles.name[p] not in ("", profiles.described(p))]
+    named = [p for p in measured.tolist() if profiles.name[p] not in ("", profiles.describe(p))]
     if named:
         yield f"names of {len(named)} profiles"
     streams = np.zeros(len(profiles), np.bool_)

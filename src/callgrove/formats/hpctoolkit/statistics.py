@@ -112,7 +112,7 @@ class LexicalLoops:
             self._inner.append(SparseBlock(inner.profile, self._loop_around[inner.context], inner.metric, -inner.value))
             self._n_waiting += len(inner)
         if self._n_waiting > WAITING_ROWS:
-            self._inner, self._n_waiting = [_add_up(SparseBlock.joined(self._inner))], 0
+            self._inner, self._n_waiting = [_add_up(SparseBlock.concatenate(self._inner))], 0
 
     def split(self, rows: SparseBlock) -> tuple[SparseBlock, SparseBlock]:
         """Rows of some contexts without those of lexical scope at loops, and what stands in the summary instead."""
@@ -120,7 +120,7 @@ class LexicalLoops:
         if not at_loop.any():
             return rows, rows.take(slice(0))
         own = self._as_lexical(rows, at_loop & (self._twin[rows.metric] >= 0))
-        found = _add_up(SparseBlock.joined([own, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
+        found = _add_up(SparseBlock.concatenate([own, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
         return rows.take(~(at_loop & self._is_lexical[rows.metric])), found.take(found.value != 0)
 
     def _as_lexical(self, rows: SparseBlock, chosen: Bools) -> SparseBlock:
@@ -132,7 +132,7 @@ class LexicalLoops:
     def _inside(self, first: int, last: int) -> SparseBlock:
         """What is taken off loops with these ids."""
         if len(self._inner) > 1 or self._n_waiting:
-            self._inner, self._n_waiting = [_add_up(SparseBlock.joined(self._inner))], 0
+            self._inner, self._n_waiting = [_add_up(SparseBlock.concatenate(self._inner))], 0
         if not self._inner:
             return SparseBlock.empty()
         inner = self._inner[0]

@@ -24,7 +24,7 @@ import numpy as np
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ids, Ints
 from callgrove.formats.hpctoolkit.metric_plan import MetricPlan
 from callgrove.formats.hpctoolkit.statistics import SUM
-from callgrove.model.books import SPANS, Books, Ledger, Totals, counted_contexts
+from callgrove.model.books import SPANS, Books, Ledger, Totals, select_counted_contexts
 from callgrove.model.contexts import ContextTree
 from callgrove.model.experiment import Experiment
 from callgrove.model.metrics import Aggregation, Metric, Metrics, Scope
@@ -104,7 +104,7 @@ def _merge_rows(rows: SparseBlock, few: SparseBlock) -> SparseBlock:
     key, few = _key(rows, few), combine_rows(few)
     few_key = _key(few, rows)
     if key is None or few_key is None or not (key[1:] > key[:-1]).all():
-        return combine_rows(SparseBlock.joined([rows, few]))
+        return combine_rows(SparseBlock.concatenate([rows, few]))
     at = np.searchsorted(key, few_key)
     same = np.append(key, -1)[at] == few_key
     value = rows.value.astype(np.float64)  # a copy
@@ -207,7 +207,7 @@ class RowMaker:
             parts.append(_rename_rows(self._nest_anew(rows.take(function), tree.contained_in), plan.stored))
         kept[special[self._is_replaced(of_special)]] = False
         stored = self._in_file(_rename_rows(_choose_rows(rows, kept), plan.stored))
-        out = _merge_rows(stored, self._in_file(SparseBlock.joined(parts))) if parts else combine_rows(stored)
+        out = _merge_rows(stored, self._in_file(SparseBlock.concatenate(parts))) if parts else combine_rows(stored)
         return _choose_rows(out, out.value != 0)
 
     def _nest_anew(self, rows: SparseBlock, contained_in: Ids) -> SparseBlock:
@@ -215,7 +215,7 @@ class RowMaker:
         if not len(rows):
             return rows
         taken = _climb(rows, contained_in)
-        own = SparseBlock.joined([rows, SparseBlock(taken.profile, taken.context, taken.metric, -taken.value)])
+        own = SparseBlock.concatenate([rows, SparseBlock(taken.profile, taken.context, taken.metric, -taken.value)])
         own = combine_rows(own)
         return _gather(own.take(own.value != 0), self._tree.around, self._tree.depth)
 
@@ -258,7 +258,7 @@ def books_of(tables: Experiment, tree: PlacedTree, plan: MetricPlan, n_ids: int)
     for _, scope in plan.scopes:
         id_ = dict(scope.statistics)[SUM]  # which every scope has in the summary
         rows[id_], stored[id_] = scope.row, replace(metrics[scope.row], scope=scope.scope)
-    given = Ledger(Totals(tuple(metrics), None, counted_contexts(tables.contexts)))
+    given = Ledger(Totals(tuple(metrics), None, select_counted_contexts(tables.contexts)))
     passed = Ledger(Totals(stored, rows, counted, counts_values=False))
     books = Books(metrics, given, passed, n_taken=np.zeros(len(metrics), np.int64))
     books.excuse_rows(np.flatnonzero(~plan.written).tolist())
@@ -300,10 +300,10 @@ def _gather(rows: SparseBlock, owner: Ids, depth: Ids) -> SparseBlock:
     rising = SparseBlock.empty()
     for here in range(int(level.max()), -1, -1):
         own = rows.take(order[bounds[here] : bounds[here + 1]])
-        found = combine_rows(SparseBlock.joined([own, rising]))
+        found = combine_rows(SparseBlock.concatenate([own, rising]))
         out.append(found)
         rising = _climb(found, owner)
     while len(rising):  # an owner may stand beside what it owns: the way to the root has more steps than levels
         out.append(rising)
         rising = _climb(rising.take(rising.context >= 0), owner)
-    return SparseBlock.joined(out)
+    return SparseBlock.concatenate(out)

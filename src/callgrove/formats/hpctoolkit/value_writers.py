@@ -229,7 +229,7 @@ class ProfileWriter:
             n_waiting += len(waiting[-1])
             last_of_profile = following < 0 or table[0][following] != profile
             if last_of_profile and (n_waiting >= MERGED_ROWS or following < 0):
-                merged = combine_rows(SparseBlock.joined(waiting))
+                merged = combine_rows(SparseBlock.concatenate(waiting))
                 self.store(merged.take(merged.value != 0), last=following < 0)
                 waiting, n_waiting = [], 0
         parts_path.unlink()
@@ -310,7 +310,7 @@ def write_context_major(
     with path.open("wb") as file:
         file.seek(at)
         for first, last in _batches(n_per_context):
-            rows = reader.between(first, last)
+            rows = reader.read_batch(first, last)
             numbers = np.arange(first, last)
             packed = pack(written.layout, numbers, rows.context, rows.metric, rows.profile, rows.value, at)
             places.put(*packed.places)
@@ -350,10 +350,10 @@ class _ProfileCursors:
         at, n = int(blocks.index_at[number]), int(blocks.n_index[number])
         return blocks.file.array(blocks.layout.index, n, at if n else 0, blocks.section(number))
 
-    def between(self, first: int, last: int) -> SparseBlock:
-        """All values of contexts below `last` that were not given yet, sorted by context, metric and profile."""
+    def read_batch(self, first: int, last: int) -> SparseBlock:
+        """Return the values of contexts below `last` that were not given yet, by context, metric and profile."""
         parts = [self._advance(number, last) for number in np.flatnonzero(self._next_id < last).tolist()]
-        rows = SparseBlock.joined(parts)
+        rows = SparseBlock.concatenate(parts)
         self._blocks.forget()
         if not len(rows):
             return rows

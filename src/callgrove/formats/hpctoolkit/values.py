@@ -93,7 +93,7 @@ class DatabaseValues:
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
         if self.by_profile is None:
             parts = [b.take(b.profile == profile) for b in self._from_contexts() if profile in b.profile]
-            return SparseBlock.joined(parts).of_metrics(metrics)
+            return SparseBlock.concatenate(parts).of_metrics(metrics)
         block = self.by_profile.block(profile)
         if len(block.ids) and block.ids[0] == 0:
             block = block.without_first()
@@ -114,10 +114,10 @@ class DatabaseValues:
             try:
                 rows, value = self.root(profile)
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
                 continue
             parts.append(SparseBlock(np.full(len(rows), profile, np.int32), np.zeros_like(rows), rows, value))
-        return SparseBlock.joined(parts)
+        return SparseBlock.concatenate(parts)
 
     def root_by_context(self) -> SparseBlock:
         """Return the values of the root as cct.db has them."""
@@ -144,7 +144,7 @@ class DatabaseValues:
             self._of_profile(p, self.by_profile.lookup(p, id_))
             for p in np.flatnonzero(chosen & ~self.by_profile.broken).tolist()
         )
-        return SparseBlock.joined([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in found if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for block in self._from_profiles(profiles) if self.by_profile is not None else self._from_contexts():
@@ -164,7 +164,7 @@ class DatabaseValues:
             try:
                 yield self.profile(profile)
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
 
     def _from_contexts(self) -> Iterator[SparseBlock]:
         if self.by_context is None:
@@ -177,9 +177,9 @@ class DatabaseValues:
             try:
                 yield self._of_context(context, self.by_context.block(id_))
             except CorruptFile as error:
-                self._met(error)
+                self._record_problem(error)
 
-    def _met(self, error: CorruptFile) -> None:
+    def _record_problem(self, error: CorruptFile) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
 
@@ -212,7 +212,7 @@ class DatabaseValues:
                 kept = (block.profile >= 0) & (block.context >= 0) & (block.metric >= 0)
                 found = f"{int((~kept).sum())} values with an unknown {what} id, which are left out"
                 assert blocks is not None
-                self._met(
+                self._record_problem(
                     CorruptFile(blocks.file.path, section, expected=f"{what} ids that a table names", found=found)
                 )
                 return block.take(kept)

@@ -206,7 +206,7 @@ class SpanRecords:
             return
         place = np.concatenate([own for _, _, own in pieces])
         counter, value, averaged = self._values(pieces)
-        place, counter, value = self._combined(place, counter, value, averaged)
+        place, counter, value = self._combine_instances(place, counter, value, averaged)
         self._given.add_amount(WIDELY_COUNTED, value[~np.isnan(value)])
         layout = self._layout
         yield (
@@ -231,9 +231,9 @@ class SpanRecords:
             averaged.append(np.isin(told.astype(str), DOES_NOT_ADD_UP))
         return np.concatenate(counter), np.concatenate(value), np.concatenate(averaged)
 
-    def _combined(self, place: Ints, counter: Ints, value: Array, averaged: Bools) -> tuple[Ints, Ints, Array]:
-        """One value for each counter of each kernel, in the order of kernels and then of names: instances are added,
-        as rocprofv3 does."""
+    def _combine_instances(self, place: Ints, counter: Ints, value: Array, averaged: Bools) -> tuple[Ints, Ints, Array]:
+        """Return one value for each counter of each kernel, by kernel and then by name; instances are added, as
+        rocprofv3 does."""
         cells, group = np.unique(place * self._n_counters + counter, return_inverse=True)
         group = group.reshape(-1)
         total, count = np.bincount(group, value, len(cells)), np.bincount(group, minlength=len(cells))

@@ -147,7 +147,7 @@ class _Tables:
             out[k] = iid
         return out
 
-    def said(self, sequence: bytes) -> bytes:
+    def packet_of_new(self, sequence: bytes) -> bytes:
         """A packet with what is new; the first one of a part also has readers forget what they know."""
         flags = NEEDS_STATE if self.started else NEEDS_STATE | CLEARED
         if self.started and not self._new:
@@ -170,14 +170,14 @@ class PerfettoPart:
         if not tables.has_room(slices):
             tables.clear()
         batch = _Batch(slices, tables, _sequence(tracks))
-        yield tables.said(_sequence(tracks))
+        yield tables.packet_of_new(_sequence(tracks))
         yield batch.rows().data
 
     def points(self, points: CounterPoints) -> Iterator[bytes | memoryview]:
         tracks = points.process
         yield from self._new_tracks(tracks)
         tables = self._tables.setdefault(tracks.process.index, _Tables())
-        yield tables.said(_sequence(tracks))
+        yield tables.packet_of_new(_sequence(tracks))
         event = Shape().same(number(TrackEvent.TYPE, EventType.COUNTER))
         event.same(number(TrackEvent.TRACK_UUID, _uuid(tracks, points.track)))
         if points.value.dtype.kind in "iu":

@@ -300,7 +300,7 @@ class _Making:
         if self._naming is Naming.ROCPD:
             return f"THREAD {thread if thread >= 0 else number - 1}"
         named = self._tables.profiles.name[profile]
-        return named or (f"thread {thread}" if thread >= 0 else self._tables.profiles.described(profile))
+        return named or (f"thread {thread}" if thread >= 0 else self._tables.profiles.describe(profile))
 
     def _stream_name(self, profile: int, agent: str) -> str:
         stream, context = (int(self._identity[name][profile]) for name in ("gpu_stream", "gpu_context"))

@@ -108,7 +108,7 @@ class SliceMaker:
         """Take spans of the part, in file order."""
         self.source.add(chunk)
 
-    def made(self) -> Iterator[Slices | CounterPoints]:
+    def make(self) -> Iterator[Slices | CounterPoints]:
         """Everything that was read or added to the source."""
         for chunk in self.source.chunks():
             yield from self.of(chunk)

@@ -76,8 +76,8 @@ class Launches:
         self._process = process
         self._of: dict[int, _ProcessLaunches] = {}
 
-    def seen(self, chunk: SpanChunk) -> Ints:
-        """Look at spans in file order; gives the number of each operation in its process, -1 for other spans."""
+    def number_operations(self, chunk: SpanChunk) -> Ints:
+        """Return the number of each operation in its process, -1 for other spans. Chunks come in file order."""
         out = np.full(len(chunk["span"]), ABSENT, np.int64)
         for process, rows in self._by_process(chunk):
             own = self._of.setdefault(process, _ProcessLaunches())
@@ -111,7 +111,7 @@ class Launches:
         flow = np.where(operation >= 0, own.rank[np.maximum(operation, 0)], ABSENT).astype(np.int64)
         first, n = np.full(len(flow), ABSENT, np.int64), np.zeros(len(flow), np.int64)
         calls = np.flatnonzero(IS_CALL[chunk["kind"]] & (chunk["correlation"] != ABSENT))
-        first[calls], n[calls] = own.launched(chunk["correlation"][calls], chunk["span"][calls])
+        first[calls], n[calls] = own.find_launches(chunk["correlation"][calls], chunk["span"][calls])
         return {FLOW: flow, LAUNCHED: first, N_LAUNCHED: n}
 
     def _by_process(self, chunk: SpanChunk) -> Iterator[tuple[int, Ints]]:
@@ -162,7 +162,7 @@ class _ProcessLaunches:
             ambiguous.append(np.unique(key[n_calls > 1]))
         self.ambiguous = np.unique(np.concatenate([NOTHING, *ambiguous]))
 
-    def launched(self, correlation: Ints, span: Ints) -> tuple[Ints, Ints]:
+    def find_launches(self, correlation: Ints, span: Ints) -> tuple[Ints, Ints]:
         known = np.iinfo(self.key.dtype)
         inside = (correlation >= 0) & (correlation <= known.max)
         asked = np.where(inside, correlation, 0).astype(self.key.dtype)  # or else all keys would be made wider
@@ -324,7 +324,7 @@ class OrderedSpans:
             out["end_ns"] = np.where(open_ & (out["start_ns"] >= 0), OPEN, out["end_ns"])
         self._note_latest(out)
         out.update(self._sides_of(out))
-        out[OPERATION] = narrow(self._launches.seen(out))
+        out[OPERATION] = narrow(self._launches.number_operations(out))
         out["correlation"], out["kind"] = narrow(out["correlation"]), out["kind"].astype(np.int8)
         self._order.add(out)
 

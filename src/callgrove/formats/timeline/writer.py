@@ -124,7 +124,7 @@ class FileOutput(Output):
                 self.write(data)
         path.unlink()
 
-    def beside(self, number: int) -> Path:
+    def place_of_part(self, number: int) -> Path:
         """A place for a part that is put together elsewhere."""
         if self._pending is None:
             raise AssertionError("parts are written beside a file")
@@ -217,7 +217,7 @@ def _encode_part(task: _Task) -> tuple[Path, Losses]:
 
 
 def _bytes_of(maker: SliceMaker, encoder: PartEncoder, losses: Losses) -> Iterator[Data]:
-    for item in maker.made():
+    for item in maker.make():
         if isinstance(item, Slices):
             yield from encoder.slices(item)
             _count_slices(item, losses.written)
@@ -353,7 +353,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
     def write_traces(self, progress: Progress = silent) -> None:
         """Spans of all parts, then samples."""
         with self._or_nothing():
-            tables = self._defined()
+            tables = self._require_open()
             n_parts, output = len(self._parts), self._pending
             can_send = n_parts > 1 and tables.traces.split is not None and self._options.workers.are_elsewhere
             if can_send and isinstance(output, FileOutput) and output.is_file:
@@ -368,7 +368,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
                 progress("writing samples", done, total)
 
     def _write_parts_here(self, n_parts: int, progress: Progress) -> None:
-        done, total = 0, self._defined().traces.n_spans if n_parts == 1 else 0
+        done, total = 0, self._require_open().traces.n_spans if n_parts == 1 else 0
 
         def count(n: int) -> None:
             nonlocal done
@@ -383,7 +383,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             progress("writing parts", number + 1, n_parts)
 
     def _write_parts_elsewhere(self, output: FileOutput, n_parts: int, progress: Progress) -> None:
-        tasks = [replace(self._task(number), target=output.beside(number)) for number in range(n_parts)]
+        tasks = [replace(self._task(number), target=output.place_of_part(number)) for number in range(n_parts)]
         found = self._options.workers.map(_encode_part, tasks, label="writing parts", progress=progress)
         for path, losses in found:
             output.append(path)
@@ -391,7 +391,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
     def _task(self, number: int) -> _Task:
         """A part by itself, where it can be had."""
-        traces = self._defined().traces
+        traces = self._require_open().traces
         if traces.split is None:
             return self._task_of_whole(number)
         places = self._places.take(self._parts[number])
@@ -402,7 +402,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         own, several = self._parts[number], len(self._parts) > 1
         places = self._places.only(own)
         chosen = own if several else None
-        return _Task(self._encoder, self._defined().traces, number, chosen, places, self._slice_options)
+        return _Task(self._encoder, self._require_open().traces, number, chosen, places, self._slice_options)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

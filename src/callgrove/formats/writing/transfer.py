@@ -132,7 +132,7 @@ def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) 
     if with_fillers or not has_fillers(values.backend):
         yield from values.blocks()
         return
-    for block in values.measured_blocks():
+    for block in values.blocks_without_fillers():
         if block.fillers is not None:
             left_out.update(_by_metric(experiment, block, block.fillers))
         yield block

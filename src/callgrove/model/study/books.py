@@ -208,7 +208,7 @@ class StudyBooks:
 
     def differences(self) -> Iterator[str]:
         """Yield a sentence for each difference that nothing accounts for: for each metric the first one only."""
-        given, passed = self.given(), self.passed
+        given, passed = self.add_up_given(), self.passed
         passed.settle()
         if given.n_points != passed.n_points:
             yield f"points: {given.n_points:,} were given, {passed.n_points:,} were passed on"
@@ -246,7 +246,7 @@ class StudyBooks:
                 yield f"{name}: {pair[0]:g} was given in the column {word}, {pair[1]:g} was passed on"
                 return
 
-    def given(self) -> StudyTotals:
+    def add_up_given(self) -> StudyTotals:
         """Add up what the study has of the series and points that are expected."""
         study, given = self.study, StudyTotals(self.study)
         given.name_series(np.flatnonzero(self._series))

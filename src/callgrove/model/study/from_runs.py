@@ -21,7 +21,7 @@ import numpy as np
 
 from callgrove.arrays import ABSENT, Array, Bools, Floats, Ints, combine_upwards, distinct_rows, summable
 from callgrove.errors import InputError, Parameter, UsageError, worded
-from callgrove.model.books import Totals, counted_contexts, is_equal
+from callgrove.model.books import Totals, is_equal, select_counted_contexts
 from callgrove.model.contexts import LONGEST_PATH, ContextTree
 from callgrove.model.experiment import Experiment, Severity
 from callgrove.model.metrics import Aggregation, Scope
@@ -127,7 +127,7 @@ def fold(
     paths = CallPaths.of(experiment.contexts)
     quantities = _quantities(experiment, metrics)
     left_out: dict[str, list[str]] = {}  # metrics by reason
-    counted = Totals(tuple(experiment.metrics), None, counted_contexts(experiment.contexts))
+    counted = Totals(tuple(experiment.metrics), None, select_counted_contexts(experiment.contexts))
     costs: dict[str, Cost] = {}
     unlisted: list[str] = []  # metrics that some files list at fewer call paths than have an inclusive value
     if metrics is None and (derived := experiment.metrics.derived):
@@ -152,7 +152,7 @@ def fold(
             costs[name] = Cost(sum(cost.total for cost in of_runs), sum(cost.magnitude for cost in of_runs))
         if any(part.n_unlisted for part in parts):
             unlisted.append(name)
-        ever = np.logical_or.reduce([part.seen(len(paths.texts)) for part in parts])
+        ever = np.logical_or.reduce([part.find_used_paths(len(paths.texts)) for part in parts])
         for point, part in zip(points, parts, strict=True):
             _add(builder, name, point, part, part.reached & ever, paths, combination)
         if n := sum(part.n_negative for part in parts):
@@ -171,12 +171,12 @@ def fold(
 
 def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] | None) -> Iterator[str]:
     """Yield metrics whose values do not add up to what the runs cost: all of them, or those of `roots`."""
-    totals = StudyBooks(study).given()
+    totals = StudyBooks(study).add_up_given()
     if roots is not None:
         books = StudyBooks(study)
         of_roots = np.array([callpath in roots for callpath in study.callpaths], np.bool_)
         books.leave_out(series=~of_roots[study.series_callpath])
-        totals = books.given()
+        totals = books.add_up_given()
     for name, cost in costs.items():
         row = study.metrics.index(name) if name in study.metrics else None
         made = 0.0 if row is None else float(totals.total[row])
@@ -253,8 +253,8 @@ class _Part:
     cost: Cost | None = None  # what all values should add up to; None where they do not add up
     n_unlisted: int = 0  # contexts with an inclusive value that no series is made of
 
-    def seen(self, n_paths: int) -> Bools:
-        """Call paths with a value, or stored."""
+    def find_used_paths(self, n_paths: int) -> Bools:
+        """Return which call paths have a value, or are stored whatever their value."""
         has_value = np.zeros(n_paths, np.bool_)
         has_value[self.paths[(self.values != 0).any(axis=1)]] = True
         return (has_value & self.reached) | self.listed
@@ -269,9 +269,9 @@ def _measure_run(
         only = f"{name}: only what all profiles have together is known; take their sum ("
         raise UsageError(only, Parameter("scaling", "strong"), ")")
     stored = _Stored.of(experiment, way, profiles, counted)
-    listed, n_unlisted = _of_paths(stored.listed, paths), stored.unlisted(experiment.contexts, way)
+    listed, n_unlisted = _of_paths(stored.listed, paths), stored.count_unlisted(experiment.contexts, way)
     cost = None if n_unlisted else stored.cost
-    reached = listed if stored.dense else stored.reached(experiment.contexts, paths)
+    reached = listed if stored.dense else stored.find_reached_paths(experiment.contexts, paths)
     if stored.dense and combination in EXTRA_P and combination != Combination.DEVICE:
         values, contexts, n_negative, clipped = _rows(experiment, way, profiles, stored.listed[: len(paths.of_context)])
         if combination == Combination.SUM:
@@ -424,11 +424,11 @@ class _Stored:
         known = cost if counted.adds_up[way.stored] else None
         return cls(has_value, dense, listed, np.array(sorted(carriers), np.int64), known)
 
-    def reached(self, tree: ContextTree, paths: CallPaths) -> Bools:
-        """Call paths with a stored value at them or below."""
+    def find_reached_paths(self, tree: ContextTree, paths: CallPaths) -> Bools:
+        """Return which call paths have a stored value, at them or below."""
         return _of_paths(_with_ancestors(self.contexts, tree), paths)
 
-    def unlisted(self, tree: ContextTree, way: Recipe) -> int:
+    def count_unlisted(self, tree: ContextTree, way: Recipe) -> int:
         """Return how many contexts above those that a file lists have an inclusive value that is computed: Extra-P
         makes series of what is listed alone, and so do we."""
         computed = self.dense and way.wanted == Scope.INCLUSIVE and way.metric.scope != Scope.INCLUSIVE

@@ -58,7 +58,7 @@ class Lanes:
             self._open[track] = [[int(end[-1])]]
             return out
         cluster = np.cumsum(fresh, dtype=np.int64)  # 0: what hangs together with what was open before
-        apart = self._apart(state, nests, start, end, cluster)
+        apart = self._needs_other_lanes(state, nests, start, end, cluster)
         if not nests:  # in clusters of two, the second one takes the second lane
             pairs = np.flatnonzero(np.bincount(cluster, minlength=1)[cluster] == 2)
             pairs = pairs[(cluster[pairs] > 0) & apart[pairs]]
@@ -77,7 +77,7 @@ class Lanes:
         return out
 
     @staticmethod
-    def _apart(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, cluster: Ints) -> Bools:
+    def _needs_other_lanes(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, cluster: Ints) -> Bools:
         """The rows of clusters in which some interval needs another lane than the first."""
         n_carried = len(state[0]) if state else 0
         found = np.zeros(int(cluster[-1]) + 1, np.bool_)

@@ -141,7 +141,7 @@ def fold(part: Part) -> Folded | None:
     if spans is None or not chunks:
         return None
     every = _Spans(*(np.concatenate([chunk[name] for chunk in chunks]) for name in (*COLUMNS, "span")))
-    folded = _Tree(part, spans).folded(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
+    folded = _Tree(part, spans).fold(every.take(np.isin(every.kind, (*NESTING, *ON_DEVICE))).measurable())
     part.traces.release()
     warnings = tuple(spans.warnings) if isinstance(spans, FindsLater) else ()
     return replace(folded, time_range=every.time_range, warnings=warnings)
@@ -155,7 +155,7 @@ class _Tree:
         self._nodes: dict[Node, int] = {}
         self._stacks: dict[tuple[object, ...], int] = {}  # frames -> context of the innermost one
 
-    def folded(self, spans: _Spans) -> Folded:
+    def fold(self, spans: _Spans) -> Folded:
         calls, host = self._calls(spans), np.flatnonzero(~spans.is_device)
         nest = nesting(spans.start_ns[host], spans.end_ns[host], spans.profile[host])
         context = self._place(spans, calls, host, nest)

@@ -108,10 +108,10 @@ class SpanOrder:
         active: list[_Run] = []
         while waiting or active:
             if not active:
-                active.append(waiting.pop(0).opened())
+                active.append(waiting.pop(0).open())
             bound = min(run.last for run in active)
             while waiting and waiting[0].first <= bound:
-                active.append(waiting.pop(0).opened())
+                active.append(waiting.pop(0).open())
                 bound = min(bound, active[-1].last)
             pieces = [piece for run in active if len((piece := run.take(bound))["span"])]
             yield pieces[0] if len(pieces) == 1 else self._sort(_concatenate(pieces))
@@ -169,7 +169,7 @@ class _Run:
         self._rows: SpanChunk = {}
         self.last = first
 
-    def opened(self) -> _Run:
+    def open(self) -> _Run:
         self._read()
         return self
 

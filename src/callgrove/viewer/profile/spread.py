@@ -60,8 +60,8 @@ class Grid:
             "n_joined": self.n_joined,
         }
 
-    def combined(self, values: Floats, ufunc: np.ufunc, start: float) -> Floats:
-        """One number for each cell."""
+    def combine(self, values: Floats, ufunc: np.ufunc, start: float) -> Floats:
+        """Return one number for each cell: `ufunc` over its profiles."""
         out = np.full(len(self.column), start)
         ufunc.at(out, self.cell, values)
         return out
@@ -159,7 +159,7 @@ def _lanes(experiment: Experiment, profiles: Ints) -> dict[str, int]:
 
 def _lane(experiment: Experiment, profile: int, rank: int | None) -> str:
     """What tells a profile from the others of its rank."""
-    words = experiment.profiles.described(profile)
+    words = experiment.profiles.describe(profile)
     return (words.removeprefix(f"rank {rank}").strip() if rank is not None else words) or "process"
 
 
@@ -228,7 +228,7 @@ class Spread:
         for metric in self.metrics:
             names = self.functions.labels_of(metric.groups, labels)
             for number, values in enumerate(metric.values):
-                mean = grid.combined(values, np.add, 0.0) / grid.n_profiles
+                mean = grid.combine(values, np.add, 0.0) / grid.n_profiles
                 row: dict[str, Any] = {
                     "metric": metric.costs.metric.name,
                     "label": int(names[number - 1]) if number else -1,
@@ -237,8 +237,8 @@ class Spread:
                 }
                 if grid.n_joined > 1:
                     row |= {
-                        "low": grid.combined(values, np.minimum, np.inf),
-                        "high": grid.combined(values, np.maximum, -np.inf),
+                        "low": grid.combine(values, np.minimum, np.inf),
+                        "high": grid.combine(values, np.maximum, -np.inf),
                     }
                 if metric.costs.is_signed:
                     row["all_imbalance"] = None  # differences have no mean that any could be above

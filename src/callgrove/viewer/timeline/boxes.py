@@ -79,7 +79,7 @@ class Tally:
         return self if factor == 1 else replace(self, bin=self.bin // factor)
 
     @classmethod
-    def joined(cls, parts: Sequence[Tally]) -> Tally:
+    def concatenate(cls, parts: Sequence[Tally]) -> Tally:
         empty = np.empty(0, np.int64)
         fields = cls.__dataclass_fields__
         return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
@@ -204,11 +204,11 @@ class Cells:
         self._naming = naming
         self.n_renamed += 1
 
-        def renamed(keys: Ints) -> Ints:
+        def rename_keys(keys: Ints) -> Ints:
             called, name = _divide(keys, self._n_names)
             return called * self._n_names + naming(name)
 
-        self._change(renamed)
+        self._change(rename_keys)
 
     def _widen(self) -> None:
         """Every two bins become one."""
@@ -216,18 +216,18 @@ class Cells:
             return
         self.bin_ns *= 2
 
-        def widened(keys: Ints) -> Ints:
+        def widen_keys(keys: Ints) -> Ints:
             at, called = _divide(keys, self._n_called)
             row, bins = _divide(at, self._radix)
             return (row * self._radix + bins // 2) * self._n_called + called
 
-        self._change(widened)
+        self._change(widen_keys)
 
     def tally(self) -> Tally:
         """All cells, in the order of their keys."""
         if self._tally is None:
             self._compact()
-            self._tally = Tally.joined([self._columns(*chunk) for chunk in self._chunks])
+            self._tally = Tally.concatenate([self._columns(*chunk) for chunk in self._chunks])
             self._chunks = []
         return self._tally
 
@@ -309,17 +309,17 @@ class Boxes:
         return len(self.row)
 
     @classmethod
-    def joined(cls, parts: Iterable[Boxes]) -> Boxes:
-        """All of them, in the order of rows, tracks and times; what encloses comes before what it contains."""
-        boxes = cls.concatenated([part for part in parts if len(part)])
+    def merge(cls, parts: Iterable[Boxes]) -> Boxes:
+        """Return all boxes by row, track and time; an enclosing box comes before what it contains."""
+        boxes = cls.concatenate([part for part in parts if len(part)])
         row, track, _, start, end, _, _ = columns = list(vars(boxes).values())
         key = pack_columns(row, track, start, -end, far=FAR)
         order = np.lexsort([-end, start, track, row]) if key is None else np.argsort(key, kind="stable")
         return cls(*(column[order] for column in columns))
 
     @classmethod
-    def concatenated(cls, parts: Sequence[Boxes]) -> Boxes:
-        """All of them, part by part."""
+    def concatenate(cls, parts: Sequence[Boxes]) -> Boxes:
+        """Return the boxes of all parts, one part after the other."""
         empty = np.empty(0, np.int64)
         fields = cls.__dataclass_fields__
         return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
@@ -393,7 +393,7 @@ def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int =
     """Of one track: in each `factor` bins the name with the most time (of equal ones the first), as boxes whose ticks
     are so many bins."""
     parts = slices_of_rows(tally.row)
-    return Boxes.concatenated([_dominant(tally.take(part), track, bin_ns, range_ns, factor) for part in parts])
+    return Boxes.concatenate([_dominant(tally.take(part), track, bin_ns, range_ns, factor) for part in parts])
 
 
 def _dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int) -> Boxes:

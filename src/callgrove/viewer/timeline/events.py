@@ -110,7 +110,7 @@ def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints, with_o
 
 
 def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:
-    return int(experiment.profiles.run[profile]), experiment.profiles.described(profile)
+    return int(experiment.profiles.run[profile]), experiment.profiles.describe(profile)
 
 
 def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Identity, process: int | None) -> str:
@@ -133,7 +133,7 @@ def _name(experiment: Experiment, profile: int, identity: Identity) -> str:
     own = experiment.profiles.name[profile]
     if own and device is not None:
         return f"gpu {device} {own}"
-    return own or experiment.profiles.described(profile).removeprefix(f"rank {rank}").strip() or "process"
+    return own or experiment.profiles.describe(profile).removeprefix(f"rank {rank}").strip() or "process"
 
 
 N_KINDS = len(SpanKind)
@@ -163,7 +163,7 @@ class Events:
         return Events(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     @classmethod
-    def joined(cls, parts: list[Events]) -> Events:
+    def concatenate(cls, parts: list[Events]) -> Events:
         empty = np.empty(0, np.int64)
         fields = cls.__dataclass_fields__
         return cls(*(np.concatenate([getattr(part, name) for part in parts] or [empty]) for name in fields))
@@ -270,11 +270,11 @@ def sample_events(
                 waiting[number].append(_stretches(row, time, context, busy, part, origin))
                 n_waiting[number] += part.stop - part.start
                 if n_waiting[number] >= SAMPLES_AT_ONCE:
-                    yield number, Events.joined(waiting[number])
+                    yield number, Events.concatenate(waiting[number])
                     waiting[number], n_waiting[number] = [], 0
     for number, left in enumerate(waiting):
         if left:
-            yield number, Events.joined(left)
+            yield number, Events.concatenate(left)
 
 
 def _busy_lines(experiment: Experiment, rows: Rows) -> Iterator[tuple[int, Ints, Ids, Bools]]:
@@ -342,7 +342,7 @@ def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
     """Chunks with their levels and own times. Calls that are still open when a chunk ends are looked at again with the
     next one: own time is given up to the first start of the next chunk, after which nobody can take any of it."""
     chunks = order.chunks()
-    opened, low = Events.joined([]), -END
+    opened, low = Events.concatenate([]), -END
     ahead = next(chunks, None)
     while ahead is not None:
         chunk, ahead = ahead, next(chunks, None)
@@ -350,12 +350,12 @@ def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
         zero = np.zeros(len(chunk["span"]), np.int64)
         events = Events(chunk["profile"], zero, chunk["name"], chunk["start_ns"], chunk["end_ns"])
         calls = np.flatnonzero(chunk["calls"])
-        now = Events.joined([opened, events.take(calls)])
+        now = Events.concatenate([opened, events.take(calls)])
         depth = nesting(now.start, now.end, now.row).depth
         now = replace(now, level=np.minimum(depth, MOST_LEVELS - 1).astype(np.int64))
         events.level[calls] = now.level[len(opened) :]
         own = _clip(now, low, high)
-        yield Part(events, Events.joined([own, events.take(~chunk["calls"])]))
+        yield Part(events, Events.concatenate([own, events.take(~chunk["calls"])]))
         opened, low = now.take(now.end > high), high
 
 

@@ -101,7 +101,7 @@ class SpanLevels(Levels):
 
     def _line(self, level: int) -> Tally:
         above = self.own.take(self.own.level < level).widen(self.bin_ns(level) // self._own_ns)
-        return Tally.joined([above, self._level(level)])
+        return Tally.concatenate([above, self._level(level)])
 
     def _time_by_name(self, level: int) -> Array:
         there = self.whole.level == level
@@ -128,12 +128,12 @@ class SampleLevels(Levels):
         return int(self._stacks.depth(self._used).min(initial=LINES))
 
     def _level(self, level: int) -> Tally:
-        return self._named(self._stacks.at(self._used, level), level)
+        return self._rename_cells(self._stacks.at(self._used, level), level)
 
     def _line(self, level: int) -> Tally:
-        return self._named(self._stacks.cut(self._used, level), level)
+        return self._rename_cells(self._stacks.cut(self._used, level), level)
 
-    def _named(self, frame: Ids | Ints, level: int) -> Tally:
+    def _rename_cells(self, frame: Ids | Ints, level: int) -> Tally:
         """Return the cells of contexts that have a frame, under the name of this one."""
         number = np.full(len(self._time), ABSENT, np.int32)
         known = frame != ABSENT
@@ -227,7 +227,7 @@ class _Source:
         return self.whole, self.own
 
     def events(self) -> Events:
-        return Events.joined([part.events for part in self.parts or ()])
+        return Events.concatenate([part.events for part in self.parts or ()])
 
 
 def gather(
@@ -302,7 +302,7 @@ class Gathered:
         if self.n_events > self._most_exact:
             return None
         frames = runs_of_frames(self._samples.events(), self._frames.stacks, self._frames.names)
-        return Boxes.joined([*frames, span_boxes(self._spans.events())])
+        return Boxes.merge([*frames, span_boxes(self._spans.events())])
 
     @cached_property
     def _kinds(self) -> tuple[Levels, Levels]:
@@ -356,7 +356,7 @@ class Gathered:
             else:
                 left = len(self.levels) - len(levels) if shows == Shows.LEVELS else 0
                 tick_ns = bin_ns * factor
-                boxes = Boxes.joined(self._boxes_of(tracks, tick_ns, stride))
+                boxes = Boxes.merge(self._boxes_of(tracks, tick_ns, stride))
                 return Layer(self.window, self.window[0], tick_ns, shows, boxes, left, stride)
 
     def _bin_ns(self, shows: Shows) -> int:

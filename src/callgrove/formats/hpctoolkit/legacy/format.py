@@ -148,7 +148,7 @@ def fields_of(path: Path) -> Iterator[Field]:
     elif path.suffix == ".hpctrace" or head == rec.TRACE_MAGIC:
         yield from _trace(Dumper(FileBytes(path), path.name), open_trace(path), 0, "trace")
     elif path.suffix == ".mt":
-        yield from _merged_trace_fields(path)
+        yield from _list_merged_trace_fields(path)
     else:
         yield from xml_fields(path)
 
@@ -174,7 +174,7 @@ def _trace(dumper: Dumper, trace: TraceFile, start: int, section: str) -> Iterat
     yield from dumper.table(section, trace.record, trace.count, trace.start)
 
 
-def _merged_trace_fields(path: Path) -> Iterator[Field]:
+def _list_merged_trace_fields(path: Path) -> Iterator[Field]:
     file = FileBytes(path)
     dumper = Dumper(file, path.name)
     yield from dumper.record("header", rec.MT_HEADER, 0)

@@ -151,7 +151,7 @@ class LegacyValues:
             block = self._inline[profile].of_metrics(metrics)
             own = ~np.isin(block.metric, self.files[profile].rows) if profile in self.files else slice(None)
             parts.append(block.take(own))
-        return SparseBlock.joined([part for part in parts if len(part)])
+        return SparseBlock.concatenate([part for part in parts if len(part)])
 
     def root(self, profile: int) -> tuple[Ids, Floats]:
         """Metric rows and values of the root in a metric-db."""
@@ -167,7 +167,7 @@ class LegacyValues:
         ]
         threads = (block for profile, block in self._inline.items() if profile not in self._summaries)
         found += [block.take(block.context == context) for block in threads]
-        return SparseBlock.joined([block for block in found if len(block)])
+        return SparseBlock.concatenate([block for block in found if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = sorted(self._inline.keys() | self.files.keys()) if profiles is None else profiles.tolist()
@@ -175,7 +175,7 @@ class LegacyValues:
             try:
                 block = self.profile(profile, metrics)
             except CallgroveError as error:
-                self._met(error)
+                self._record_problem(error)
                 continue
             if len(block):
                 yield block
@@ -189,12 +189,12 @@ class LegacyValues:
         known = context >= 0
         if not known.all():
             expected, found = "nodes that the XML has", f"{int((~known).sum())} values of others, which are left out"
-            self._met(CorruptFile(file.path, "values", expected=expected, found=found))
+            self._record_problem(CorruptFile(file.path, "values", expected=expected, found=found))
         node, column, context = node[known], column[known], context[known]
         profiles = np.full(len(node), profile, np.int32)
         return SparseBlock(profiles, context, file.rows[column], matrix[node, column])
 
-    def _met(self, error: CallgroveError) -> None:
+    def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in map(str, self.problems):
             self.problems.append(error)
 

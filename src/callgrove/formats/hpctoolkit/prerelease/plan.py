@@ -118,7 +118,7 @@ class TagTree:
         """Call sites belong to the line that they lie beside; others to what they are nested in. Tags other than frames
         are nested, whatever the model says of them."""
         lexical = ((self.relation == Relation.LEXICAL) | (self.shape != Shape.FRAME)) & (self.parent >= 0)
-        out = np.where(self._beside, self.line, np.where(lexical, self.parent, NOWHERE))
+        out = np.where(self._stands_beside_line, self.line, np.where(lexical, self.parent, NOWHERE))
         return np.where((out >= 0) & self.listed, out, NOWHERE).astype(np.int32)
 
     @cached_property
@@ -134,7 +134,7 @@ class TagTree:
         return moved
 
     @property
-    def _beside(self) -> Bools:
+    def _stands_beside_line(self) -> Bools:
         """Call sites that were put beside their line."""
         out: Bools = (self.shape == Shape.SITE) & (self.line >= 0)
         return out

@@ -289,18 +289,18 @@ class _Places:
     def __init__(self, tree: TagTree) -> None:
         contexts, n_added = tree.contexts, len(tree) - len(tree.contexts)
 
-        def padded(column: Array, more: int) -> Ints:
+        def pad(column: Array, more: int) -> Ints:
             return np.append(column.astype(np.int64), np.full(more, ABSENT))
 
         beside, shape = tree.line, tree.shape
-        file, line = (padded(contexts.column(name), n_added + 1) for name in ("file", "line"))  # -1 picks the last
+        file, line = (pad(contexts.column(name), n_added + 1) for name in ("file", "line"))  # -1 picks the last
         bare = (shape == Shape.SITE) & (file[:-1] < 0)
         self.file = np.where(shape == Shape.POINT, ABSENT, np.where(bare, file[beside], file[:-1]))
         self.line = np.where(bare, line[beside], line[:-1])
-        called_from = padded(contexts.call_file, n_added)
+        called_from = pad(contexts.call_file, n_added)
         inlined = (tree.relation == Relation.INLINED) & (shape == Shape.FRAME)
         self.call_file = np.where(inlined, np.where(called_from >= 0, called_from, file[beside]), ABSENT)
-        self.call_line = np.where(called_from >= 0, padded(contexts.call_line, n_added), line[beside])
+        self.call_line = np.where(called_from >= 0, pad(contexts.call_line, n_added), line[beside])
 
 
 def _attributes(tree: TagTree, tables: ProgramTables, places: _Places, tags: Tags, part: slice) -> Attributes:

@@ -262,7 +262,7 @@ def _add_columns(database: Database, meta: MetaDb) -> None:
     try:
         add_columns(database.builder, path, meta.metrics)
     except CallgroveError as error:
-        database.damaged(error)
+        database.record_damage(error)
     except OSError as error:
         database.builder.warn(Severity.DAMAGE, f"{path}: cannot be read: {error.strerror or error}")
 

@@ -151,11 +151,11 @@ def _below(file: FileBytes, at: int, end: int, places: list[int], parents: list[
                 return
             at, end, parent = stack.pop()
         if at + size_of > end or len(places) > most:
-            raise _broken_tree(file, at, end, endless=len(places) > most)
+            raise _tree_error(file, at, end, endless=len(places) > most)
         size, below, n_flex = unpack(buffer, at)
         following = at + size_of + 8 * n_flex
         if following > end:
-            raise _broken_tree(file, at, end, endless=False)
+            raise _tree_error(file, at, end, endless=False)
         places.append(at)
         parents.append(parent)
         if size:
@@ -168,7 +168,7 @@ def _below(file: FileBytes, at: int, end: int, places: list[int], parents: list[
             at = following
 
 
-def _broken_tree(file: FileBytes, at: int, end: int, *, endless: bool) -> CorruptFile:
+def _tree_error(file: FileBytes, at: int, end: int, *, endless: bool) -> CorruptFile:
     found = "children that contain their parents" if endless else f"one that ends at byte {end} inside a context"
     return CorruptFile(
         file.path, "Context", offset=at, expected="arrays of whole contexts, each reached once", found=found

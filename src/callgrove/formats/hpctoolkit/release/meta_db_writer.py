@@ -77,7 +77,7 @@ def write_meta_db(
         functions_at = section.table(_functions(places, strings))
     with out.section("Context", rec.CONTEXT_SECTION) as section:
         section.head = _contexts(out, tree, places, strings, functions_at)
-    path.write_bytes(out.finished())
+    path.write_bytes(out.finish())
 
 
 class _MetaBytes:
@@ -121,7 +121,7 @@ class _MetaBytes:
     def end_section(self, name: str, at: int) -> None:
         self._sections[name] = at, len(self._bytes) - at
 
-    def finished(self) -> bytearray:
+    def finish(self) -> bytearray:
         self.align()
         self.append(rec.FOOTERS["meta"])
         self.patch(0, header_bytes("meta", self._sections))
