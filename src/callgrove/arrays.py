@@ -85,7 +85,8 @@ def summable(values: Array) -> Array:
     return wide.astype(np.float64)
 
 
-# Maps from the ids of a whole to those of a part of it: -1 where the part does not have one.
+# -- from ids of a whole to ids of a part ------------------------------------------------------------------------------
+# -1 where the part does not have one.
 
 
 def new_numbers(kept: Ints, n: int) -> Ids:
@@ -100,7 +101,8 @@ def absent_stays(numbers: Ids) -> Ids:
     return np.append(numbers, np.int32(ABSENT))
 
 
-# Rows with equal keys, for columns of millions of rows: by counting where keys are dense, by sorting where not.
+# -- rows with equal keys ----------------------------------------------------------------------------------------------
+# Columns have millions of rows: they are counted where keys are dense, and sorted where not.
 
 
 DENSE = 4  # cells of a table per row that are still cheaper than sorting the rows
@@ -204,8 +206,7 @@ class Directory:
         return np.where(self._keys[place] == keys, self._numbers[place], ABSENT)
 
 
-# Passes over a tree given by parents: preorder, depths, sums over subtrees.
-#
+# -- trees given by parents --------------------------------------------------------------------------------------------
 #     parent       -1  0  1  1  0        a root, its children, in preorder
 #     subtree_end   5  4  3  4  5        the subtree of c is the slice [c, subtree_end[c])
 #
@@ -349,7 +350,7 @@ def subtract_children(values: Array, owner: Ids) -> Array:
     return out
 
 
-# Texts that are known by numbers, each once; and from one such list to another.
+# -- texts known by numbers --------------------------------------------------------------------------------------------
 
 
 NOT_YET = -2

@@ -1,4 +1,4 @@
-"""cut: a call tree with other roots, or without some calls. common: the call tree that all inputs have.
+"""A call tree with other roots or without some calls (`cut`), and the call tree that all inputs have (`common`).
 
     main -- solve -- kernel        roots=["solve"]    solve -- kernel
         `-- write                  prunes=["solve"]   main -- write      main costs what solve did
@@ -35,7 +35,8 @@ from callgrove.model.values import SparseBlock, blocks_without_fillers
 __all__ = ["Folded", "FoldedValues", "common", "cut", "outermost", "places"]
 
 
-# The values of a tree without some of its subtrees: what they cost, their callers cost from then on.
+# -- values of a tree without some of its subtrees ---------------------------------------------------------------------
+# What a removed subtree costs, its caller costs from then on:
 #
 #     exclusive, point   values of a removed subtree are combined into the caller
 #     inclusive          stays: the caller's already has it; what is removed goes
@@ -195,8 +196,7 @@ def _choose_signed_type(values: Array) -> np.dtype[np.generic]:
     return np.dtype(np.int64 if values.dtype.kind in "biu" else np.float64)
 
 
-# Which contexts a text means.
-#
+# -- which contexts a text means ---------------------------------------------------------------------------------------
 # solve                  every context of that name
 # main->solve->kernel    kernel called by solve called by main, wherever that is; lines, loops and call sites in
 #                        between need not be named
@@ -258,6 +258,9 @@ def outermost(tree: ContextTree, chosen: Bools) -> Bools:
             out[context] = True
             end = int(tree.subtree_end[context])
     return out
+
+
+# -- cut and common ----------------------------------------------------------------------------------------------------
 
 
 VISITS = ("visits",)  # counts of calls: those of a removed callee are no calls of its caller

@@ -1,4 +1,4 @@
-"""An input's values in the ids of the result, computed one tile at a time when they are asked for."""
+"""Values of a result, computed tile by tile when they are asked for, and its inputs in the ids of the result."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock, ValueBackend,
 __all__ = ["TILE_VALUES", "Operand", "TiledValues", "is_by_metric", "matrix", "sparse"]
 
 
-# Values that are computed when they are asked for, one tile at a time.
-#
+# -- values computed tile by tile --------------------------------------------------------------------------------------
 # A tile is some profiles and some metric rows, and always all contexts: scopes and folds need whole trees. Where inputs
 # are stored profile by profile a tile is a few profiles with all metrics; where they are stored metric by metric, it is
 # one quantity over all profiles, so that every metric is unpacked once.
@@ -124,6 +123,9 @@ def is_by_metric(backend: ValueBackend) -> bool:
 def sparse(matrix: Array, profiles: Array, row: int, neutral: float = 0.0) -> SparseBlock:
     """What is not neutral of a matrix (contexts x profiles)."""
     return DenseBlock(row, np.arange(len(matrix), dtype=np.int32), profiles.astype(np.int32), matrix, neutral).triples()
+
+
+# -- inputs in the ids of the result -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

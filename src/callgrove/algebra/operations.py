@@ -1,4 +1,4 @@
-"""merge, mean, diff: several experiments become one, cell by cell.
+"""Several experiments become one, cell by cell: merge, mean, diff.
 
     merge   everything that the inputs have, in one experiment; where two have a value in the same place, `conflict`
             decides: `error` (they must be equal), `first`, `last`, `sum`
@@ -44,7 +44,7 @@ from callgrove.model.values import SparseBlock
 __all__ = ["CONFLICTS", "IGNORABLE", "MISSING", "CombinedValues", "Matching", "diff", "mean", "merge"]
 
 
-# The values of a combination: those of all inputs, cell by cell, made one by a rule.
+# -- values of a combination -------------------------------------------------------------------------------------------
 
 
 LINEAR = (combine_cells, mean_of_cells, difference)
@@ -178,6 +178,9 @@ class CombinedValues(TiledValues):
         dense[exclusive.context, np.searchsorted(used, exclusive.profile)] = exclusive.value
         dense[:n] = combine_upwards(dense[:n], own, by_level)
         yield sparse(dense, used, row)
+
+
+# -- merge, mean and diff ----------------------------------------------------------------------------------------------
 
 
 NOT_SEEN = -2

@@ -221,8 +221,7 @@ def describe_profiles(experiments: Sequence[Experiment], matched: MatchedProfile
     return out
 
 
-# Where the profiles of a result live: the system trees of its inputs as one.
-#
+# -- system trees of several inputs as one -----------------------------------------------------------------------------
 # A profile keeps the place that it has in the input it was taken from. Groups (machines, nodes, processes) of several
 # inputs are one where their parents are and kind, name and rank are equal, unless the inputs stand side by side. Of an
 # input whose profiles are all taken, everything is kept; of others, what lies above their profiles.

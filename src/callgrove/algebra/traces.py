@@ -37,8 +37,7 @@ from callgrove.model.traces.events import (
 __all__ = ["Beside", "Renumbered", "chain_tables", "chain_traces", "losses_of_traces", "set_traces"]
 
 
-# Small tables that stand beside the spans of several inputs (`Traces.tables`), as those of one.
-#
+# -- tables beside the spans of several inputs -------------------------------------------------------------------------
 # Of an input whose profiles are all in the result every row stays; else those of processes that still have a profile,
 # of agents in parts of the traces that still have one, and of things that belong to such a process (`guid`). Rows
 # follow each other, input by input; what numbers them (`places`), or parts of the traces (`agents`), is counted anew.
@@ -160,6 +159,9 @@ def _move_number(number: int | None, first: int) -> int | None:
 
 def _take_cells(cells: Sequence[Any], rows: Ints) -> list[Any]:
     return [cells[row] for row in rows.tolist()]
+
+
+# -- traces of several inputs as one -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

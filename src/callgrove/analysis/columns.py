@@ -25,8 +25,7 @@ from callgrove.model.table import Column as TableColumn
 __all__ = ["CostColumn", "Quantity", "Rows", "ShownColumns", "Statistics", "columns_to_show"]
 
 
-# Quantities over threads, for the rows of a view: sum, count, sum of squares, minimum, maximum.
-#
+# -- statistics over threads, for the rows of a view -------------------------------------------------------------------
 # A row may stand for many contexts (all calls of a function). What a thread spends there is added up first, then
 # threads are combined: the mean of a function is that of its cost per thread, not of the costs of its contexts.
 #
@@ -197,6 +196,9 @@ class _Accumulated:
         some = self._count > 0
         low, high = np.where(some, self._low, 0.0), np.where(some, self._high, 0.0)
         return {"count": self._count, "sum of squares": self._squares, "min": low, "max": high}
+
+
+# -- columns to show ---------------------------------------------------------------------------------------------------
 
 
 MARKS = {Scope.INCLUSIVE: " (I)", Scope.NONE: ""}  # all others are exclusive in one way or another

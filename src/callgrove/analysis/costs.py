@@ -130,7 +130,7 @@ def costs(
     )
 
 
-# Metrics that nest: what a metric has beyond its children.
+# -- metrics without their child metrics -------------------------------------------------------------------------------
 
 
 def without_children(experiment: Experiment, quantity: str, scope: Scope, profiles: Ints | None = None) -> Array:
@@ -160,7 +160,7 @@ def _counts(child: Metric) -> bool:
     return child.is_derived or (child.aggregation == Aggregation.SUM and child.composite is None)
 
 
-# One metric over the system tree: machines, nodes, processes, threads.
+# -- one metric over the system tree -----------------------------------------------------------------------------------
 
 
 def over_system(experiment: Experiment, quantity: str, scope: Scope, context: int) -> Array:

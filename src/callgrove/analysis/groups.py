@@ -171,8 +171,7 @@ def group(tree: ContextTree, by: str) -> Groups:
     return GROUPINGS[by](tree)
 
 
-# What some groups of contexts cost in each profile.
-#
+# -- costs of groups by profile ----------------------------------------------------------------------------------------
 # Exclusive cost is a sum over stored values: each counts once, and once less where it is contained in another that
 # counts (`Recipe.weights`). So values are read once and added up as they come, block by block; nothing is laid out as
 # contexts x profiles.

@@ -1,4 +1,4 @@
-"""What is in an experiment. Looks at tables and, for the hottest function, at a stored summary where there is one."""
+"""What is in an experiment, for `info`: read off its tables; the hottest function off a stored summary."""
 
 from __future__ import annotations
 

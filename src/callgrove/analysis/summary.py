@@ -91,7 +91,8 @@ def _tasks(
             yield Task(traces.split(first, end), None, own, rows, by, window, mode)
 
 
-# The rows of a summary: by section, the largest total first.
+# -- tables of a summary -----------------------------------------------------------------------------------------------
+# Rows stand by section, the largest total first.
 #
 # table       all sections in one, for programs
 # tables      one per section with the columns that it has, for people
@@ -288,7 +289,7 @@ def _percent(part: int, whole: int) -> float | None:
     return 100.0 * part / whole if whole else None
 
 
-# How much memory of each device was in use at most, and when; what was never freed.
+# -- peaks of memory, and what was never freed -------------------------------------------------------------------------
 
 
 COLUMNS = ("profile", "kind", LABEL, "end_ns")

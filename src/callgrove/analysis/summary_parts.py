@@ -202,7 +202,7 @@ def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
     return np.where(_among(columns["kind"], ON_DEVICE) & (calls < 0), ABSENT, names)
 
 
-# -- durations by name -----------------------------------------------------------------------------------------------
+# -- durations by name -------------------------------------------------------------------------------------------------
 
 
 def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str]) -> None:
@@ -281,7 +281,7 @@ def _rows_of(span: Ints, asked: Ints) -> Ints:
     return np.where(span[row] == asked, row, ABSENT)
 
 
-# -- devices ---------------------------------------------------------------------------------------------------------
+# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[str], every: _Spans) -> None:

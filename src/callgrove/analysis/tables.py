@@ -27,7 +27,7 @@ from callgrove.model.traces.events import Samples, SpanKind, Traces
 __all__ = ["TABLES", "Selection", "counter_tables", "export", "metric_rows", "n_rows", "sample_tables", "span_tables"]
 
 
-# What happened over time, as tables: samples, spans and counters.
+# -- samples, spans and counters ---------------------------------------------------------------------------------------
 
 
 SPAN_NAMES = ("profile", "kind", "category", "name", "start_ns", "end_ns", "depth", "correlation")
@@ -94,6 +94,9 @@ def counter_tables(traces: Traces, profiles: Ints | None = None) -> Iterator[Tab
             Column("value", counters.value[kept]),
         )
     )
+
+
+# -- tables of an experiment -------------------------------------------------------------------------------------------
 
 
 MOST_TEXT = 1 << 25  # characters of paths in one chunk: a hundred C++ names may take 50 kB

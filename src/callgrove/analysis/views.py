@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# The columns that tables of contexts share: name, kind, file, line, module.
+# -- columns that describe contexts ------------------------------------------------------------------------------------
 
 
 def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bool = True) -> tuple[Column, ...]:
@@ -61,6 +61,9 @@ def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bo
         Column("line", lines, ABSENT),
         Column("module", [regions.modules[m] if m >= 0 else None for m in modules]),
     )
+
+
+# -- call tree, from the roots down ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -180,8 +183,7 @@ def _source_text(costs: Costs, order: Ints, source: bool) -> tuple[Column, ...]:
     return (Column("source", cells),)
 
 
-# The call tree from the costly functions up: who called them, and how much of their cost came that way.
-#
+# -- callers, from costly functions up ---------------------------------------------------------------------------------
 # A full tree of callers has a row for every suffix of every call path, which may be many more than there are contexts.
 # It is grown from the costliest row on, so that a limit bounds the work and not only the print.
 
@@ -312,7 +314,7 @@ def _totals(rows: list[Row]) -> Array:
     return np.array([row.totals() for row in rows]).reshape(len(rows), 2)
 
 
-# The flat profile: where the cost is, whoever called.
+# -- flat profile ------------------------------------------------------------------------------------------------------
 
 
 def top(costs: Costs, by: str = "function", limit: int | None = None, columns: ShownColumns | None = None) -> Table:
@@ -358,7 +360,8 @@ def _only(by: str, contexts: list[int], columns: tuple[Column, ...]) -> tuple[Co
     )
 
 
-# The hot path: from the costliest root along the costliest calls, as long as one call dominates.
+# -- hot path ----------------------------------------------------------------------------------------------------------
+# It leads from the costliest root along the costliest calls, as long as one call dominates.
 
 
 def hot_path(costs: Costs, share: float = 0.5, columns: ShownColumns | None = None) -> Table:

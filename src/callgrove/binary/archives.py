@@ -220,7 +220,8 @@ def _apply_extension(text: str, name: str, size: int | None) -> tuple[str, int |
     return name, size
 
 
-# Compressed bytes from strangers: inflated up to a limit and never beyond.
+# -- compressed bytes --------------------------------------------------------------------------------------------------
+# They are inflated up to a limit and never beyond.
 #
 # `inflate` takes one zlib stream that must hold exactly the size announced. `gunzip` inflates a whole gzip file into an
 # unnamed temporary file, which vanishes with the process. Both use isal where it is installed (the extra `fast`).

@@ -158,7 +158,8 @@ def _open(path: Path) -> Buffer:
         raise InputError(f"{path}: cannot be read: {reason}") from error
 
 
-# A part of a file that somebody else wrote, and how it gets into another file without passing through this process.
+# -- parts of files ----------------------------------------------------------------------------------------------------
+# A part that another process wrote gets into another file without passing through this process.
 #
 # FilePart(path, offset, size)     in the order in which it was written
 # part.append_to(file)             by the kernel where it can, else piece by piece
@@ -223,7 +224,8 @@ class FilePart:
         )
 
 
-# From the ids that a file uses to dense ones, without trusting the ids to be small.
+# -- sparse ids to dense ones ------------------------------------------------------------------------------------------
+# Ids of a file need not be small.
 
 
 Ints = npt.NDArray[np.int64]

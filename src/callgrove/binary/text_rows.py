@@ -3,7 +3,7 @@
 A cell is a field of bytes of one width, filled up with NUL, which is no character of any text here. A block of rows is
 one array of such cells; taking the NULs out of its bytes leaves the text:
 
-    joined(n, [integers(ids), b",", names.cells(numbers), b"\\n"])    -> b'17,"main"\\n4,"solve"\\n...'
+    join_fields(n, [integers(ids), b",", names.cells(numbers), b"\\n"])    -> b'17,"main"\\n4,"solve"\\n...'
 
 Nothing here makes a Python object per cell; texts are encoded once each.
 """

@@ -1,4 +1,4 @@
-"""What to run on (this process, a pool of processes, MPI, Dask), and workers of it."""
+"""Engines, on which work is done: this process, a pool of processes on this machine, MPI, Dask."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# A pool of processes on this machine.
+# -- a pool of processes on this machine -------------------------------------------------------------------------------
 
 
 def usable_cores() -> int:
@@ -119,7 +119,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-# Workers on other machines: the processes of an MPI program, or those of a Dask cluster.
+# -- workers on other machines: MPI, Dask ------------------------------------------------------------------------------
 
 
 DASK_TIMEOUT = "30s"
@@ -204,6 +204,9 @@ def _ready(client: Any, pool: Executor, address: str) -> int:
 
 def _our_version() -> str:
     return __version__
+
+
+# -- engines -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Those who do the work: the same results, to the byte, whoever they are."""
+"""Workers: they map and reduce tasks, with the same results to the byte on every engine."""
 
 from __future__ import annotations
 

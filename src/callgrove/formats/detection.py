@@ -127,7 +127,8 @@ def _readable(path: Path, look: Callable[[], T]) -> T:
         raise InputError(f"{path}: {error.strerror or error}") from error
 
 
-# Files that people hand to callgrove and that it does not read: what they are, and what to do instead.
+# -- files of other tools ----------------------------------------------------------------------------------------------
+# They are not read; a message says what they are, and what to do instead.
 #
 # Most are traces that it writes itself. Like formats, they are known by their content; only where other programs' files
 # have no mark of their own, by their names.

@@ -21,8 +21,7 @@ from callgrove.model.experiment import problems_of_contexts
 __all__ = ["COLUMNS", "NO_WITHIN", "ContextBuilder", "RegionTable"]
 
 
-# Regions in the making: each is kept once, and numbered as it comes.
-#
+# -- regions -----------------------------------------------------------------------------------------------------------
 # Most regions are said one by one. Addresses without a name are different: there may be a million of them, known by
 # module and offset alone. Those of a module that come together are kept as columns, with no Python object for each.
 
@@ -114,6 +113,9 @@ class RegionTable:
 def _bare(kind: int, module: int, offset: int) -> Key:
     """The key of an address without a name."""
     return kind, ABSENT, ABSENT, ABSENT, ABSENT, module, offset, ABSENT, ABSENT, ABSENT
+
+
+# -- contexts ----------------------------------------------------------------------------------------------------------
 
 
 CONTEXT_COLUMNS = ("parent", "kind", "relation", "region", "within", "call_file", "call_line", "source_id")

@@ -224,7 +224,8 @@ class Experiment(ExperimentMethods):
         return experiment_html(self)
 
 
-# What every experiment must satisfy. Each function lists all that is broken, in words.
+# -- what every experiment must satisfy --------------------------------------------------------------------------------
+# Each function lists all that is broken, in words.
 
 
 def problems_of_contexts(columns: Mapping[str, Sequence[int]], n_regions: int, n_files: int) -> list[str]:

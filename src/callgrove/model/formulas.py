@@ -11,8 +11,7 @@ Specification: the formula grammar of hpctoolkit-databases.md A.5 and B.2, which
 
     parse(text) -> Expression -> evaluate(expression, columns), render(expression)
 
-A formula is a tree (`expressions`) of Number, Variable and Call; operators are calls named "+", "-", "*", "/", "^" and
-"neg". Long sums make deep trees, so nothing here recurses.
+A formula is a tree of Number, Variable and Call: $1 - -(2) is Call("-", (Variable(1), Call("neg", (Number(2),)))).
 
 NaN is "no value": x/0, 0^-1, the logarithm of what is not positive and the root of a negative number have none, and
 what is computed from no value has none. Columns are computed as doubles, also where they hold integers.
@@ -54,12 +53,7 @@ __all__ = [
 ]
 
 
-# Formula trees: Number, Variable and Call, and the passes over them.
-#
-# Specification: the formula grammar of hpctoolkit-databases.md A.5 and B.2; `formulas` reads and computes them.
-#
-#     Call("-", (Variable(1), Call("neg", (Number(2),))))        $1 - -(2)
-#
+# -- formula trees -----------------------------------------------------------------------------------------------------
 # Operators are calls named "+", "-", "*", "/", "^" and "neg". Long sums make deep trees, so nothing here recurses.
 
 
@@ -198,6 +192,9 @@ def renumber(expression: Expression, ids: Mapping[int, int]) -> Expression:
     return fold(expression, combine)
 
 
+# -- from a tree to its text -------------------------------------------------------------------------------------------
+
+
 def render(expression: Expression) -> str:
     """Text that parses back to an equal tree, with as few brackets as that allows."""
     return fold(expression, _render_node)[0]
@@ -227,6 +224,9 @@ def _render_node(node: Expression, args: Sequence[tuple[str, int]]) -> tuple[str
 def _bracket(part: tuple[str, int], least: int) -> str:
     text, precedence = part
     return text if precedence >= least else f"({text})"
+
+
+# -- from text to a tree -----------------------------------------------------------------------------------------------
 
 
 MAX_NESTING = 200  # open brackets, calls and operators that wait for their right side
@@ -372,6 +372,9 @@ class _Parser:
         if not takes(opened.name, len(args)):
             raise self._error(f"{opened.name} with {arity_words(opened.name)}, not {len(args)},")
         self.operands[opened.n_operands :] = [Call(opened.name, args)]
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
 
 
 def evaluate(expression: Expression, columns: Mapping[int, Array], thread_values: Array | None = None) -> Floats:

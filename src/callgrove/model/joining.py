@@ -1,4 +1,4 @@
-"""Several executions as one experiment with several runs; their trees are matched by call path.
+"""Trees matched by call path, and several executions joined to one experiment with several runs.
 
 Contexts are matched by call path (`unify`), metrics by name, scope and statistic; values stay where they are and
 are chained. Traces and copies of sources belong to one execution each and are left there.
@@ -24,8 +24,7 @@ from callgrove.model.runs import Run
 __all__ = ["PLACES", "ROOT", "Unified", "Unifier", "join_runs", "names", "unify"]
 
 
-# Trees of several runs matched by call path.
-#
+# -- matching trees by call path ---------------------------------------------------------------------------------------
 # Two contexts are the same where their parents are and they have equal kind, relation, region (name, file, line,
 # module, offset), call site and parameters. Siblings of one tree that look the same (two call instructions on one line
 # that call one function) stay apart: the first matches the first of the other trees, the second the second.
@@ -300,6 +299,9 @@ def names(tree: ContextTree) -> list[str]:
 
 def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
     return [table[k] if k >= 0 else "" for k in ids.tolist()]
+
+
+# -- joining runs ------------------------------------------------------------------------------------------------------
 
 
 def join_runs(

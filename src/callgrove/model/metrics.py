@@ -298,7 +298,8 @@ def unit_factor(unit: str) -> tuple[float, str]:
     return (float(found[1]) ** int(found[2]), found[3]) if found else (1.0, unit.strip())
 
 
-# Values with several fields, by the names that profilers give them: their scalar reading and how two become one.
+# -- composite values --------------------------------------------------------------------------------------------------
+# Their names are those of profilers; for each: its fields, how two values combine, and its scalar reading.
 #
 # TAU_ATOMIC     n, min, max, sum, sum2      n, sum, sum2 add; min and max over those with n > 0     reads as: sum
 # RATE           numerator, denominator      add                                                     the ratio

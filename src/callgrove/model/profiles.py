@@ -252,7 +252,7 @@ def absent_system(n_profiles: int) -> Ids:
     return np.full(n_profiles, ABSENT, np.int32)
 
 
-# Where profiles live: machines, nodes, processes, threads, devices; and topologies over them.
+# -- the system tree, and topologies over it ---------------------------------------------------------------------------
 
 
 # The identifiers that make a level of the tree, from the outside in; the innermost thing is the profile itself.

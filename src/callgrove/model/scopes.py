@@ -1,4 +1,4 @@
-"""Exclusive and inclusive values where a file does not store them, and quantities in a scope as matrices.
+"""Scopes that a file does not store, computed from those that it does, and quantities in a scope as matrices.
 
     exclusive   stored, else function(c) - sum of function over the contexts lexically within c,
                 else v(c) - sum of v(children) of an inclusive metric, else point (which lacks elided contexts)
@@ -143,8 +143,7 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
     raise UsageError(f"{quantity} has no {scope.word} values and none they could be computed from; there is {stored}")
 
 
-# Quantities in a scope as matrices, contexts x profiles.
-#
+# -- quantities in a scope as matrices, contexts x profiles ------------------------------------------------------------
 # Blocks come by profile or by metric, sparse or dense; all of some profiles is read in one pass over them.
 
 

@@ -1,4 +1,4 @@
-"""A part of an experiment: some profiles, some metrics, a window of its traces. A lazy view, itself an experiment.
+"""A part of an experiment, itself an experiment: some profiles, some metrics, a window of its traces; a lazy view.
 
     experiment.select(ranks={0}, metrics=["CPUTIME (sec)"], window="10%:20%")
 
@@ -63,7 +63,8 @@ __all__ = [
 ]
 
 
-# Traces of some profiles in a window of time, read from those of the whole experiment when asked for.
+# -- traces of some profiles in a window of time -----------------------------------------------------------------------
+# They are read from the traces of the whole experiment, when asked for.
 
 
 def narrow(window: Window | None, inner: Window | None) -> Window | None:
@@ -208,6 +209,9 @@ class SelectedSpans:
 
     def devices(self, part: int) -> Sequence[Device]:
         return Traces(spans_backend=self._backend).devices(part)
+
+
+# -- choosing a part ---------------------------------------------------------------------------------------------------
 
 
 def choose_profiles(

@@ -185,7 +185,7 @@ class NoValues:
 
 
 class ArrayValues:
-    """Values in memory. One value type only; `chains` combines several."""
+    """Values in memory. One value type only; chained_values.py combines several."""
 
     def __init__(self, block: SparseBlock, profiles: Profiles) -> None:
         self.problems: list[CallgroveError] = []

@@ -1,4 +1,4 @@
-"""From a study to models: series with the same points are fitted together; and what to know before trusting them."""
+"""From a study to models: what to know before trusting them, and fits of all series with the same points at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from callgrove.modeling.single import POINTS_FOR_SEGMENTS, SegmentedFits, Single
 __all__ = ["FEWEST_POINTS", "NOISY", "POOR_FIT", "Caution", "Models", "model_study", "texts"]
 
 
-# What a user has to know about a model before trusting it.
+# -- warnings about models ---------------------------------------------------------------------------------------------
 
 
 FEWEST_POINTS = 5
@@ -75,6 +75,9 @@ def count_cautions(cautions: Array) -> Iterator[tuple[Caution, str, Array]]:
         found = np.flatnonzero(cautions & caution)
         if len(found):
             yield caution, text, found
+
+
+# -- models of a study -------------------------------------------------------------------------------------------------
 
 
 SERIES_AT_ONCE = 8_192  # progress is told after each; larger blocks are not faster

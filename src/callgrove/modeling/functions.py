@@ -36,8 +36,7 @@ __all__ = [
 ]
 
 
-# The terms x^i * log2(x)^j that models are made of, in the order in which they are tried.
-#
+# -- terms -------------------------------------------------------------------------------------------------------------
 # The order decides ties. Specification: modeling.md A2.
 
 
@@ -108,6 +107,9 @@ def term_values(terms: Sequence[Exponents], x: Floats) -> Floats:
             if log:
                 out[row] *= logarithm ** float(log)
     return out
+
+
+# -- functions as columns ----------------------------------------------------------------------------------------------
 
 
 FLAT = Exponents(Fraction(0), Fraction(0))

@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 
-# Least squares for c0 + c1 t with and without each point, prepared once for all series with the same coordinates.
+# -- one term: c0 + c1 t -----------------------------------------------------------------------------------------------
+# The fits with and without each point are prepared once for all series with the same coordinates.
 #
 # For every term: the matrix that turns values into (c0, c1), and the one for every point left out. They are what
 # numpy.linalg.lstsq(A, y, rcond=None) would give for A = [1, t]: where the smaller singular value is below eps *
@@ -131,6 +132,9 @@ def least_norm(rows: int, total: Floats, squares: Floats, y_total: Floats, ty_to
     first, second = _leading_vector(rows, total, squares, largest)
     image = (first * y_total + second * ty_total) / largest
     return first * image, second * image
+
+
+# -- several terms -----------------------------------------------------------------------------------------------------
 
 
 SAFETY = 2.0  # singular values this close to the cut-off are left to lstsq
@@ -251,7 +255,8 @@ def _dot(one: Floats, other: Floats) -> Floats:
     return found
 
 
-# How far functions are from measurements: the error measures, each one number per series.
+# -- error measures ----------------------------------------------------------------------------------------------------
+# Each is one number per series.
 #
 # They are Extra-P's, with their peculiarities: `re` of a constant is that of the last point that is not 0, `ar2` of a
 # constant is 1, `nrss` depends on the order of the points. `mean_relative_error` is the plain mean of |f - y| / |y|

@@ -123,7 +123,8 @@ def _ranking(at: Floats, metrics: tuple[str, ...], study: Study) -> Ints:
     return ranked
 
 
-# Models that fit nearly as well as the chosen one. Where they part ways, a prediction is a guess.
+# -- models that fit nearly as well as the chosen one ------------------------------------------------------------------
+# Where they differ, a prediction is a guess.
 
 
 NEARLY = 1.5  # times the error of the best
@@ -165,7 +166,7 @@ def _row(builder: FunctionBuilder, target: Floats, smape: float) -> tuple[float,
     return smape, function_text(functions, 0), order_text(functions, 0), float(functions.evaluate(target)[0, 0])
 
 
-# What a plot of one model shows: the function as curves, and what was measured beside it.
+# -- curves to plot ----------------------------------------------------------------------------------------------------
 
 
 SAMPLES = 121

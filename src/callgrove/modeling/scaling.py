@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 
-# Which points the model of a single parameter sees when there are several: the lines along that parameter.
+# -- lines along one parameter -----------------------------------------------------------------------------------------
+# With several parameters, these are the points that the model of a single one is fitted to.
 #
 # Specification: modeling.md A6, step 1.
 
@@ -96,6 +97,9 @@ def _smallest(rows: list[tuple[float, ...]], p: int, longest: int) -> Line:
         elif all(one <= other for one, other in zip(others, least, strict=True)):
             chosen, least = [number], others
     return Line(np.array([rows[number][p] for number in chosen]), tuple(np.array([n]) for n in chosen), longest)
+
+
+# -- strong scaling ----------------------------------------------------------------------------------------------------
 
 
 PROCESS_NAMES = ("p", "procs", "processes", "ranks", "nprocs", "np", "cores", "threads", "nodes", "gpus", "tasks")

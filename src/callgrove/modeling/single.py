@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 
-# Terms with equal errors, told apart as Extra-P does: by the rounding of its own arithmetic.
+# -- terms with equal errors -------------------------------------------------------------------------------------------
+# They are told apart as Extra-P does, by the rounding of its own arithmetic.
 #
 # At coordinates such as 1, 2, 4 some terms are multiples of each other. Which of them has the smaller error is decided
 # by the last bit, so for these series the errors are computed once more, number by number, in Extra-P's order.
@@ -100,6 +101,9 @@ def _multiply(coefficient: float, x: float, term: Exponents) -> float:
     if term.logarithm:
         coefficient *= np.log2(x) ** float(term.logarithm)
     return coefficient
+
+
+# -- the constant, or the best term ------------------------------------------------------------------------------------
 
 
 CELLS_AT_ONCE = 100_000  # terms x points x series of a chunk: what stays in the cache
@@ -330,7 +334,8 @@ def _fit_without_each(t: Floats, y: Floats) -> tuple[Floats, Floats]:
     return c0, c1
 
 
-# Models of one parameter that may change once along the way (Extra-P's segmented modeller).
+# -- segmented models --------------------------------------------------------------------------------------------------
+# The behaviour may change once along the parameter (Extra-P's segmented modeller).
 #
 # A window of five points slides along the coordinates. Where the model of a window fits much worse than the others, or
 # than the one before, the series is split there and each part gets a model of its own.

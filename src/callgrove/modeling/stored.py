@@ -147,7 +147,7 @@ def _segments(functions: Functions, terms: tuple[TermOf, ...]) -> Iterable[Segme
         yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, own)
 
 
-# Models of a study as a caller asks for them: of some series, of one parameter, stored ones or new ones.
+# -- models as a caller asks for them ----------------------------------------------------------------------------------
 
 
 def prepare(study: Study, along: str | None = None, times: str | None = None) -> Study:

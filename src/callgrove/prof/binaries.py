@@ -1,6 +1,6 @@
 """Names from binaries: where a module has no structure file but lies on this machine; kept in a cache on disk.
 
-    debugging information (DWARF)   functions, inlined functions, lines; `dwarf`
+    debugging information (DWARF)   functions, inlined functions, lines (dwarf.py)
     .symtab, else .dynsym           functions
 
 Debugging information is the binary's own, or that of /usr/lib/debug by build id or by the name in .gnu_debuglink. Only
@@ -37,8 +37,8 @@ from callgrove.prof.dwarf import units_of
 __all__ = ["NameCache", "binary_chains", "default_folder"]
 
 
-# What binaries said about addresses, kept on disk: debugging information takes seconds to read, and programs are
-# measured more than once.
+# -- cache of names on disk --------------------------------------------------------------------------------------------
+# Debugging information takes seconds to read, and programs are measured more than once.
 #
 #     $CALLGROVE_CACHE, else $XDG_CACHE_HOME/callgrove, else ~/.cache/callgrove
 #       names/
@@ -209,6 +209,9 @@ def _unit(files: list[int], functions: list[Any], places: list[Any], texts: list
             raise ValueError("it does not fit together")
         unit.places[int(address)] = Place(made, int(row_at), rows)
     return unit
+
+
+# -- binaries ----------------------------------------------------------------------------------------------------------
 
 
 LARGEST = 100 << 20

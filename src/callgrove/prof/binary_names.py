@@ -158,7 +158,8 @@ class _Joined:
         return self._scopes.line(self._scopes.builder.file(file), line)
 
 
-# C++ names as people write them, by the C++ runtime of this machine.
+# -- demangling --------------------------------------------------------------------------------------------------------
+# It is done by the C++ runtime of this machine.
 
 
 NO_FUNCTIONS = ("T", "G")  # after _Z: tables, thunks, guards

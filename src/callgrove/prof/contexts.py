@@ -28,8 +28,7 @@ from callgrove.prof.nodes import CODE, IDLE, MAIN, PARTIAL, ROOT, THREAD, UNKNOW
 __all__ = ["ENTRY_NAMES", "Contexts", "ScopeChains", "ScopeTable", "contexts_of"]
 
 
-# What contexts execute: functions, loops, lines, instructions, placeholders, each with a number of its own.
-#
+# -- scopes: what contexts execute -------------------------------------------------------------------------------------
 # Two contexts below one parent are one where their scopes and relations are equal. What makes scopes equal is not
 # always what makes regions equal: two inlined copies of a function are two scopes of one region.
 
@@ -131,6 +130,9 @@ def concatenate(parts: list[ScopeChains], last: Array, relation: Array) -> Scope
         column[inner] = np.concatenate([getattr(part, one) for part in parts]) if parts else []
         column[ends] = final
     return ScopeChains(bounds, *out)
+
+
+# -- the calling context tree ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

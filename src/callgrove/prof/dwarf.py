@@ -4,7 +4,7 @@
 
 The innermost function that covers an address has it. Copies of one function (inlined or not) are one: the smallest of
 their addresses is its own. Lines come from the line table: the last row at or before the address; several rows may have
-that address, and `binary_names` chooses among them. Only units that have an address in question are read.
+that address, and binary_names.py chooses among them. Only units that have an address in question are read.
 """
 
 from __future__ import annotations

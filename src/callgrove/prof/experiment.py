@@ -42,7 +42,7 @@ from callgrove.prof.survey import Survey, SurveyedFile
 __all__ = ["Attribution", "Prepared", "add_profiles", "prepare_experiment", "with_logical_numbers"]
 
 
-# Files as profiles of the model: identifier tuples with their generated numbers, kinds and names.
+# -- files as profiles -------------------------------------------------------------------------------------------------
 
 
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")
@@ -103,6 +103,9 @@ def _id_names(files: Sequence[SurveyedFile]) -> tuple[str, ...]:
             if kind < MOST_KINDS:
                 named.setdefault(kind, readable(name))
     return tuple(named.get(kind, "") for kind in range(max(named) + 1)) if named else DEFAULT_ID_NAMES
+
+
+# -- the experiment ----------------------------------------------------------------------------------------------------
 
 
 MOST_NAMED = 4  # binaries in a message

@@ -21,8 +21,7 @@ from callgrove.prof.resolution import Described
 __all__ = ["MOST_TEMPLATES", "CallGraph", "Template", "Templates", "shares", "with_paths"]
 
 
-# Who calls whom in the code of one module, and the call paths that lead to an instruction.
-#
+# -- call graph of one module ------------------------------------------------------------------------------------------
 # GPU samples have an address and no callers. The structure file lists the calls of each function, so the callers that
 # are possible can be found (hpcrun-and-prof.md 8):
 #
@@ -143,6 +142,9 @@ class Templates:
     """The templates of each node of GPU samples."""
 
     of_node: Mapping[int, tuple[Template, ...]]
+
+
+# -- call paths of samples ---------------------------------------------------------------------------------------------
 
 
 class PathFinder:

@@ -33,7 +33,8 @@ from callgrove.model.metrics import Aggregation, Column, Metric, Scope
 __all__ = ["SCOPES", "VARIABLE", "VIEWS", "Quantities", "Quantity", "add_rows", "quantities_of"]
 
 
-# Metric tables of all files as quantities: a quantity is known by its name and description.
+# -- quantities --------------------------------------------------------------------------------------------------------
+# A quantity is known by its name and description.
 #
 # A metric with a formula has no values: it is derived from others, which the formula names by their number in the table
 # (`#n`, in 02.00 also `$n` and `@n`). Here formulas name quantities: `$n`.
@@ -134,6 +135,9 @@ def quantities_of(tables: Iterable[tuple[str, tuple[tuple[MetricDescription, ...
         for table in epochs:
             found.add(table, path)
     return found
+
+
+# -- metric rows and columns -------------------------------------------------------------------------------------------
 
 
 SCOPES = (Scope.POINT, Scope.FUNCTION, Scope.LEXICAL, Scope.INCLUSIVE)

@@ -45,7 +45,8 @@ __all__ = [
 ]
 
 
-# Trees of nodes that are known by a module and an address, and one tree of many.
+# -- trees of nodes ----------------------------------------------------------------------------------------------------
+# Nodes are known by a module and an address:
 #
 #     place     0                      nodes that are no addresses: `offset` is their code
 #               2 * (module + 1)       addresses in a module, numbered in the order of the modules' paths
@@ -150,6 +151,9 @@ class RawTree:
         at = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
         found = (region >= 0) & (self.keys[at] == wanted) if len(self) else np.zeros(len(region), np.bool_)
         return np.where(found, at, ABSENT).astype(np.int32)
+
+
+# -- nodes of one file -------------------------------------------------------------------------------------------------
 
 
 ROOT, PARTIAL, UNKNOWN, IDLE, MAIN, THREAD = (

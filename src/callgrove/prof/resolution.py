@@ -6,7 +6,7 @@
     the binary       where it is here: debugging information, symbols
     nothing          the instruction alone
 
-hpcrun-and-prof.md 6.2.
+Specification: hpcrun-and-prof.md 6.2.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ __all__ = [
 ]
 
 
-# Functions of the operating system's kernel, and of interpreted programs.
-#
+# -- kernel symbols and logical files ----------------------------------------------------------------------------------
 # kernel_symbols/vmlinux.HOSTID    text, or xz of it: `address type name [module]` lines, as /proc/kallsyms has them
 # HPCLOGICAL...                    stanzas {u32 id, str function, u8 mangling, str file, u32 line}, big-endian; an
 #                                  address is the id, then a line in 32 bits each
@@ -143,7 +142,8 @@ def _stanzas(path: Path) -> Iterator[tuple[int, str, str, int]]:
         yield id_, readable(name), readable(cursor.text("file")), cursor.number("u4", "line")
 
 
-# Structure files: found in measurement directories or named, read where they describe a module that was measured.
+# -- structure files ---------------------------------------------------------------------------------------------------
+# They are found in measurement directories, or named by the user.
 #
 # A module is covered as soon as one file describes it: an address that lies in none of its ranges has no scopes, and
 # nothing else is asked. Files that cannot be read are treated as absent, and said.
@@ -246,6 +246,9 @@ def _module_names(file: Path) -> list[str]:
         with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
             found = [match[1] for match in MODULE_NAME.finditer(content)]
     return [unescape(name.decode("utf-8", "surrogateescape"), ENTITIES) for name in found]
+
+
+# -- from addresses to scopes ------------------------------------------------------------------------------------------
 
 
 Locate = Callable[[str], Path | None]

@@ -56,7 +56,8 @@ __all__ = [
 ]
 
 
-# All that the second pass needs to know, as arrays: workers get it once, in a folder that they map into memory.
+# -- plan of the second pass -------------------------------------------------------------------------------------------
+# Workers get it once, as arrays in a folder that they map into memory.
 #
 # Contexts here are those of `contexts`: level by level, with elided instructions where they belong. `final` gives the
 # ids of the experiment, `layout` says how samples are to be packed: as the target stores them, or in these ids.
@@ -145,6 +146,9 @@ def load(folder: str) -> Plan:
     # plain arrays: views of a memmap are memmaps again, and all that small ones take is the time to make them
     arrays: dict[str, Any] = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in place.glob("*.npy")}
     return Plan(**rest, **arrays)
+
+
+# -- values of a batch of files ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -362,7 +366,8 @@ def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
     return SparseBlock.concatenate(parts)
 
 
-# The second pass: the trace of a file as samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
+# -- samples of a file -------------------------------------------------------------------------------------------------
+# The trace of a file becomes samples of contexts, packed as the target stores them (hpcrun-and-prof.md 9).
 #
 # Samples on nodes that the file does not have, or whose callers are not known, are left out. Of several idle samples
 # one after the other the first is kept, unless the target has a context for them.

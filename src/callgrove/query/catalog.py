@@ -29,7 +29,7 @@ from callgrove.query.span_tables import span_relations
 __all__ = ["Catalog", "make_export_relations"]
 
 
-# The tables that `export` prints, as relations.
+# -- tables of `export` as relations -----------------------------------------------------------------------------------
 
 
 PROFILES = (
@@ -85,7 +85,7 @@ def _export(table: str, opened: Opened, wanted: Wanted) -> Iterator[Table]:
     return export(opened, table)
 
 
-# -- values -----------------------------------------------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------------------------------------
 
 
 def _values(inputs: Sequence[Opened], ids: dict[str, str], tell: Callable[[str], None]) -> list[Relation]:
@@ -123,7 +123,7 @@ def _export_values(scope: str, tell: Callable[[str], None], opened: Opened, want
         yield Table((*table.columns[:4], Column("integer", integer, None if whole else NOTHING), *fields))
 
 
-# -- series -----------------------------------------------------------------------------------------------------------
+# -- series ------------------------------------------------------------------------------------------------------------
 
 
 def _parameters(experiment: Experiment) -> list[str]:
@@ -154,6 +154,9 @@ def _series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator
     nothing = Column("", [None] * len(found))
     points = [Column(columns[name], own.get(name, nothing).values) for name in columns]
     yield Table((*found.columns[:2], *points, *found.columns[-6:]))
+
+
+# -- all tables of all inputs ------------------------------------------------------------------------------------------
 
 
 NUMBERED = ("profiles", "metrics", "contexts", "parameters", "series")  # these say which input a row is from

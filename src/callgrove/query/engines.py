@@ -199,7 +199,8 @@ def _add_functions(connection: sqlite3.Connection) -> None:
     connection.create_aggregate("median", 1, cast(Any, _Median))
 
 
-# DuckDB: tables are in memory as far as a limit allows, beyond that in a temporary folder, deleted at the end.
+# -- DuckDB ------------------------------------------------------------------------------------------------------------
+# Tables are in memory as far as a limit allows, beyond that in a temporary folder, deleted at the end.
 #
 # Which columns a query uses is read off its plan over empty tables, made with no optimiser but the one that drops
 # unused columns. Before the query runs, the engine is told to open no other file, and its configuration is locked.

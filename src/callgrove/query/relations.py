@@ -129,8 +129,7 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-# Columns as an engine takes them, and an engine's cells as results have them.
-#
+# -- cells for an engine, and from it ----------------------------------------------------------------------------------
 # In a column of integers, what does not fit into 64 bits is NULL; in one of real numbers, what is no number is.
 
 
@@ -222,7 +221,8 @@ _CELLS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-# What an engine does: it knows tables by their columns, says which of these a query uses, takes them, and answers.
+# -- what an engine does -----------------------------------------------------------------------------------------------
+# It knows tables by their columns, says which of these a query uses, takes them, and answers.
 
 
 ENGINES = ("duckdb", "sqlite")
@@ -233,7 +233,7 @@ Rows = Iterator[Sequence[tuple[Any, ...]]]
 
 
 class Failed(CallgroveError):
-    """What an engine says about a query, in its own words; `complaints` makes a sentence of it."""
+    """What an engine says about a query, in its own words; sql.py makes a sentence of it."""
 
 
 class Engine(Protocol):

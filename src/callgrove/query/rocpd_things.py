@@ -1,6 +1,5 @@
-"""Rocprofv3's views of things (processes, threads, kernel symbols) and what its summaries add up, right.
-
-counters).
+"""Rocprofv3's views of things (processes, threads, kernel symbols), of what spans have many of (arguments, counters),
+and of what its summaries add up.
 
 A counter that was measured in several instances has several rows in `pmc_events` and one in `counters_collection`: the
 sum, or the mean where the tool says that it is no amount (value_type RELATIVE).
@@ -141,7 +140,7 @@ def _threads(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     yield Table((*columns, name, Column("profile", threads), *(Column(word, facts[word]) for word in facts)))
 
 
-# -- what spans have many of ------------------------------------------------------------------------------------------
+# -- what spans have many of -------------------------------------------------------------------------------------------
 
 Rows = tuple[Ints, SideTable]  # for every row the number of its span in the chunk, and the rows themselves
 
@@ -307,8 +306,7 @@ MANY = (
 )
 
 
-# What rocprofv3's views and summaries add up, right: by name, by domain, by device.
-#
+# -- sums by name, by domain and by device -----------------------------------------------------------------------------
 # Specification: gpu-traces.md 3.5. The tool's own views divide integers, add up means, share one hundred percent
 # between host and GPU, and count overlapping operations twice. Here a mean is total / count, a percentage is of its
 # domain, and busy is the length of a union. Spans that end before they start are in no sum.

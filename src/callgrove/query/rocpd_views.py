@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 
-# Where the spans of a profile happened, in the words of rocprofv3's views: one column per word, one row per profile.
+# -- lanes: where the spans of a profile happened ----------------------------------------------------------------------
+# One column per word of rocprofv3's views, one row per profile.
 #
 # What the file itself says stands in `Traces.tables`; an experiment without these still has ranks, devices and streams.
 
@@ -191,6 +192,9 @@ def lane_column(name: str, by_profile: Array | Coded, profile: Array) -> Column:
 
 def as_column(name: str, cells: Array | Coded) -> Column:
     return Column(name, cells, None if isinstance(cells, Coded) else NOTHING)
+
+
+# -- views of spans ----------------------------------------------------------------------------------------------------
 
 
 HOST = (SpanKind.API, SpanKind.MARKER, SpanKind.REGION, SpanKind.SYNC, SpanKind.OVERHEAD)

@@ -19,7 +19,8 @@ from callgrove.query.relations import ENGINES, Engine, Failed, Relation, Rows, p
 __all__ = ["Answer", "complaint", "default_engine", "engine_of", "meant", "sql", "table_list"]
 
 
-# What an engine says about a query, as one sentence, with the name that was probably meant.
+# -- error messages of engines -----------------------------------------------------------------------------------------
+# Each becomes one sentence, with the name that was probably meant.
 
 
 NO_TABLE = re.compile(r"no such table: (?:main\.|temp\.)?(.+)|Table with name (\S+) does not exist")
@@ -121,6 +122,9 @@ def _find_reserved_word(query: str) -> str:
 def _strip_quoted(query: str) -> str:
     """Return a query in small letters without its quoted names and texts."""
     return re.sub(r"""\"[^\"]*\"|'[^']*'""", "", query.lower())
+
+
+# -- queries -----------------------------------------------------------------------------------------------------------
 
 
 Progress = Callable[[str, int, int | None], None]

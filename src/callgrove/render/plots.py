@@ -20,7 +20,7 @@ from callgrove.render.visible import shorten
 __all__ = ["Axis", "axis_for", "draw_svg", "extrap_report", "model_plot", "picture_format"]
 
 
-# Axes of plots: from numbers to places, and where to put marks.
+# -- axes --------------------------------------------------------------------------------------------------------------
 
 
 WIDE = 30.0  # a larger ratio between largest and smallest is drawn on a logarithmic axis
@@ -74,6 +74,9 @@ def _round_steps(low: float, high: float) -> list[float]:
     size = 10.0 ** floor(log10(rough))
     step = next(size * k for k in (1, 2, 5, 10) if size * k >= rough)
     return [k * step for k in range(ceil(low / step), floor(high / step) + 1)]
+
+
+# -- plots of models ---------------------------------------------------------------------------------------------------
 
 
 WIDTH, HEIGHT = 720, 460
@@ -171,7 +174,7 @@ def _text(text: str) -> str:
     return escape(shorten(visible(text), MOST_LETTERS, "…"))
 
 
-# SVG as the kind of picture that a name asks for: SVG itself, or PNG and PDF through the extra `plots`. No I/O.
+# -- pictures: SVG, or PNG and PDF with the extra `plots` --------------------------------------------------------------
 
 
 FORMATS = ("svg", "png", "pdf")
@@ -207,7 +210,7 @@ def draw_svg(svg: str, kind: str) -> bytes:
     return content
 
 
-# Models as Extra-P prints them: call path by call path, metric by metric, with the measurements.
+# -- models as Extra-P prints them -------------------------------------------------------------------------------------
 
 
 def extrap_report(models: Models) -> Iterator[str]:

@@ -132,8 +132,7 @@ def reading_writers(escape: Callable[[str], str]) -> CellWriters:
     )
 
 
-# JSON: an array of objects, one per line, or one object per line without the array (`jsonl`).
-#
+# -- JSON: an array of objects, or one object per line (`jsonl`) -------------------------------------------------------
 # Absent cells and non-finite numbers are null, since JSON has no NaN. Integers keep all their digits. Everything beyond
 # ASCII is escaped, so the text is the same under every locale and safe on every terminal.
 
@@ -212,7 +211,8 @@ _JSON_WRITERS = CellWriters(
 )
 
 
-# CSV by RFC 4180 with "\n" line ends: a header, then one line per row; an absent cell is empty.
+# -- CSV ---------------------------------------------------------------------------------------------------------------
+# By RFC 4180 with "\n" line ends: a header, then one line per row; an absent cell is empty.
 #
 # Numbers survive a round trip: floats are the shortest text that reads back equal, `nan` and `inf` included. Cells are
 # data and are written as they are: a name that a spreadsheet would take for a formula stays what it was in the file.
@@ -277,8 +277,7 @@ _CSV_WRITERS = CellWriters(
 )
 
 
-# A Markdown table, to paste into an issue or a report.
-#
+# -- Markdown ----------------------------------------------------------------------------------------------------------
 # Names are escaped so that they show as they are: `operator*`, `vector<int>` and `a|b` would otherwise turn into
 # emphasis, a vanished HTML tag and an extra column. An underscore inside a word needs no escape and gets none.
 

@@ -87,7 +87,7 @@ def duration_ns(time_ns: float) -> str:
     return f"{sign}{hours} h {minutes} min" if hours else f"{sign}{minutes} min {seconds} s"
 
 
-# Costs with their units.
+# -- costs -------------------------------------------------------------------------------------------------------------
 
 
 COUNTED = ("occ", "#")  # how profilers call what has no unit
@@ -103,8 +103,7 @@ def amount(unit: str) -> Callable[[float], str]:
     return lambda value: si(value * factor, word)
 
 
-# Bars in text: a share of the whole as a row of blocks.
-#
+# -- bars --------------------------------------------------------------------------------------------------------------
 # bar(0.55, 4)                  ██▏
 # bar(0.55, 4, unicode=False)   ##
 # signed_bar(-0.55, 4)          -██▏

@@ -1,6 +1,7 @@
-"""One HTML file with style, script and data inside: columns as a compact document, ES modules as one script.
+"""One HTML file with style, script and data inside: ES modules as one script, the page, columns as a document.
 
-in the very script and style that it holds, and pictures that they make.
+The page loads nothing and sends nothing: its policy allows the very script and style that it holds, and pictures that
+they make.
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ from callgrove.model.table import visible
 __all__ = ["DATA_ID", "Texts", "bundle", "encode", "modules", "page", "style"]
 
 
-# The ES modules of static/ as one script, since pages opened from disk cannot import files.
-#
-# There is no build step: a server gives the modules as they are. They keep to a few forms, which is all that this needs
-# to know of the language, and what a test holds them to:
+# -- ES modules as one script ------------------------------------------------------------------------------------------
+# Pages opened from disk cannot import files. There is no build step: a server gives the modules as they are. They keep
+# to a few forms, which is all that this needs to know of the language, and what a test holds them to:
 #
 #     import { a, b } from "./other.js";        named imports of siblings, at the start of a line
 #     export function a() ...                    exports in front of function, async function, class or const
@@ -102,6 +102,9 @@ def _variable(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
 DATA_ID = "callgrove-data"
 
 _PAGE = """\
@@ -148,8 +151,7 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-# A document of columns and texts, small enough to mail.
-#
+# -- document of columns and texts -------------------------------------------------------------------------------------
 # A panel's data is made of plain values, NumPy arrays and `Texts`. In the page it is the same thing again, with typed
 # arrays in place of NumPy's and arrays of strings in place of `Texts` (static/data.js is the other half):
 #

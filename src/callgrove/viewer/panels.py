@@ -71,7 +71,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Panel:
-    """One view: `kind` says who draws it (static/main.js), `data` is what `encoding` can hold. Panels of one title
+    """One view: `kind` says who draws it (static/main.js), `data` is what `page.encode` takes. Panels of one title
     share a tab, the first of which is Overview. `notes` are sentences to show with it, such as what was left out."""
 
     kind: str
@@ -105,7 +105,7 @@ class Unavailable:
         return (Panel("unavailable", self.title, {"reason": self.reason}),)
 
 
-# Processes that say the same of themselves: identifier tuples are not unique, so they are counted.
+# -- numbers for processes with equal identifier tuples ----------------------------------------------------------------
 
 
 def process_numbers(experiment: Experiment) -> list[int]:

@@ -27,7 +27,7 @@ from callgrove.viewer.timeline.maker import timeline_maker
 __all__ = ["DEFAULT_SIZE", "MAKERS", "Input", "Summary", "report", "summary_of"]
 
 
-# What was opened: the first panel of every section.
+# -- first panel: what was opened --------------------------------------------------------------------------------------
 
 
 MOST_MET = 6
@@ -84,6 +84,9 @@ def _title(title: str, paths: Sequence[str]) -> str:
     path = PurePath(paths[0]) if len(paths) == 1 else PurePath()
     named = path.name == title and path.parent.name not in ("", "..")
     return f"{path.parent.name}/{title}" if named else title
+
+
+# -- sections and the page ---------------------------------------------------------------------------------------------
 
 
 LEAST_SHARE = 1e-6

@@ -36,7 +36,8 @@ from callgrove.model.experiment import InputWarning, Severity
 __all__ = ["BEGINNING", "Folder", "Group", "Manifest", "StoredTable", "warnings_from", "warnings_in"]
 
 
-# The manifest `callgrove.json`: what a folder holds, and what no table has a place for.
+# -- manifest ----------------------------------------------------------------------------------------------------------
+# The file `callgrove.json` says what a folder holds, and what no table has a place for:
 #
 #     {"format": "callgrove", "version": 1, "minor": 1, "holds": "experiment", "title": ..., "origin": {...},
 #      "tables": {"contexts": 1234, ...}, ...}
@@ -172,7 +173,8 @@ def warnings_from(manifest: Manifest, folder: Path) -> list[InputWarning]:
     return found
 
 
-# One Parquet file of a folder, read row group by row group and checked before it is believed.
+# -- tables ------------------------------------------------------------------------------------------------------------
+# Each is one Parquet file, read row group by row group and checked before it is believed.
 #
 # What pyarrow says of a damaged file becomes one `CorruptFile` that names the file and the row group. Objects hold a
 # path and a few numbers; the file itself is opened when it is needed, so that they can be sent to another process.
@@ -364,6 +366,9 @@ class StoredTable:
         for name in names:
             if found.column(name).null_count and not self.column(name).nullable:
                 raise self.damage(section, f"a value in every row of {name}", "NULL")
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------
 
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from callgrove.model.traces.events import LABEL, PARENT, SIDE_TABLES, SPAN_COLUM
 __all__ = ["FORMAT", "ColumnarFormat", "fields", "problems"]
 
 
-# What a closer look at a folder finds, and its raw structure.
+# -- what `check` and `dump` say of a folder ---------------------------------------------------------------------------
 
 
 def problems(opened: Experiment | Study, folder: Path, progress: Progress) -> Iterator[Problem]:
@@ -77,6 +77,9 @@ def fields(folder: Path) -> Iterator[Field]:
         yield Field(table.path.name, name, -1, 0, "rows", rows)
         for number, size in enumerate(np.diff(table.first_rows).tolist()):
             yield Field(table.path.name, f"{name} row groups", number, int(table.first_rows[number]), "rows", size)
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 LOOKED_AT = 256

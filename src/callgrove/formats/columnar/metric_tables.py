@@ -110,7 +110,7 @@ def _is_numeric(dtype: np.dtype[Any]) -> bool:
     return all(_is_numeric(dtype[name].base) for name in dtype.names)
 
 
-# -- the way back ----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_metrics(folder: Folder, attributes: Attributes) -> Metrics:

@@ -121,7 +121,7 @@ def _coordinate_columns(system: System) -> Mapping[str, Cells]:
     return {name: np.concatenate(part or none) for name, part in zip(names, parts, strict=True)}
 
 
-# -- the way back ----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_runs(folder: Folder, attributes: Attributes) -> tuple[Run, ...]:

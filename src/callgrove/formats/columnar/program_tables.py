@@ -94,7 +94,7 @@ def _parameter_columns(tree: ContextTree) -> Mapping[str, Cells]:
     }
 
 
-# -- the way back ----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_contexts(folder: Folder, attributes: Attributes) -> ContextTree:

@@ -123,8 +123,7 @@ class GroupWriter:
                 one.close()
 
 
-# Which profiles each row group has: the table `index`, as it is written and as it is asked.
-#
+# -- index: which profiles each row group has --------------------------------------------------------------------------
 # A row for each profile of each row group: how many rows of the group are its own and, for spans, from when to when
 # they go. So the values or spans of one profile are read from the row groups that have any.
 

@@ -140,8 +140,7 @@ def value_columns(type_: str, fillers: bool) -> tuple[TableColumn, ...]:
     return _columns(f"profile:int32 context:int32 metric:int32 value:{type_}{more}")
 
 
-# Texts that Parquet can hold, and back.
-#
+# -- texts that Parquet can hold ---------------------------------------------------------------------------------------
 # Names in files may have bytes that are no UTF-8; in Python these are lone surrogates, which no UTF-8 has. Each becomes
 # two characters: U+10FFFF, which no text has, and the surrogate moved up by 0x100000. A U+10FFFF itself is doubled.
 
@@ -180,8 +179,7 @@ def _back(found: re.Match[str]) -> str:
     return chr(low) if 0xD800 <= low < 0xE000 else found[0]
 
 
-# pyarrow at the edge: NumPy columns to Arrow columns and back, with -1 for NULL.
-#
+# -- from NumPy to Arrow and back, with -1 for NULL --------------------------------------------------------------------
 # pyarrow is imported here, when it is needed; everything else of the format works on NumPy arrays and on these
 # functions.
 

@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 
-# Columns of side tables: their types in a folder, found piece by piece.
-#
+# -- types of attribute columns ----------------------------------------------------------------------------------------
 # A side table comes in pieces, and a later one may have a column, or a kind of cell, that no piece before it had: then
 # the type that holds both is the one of the column.
 
@@ -132,6 +131,9 @@ def texts_as_lists(rows: Mapping[str, Array], columns: Sequence[TableColumn]) ->
     return {name: cells.tolist() if name in texts else cells for name, cells in rows.items()}
 
 
+# -- tables beside spans -----------------------------------------------------------------------------------------------
+
+
 TYPES = ("int64", "double", TEXT, JSON)
 Told = list[tuple[str, str]]  # column and type
 
@@ -202,6 +204,9 @@ def _parse_cell(table: StoredTable, column: str, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise table.damage(f"column {column}", "JSON", repr(text[:60])) from error
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def device_columns(traces: Traces) -> Mapping[str, Cells]:

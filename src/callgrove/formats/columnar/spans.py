@@ -40,7 +40,8 @@ from callgrove.model.traces.events import (
 __all__ = ["FolderSpans", "StoredSides", "read_counters", "read_spans", "split_of"]
 
 
-# What only some spans have, as it lies in a folder: whole parts, or row group by row group.
+# -- attributes of spans -----------------------------------------------------------------------------------------------
+# They are had by whole parts, or row group by row group.
 
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint64")
@@ -143,6 +144,9 @@ def _check_columns(folder: Folder, columns: Any) -> list[tuple[str, str, str]]:
         pass
     path = folder.path / MANIFEST
     raise CorruptFile(path, "sides", expected="columns with types", found=repr(columns)[:80], remedy=REMEDY)
+
+
+# -- spans -------------------------------------------------------------------------------------------------------------
 
 
 MOST_PARTS = 1 << 24

@@ -102,7 +102,8 @@ def counter_columns(counters: Counters) -> tuple[str, Mapping[str, Cells]]:
     }
 
 
-# What only some spans have, into a table for each kind of it, piece by piece: memory holds a row group.
+# -- attributes of spans -----------------------------------------------------------------------------------------------
+# Each kind of them has a table, which is written piece by piece: memory holds a row group.
 #
 # Rows of different parts never share a row group, and those of a part rise with their spans.
 

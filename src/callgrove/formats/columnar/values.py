@@ -33,7 +33,8 @@ from callgrove.model.values import Block, SparseBlock
 __all__ = ["FilledFolderValues", "FolderValues", "ValueLayout", "read_values"]
 
 
-# How values of one type lie in a table: numbers in the column `value`, the fields of composite ones beside it.
+# -- layout of a table -------------------------------------------------------------------------------------------------
+# Numbers are in the column `value`, the fields of composite values beside it.
 #
 # A composite value has its scalar reading in `value`, and a column for each number it is made of: `field_sum`, a list
 # where it is an array (`field_bins`), and `field_terms_a` where it is inside of another.
@@ -118,6 +119,9 @@ class ValueLayout:
 
 def _type_name(kind: np.dtype[Any]) -> str:
     return "double" if kind == np.float64 else kind.name
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -38,7 +38,8 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock, Values, has_f
 __all__ = ["FOLDER", "FolderWriter", "Measured", "ValuesWriter"]
 
 
-# Values into tables, one for each type of value, as they come.
+# -- values ------------------------------------------------------------------------------------------------------------
+# Each type of value has a table, which is written as values come.
 #
 # Which table the next rows are in is kept as runs (`value_order`), so that they come back in the order in which they
 # were given; which profiles each row group has goes to the index.
@@ -126,6 +127,9 @@ def _native(value: Array) -> Array:
         return value
     fits = value.dtype.kind in NATIVE and value.dtype.itemsize <= 8 and value.dtype != np.float16
     return np.ascontiguousarray(value, value.dtype.newbyteorder("=") if fits else np.float64)
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 class Measured:

@@ -26,8 +26,7 @@ from callgrove.errors import CorruptFile, RefusedInput, UnsupportedVersion
 __all__ = ["Anchor", "Level", "RawCart", "RawMetric", "RawPlace", "RawRegion", "read_anchor", "repair_cubepl"]
 
 
-# Makes XML of what CubeLib writes around CubePL.
-#
+# -- repairing the XML around CubePL -----------------------------------------------------------------------------------
 # Older versions leave attribute values bare (`<cubepl rowwise=false>`), and specifications hold `<` and `&` of
 # expressions as they are. Start tags get quotes, texts get entities; everything else stays to the byte.
 
@@ -61,6 +60,9 @@ def repair_cubepl(xml: bytes) -> bytes:
 
 def _escape(text: bytes) -> bytes:
     return LONE_AMPERSAND.sub(b"&amp;", text).replace(b"<", b"&lt;")
+
+
+# -- tables of the anchor ----------------------------------------------------------------------------------------------
 
 
 Attributes = dict[str, str]

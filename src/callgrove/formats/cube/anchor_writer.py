@@ -103,7 +103,7 @@ def _title(experiment: Experiment, section: str) -> str:
     return "" if title is None else f' title="{in_quotes(title)}"'
 
 
-# -- metrics ---------------------------------------------------------------------------------------------------------
+# -- metrics -----------------------------------------------------------------------------------------------------------
 
 
 def _metrics(experiment: Experiment, plan: MetricPlan) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _metric(metric: Metric, planned: PlannedMetric) -> str:
     return "".join([*out, attributes(said.others)])
 
 
-# -- program ---------------------------------------------------------------------------------------------------------
+# -- program -----------------------------------------------------------------------------------------------------------
 
 
 def _regions(tree: ContextTree) -> Iterator[str]:
@@ -206,7 +206,7 @@ def _cnodes(plan: CnodePlan) -> Iterator[str]:
     yield "</cnode>\n" * len(open_ends)
 
 
-# -- system ----------------------------------------------------------------------------------------------------------
+# -- system ------------------------------------------------------------------------------------------------------------
 
 ELEMENTS = {Level.NODE: "systemtreenode", Level.GROUP: "locationgroup", Level.LOCATION: "location"}
 

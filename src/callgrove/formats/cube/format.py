@@ -35,7 +35,7 @@ from callgrove.model.values import DenseBlock
 __all__ = ["FORMAT", "CubeFormat", "fields", "problems"]
 
 
-# What `check` looks for: everything that reading tells, and what the values themselves tell.
+# -- what `check` looks for --------------------------------------------------------------------------------------------
 
 
 def problems(experiment: Experiment, progress: Progress) -> Iterator[Problem]:
@@ -73,7 +73,7 @@ def _negative(experiment: Experiment) -> Iterator[Problem]:
                 yield Problem(Severity.NOTE, experiment.path, metric.name, text)
 
 
-# Every field of a Cube file in the file's order: headers of members, indices, tables of rows, the anchor.
+# -- fields in the order of the file -----------------------------------------------------------------------------------
 
 
 Order = Literal["<", ">"]
@@ -191,6 +191,9 @@ def _anchor(member: Member, anchor: Anchor) -> Iterator[Field]:
             yield field("cart", k, "dim", " ".join(f"{name}={value}" for name, value in dim.items()))
         for _, word, id_, text in cart.coordinates:
             yield field("cart", k, f"coord {word}={id_}", text)
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 MOST_HEADERS = 48  # of a tar archive; 24 KiB

@@ -174,8 +174,7 @@ class CnodePlan:
         return out
 
 
-# The system tree of an experiment as a Cube file has it: nodes, location groups below them, locations below these.
-#
+# -- system tree -------------------------------------------------------------------------------------------------------
 #     any tree of places            becomes
 #     leaves with a profile         location
 #     what stands right above one   locationgroup; a node is added above one that has none

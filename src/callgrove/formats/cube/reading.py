@@ -33,7 +33,8 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["ANCHOR", "CubeFile", "CubeValues", "MetricValues", "open_archive", "read_experiment"]
 
 
-# Values of a Cube file in the model's ids. A metric is read when it is asked for, a band of rows at a time.
+# -- values ------------------------------------------------------------------------------------------------------------
+# A metric is read when it is asked for, a band of rows at a time.
 #
 # Score-P writes numbers where nothing was measured: 0, or the timer's largest value, into minima and maxima of cells
 # that were never visited, and counters that went below zero. They are given as they are stored;
@@ -175,6 +176,9 @@ class CubeValues:
     def _record_problem(self, error: CorruptFile) -> None:
         if str(error) not in {str(known) for known in self.problems}:
             self.problems.append(error)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
 
 
 ANCHOR = "anchor.xml"

@@ -63,7 +63,7 @@ def check_unique(path: Path, what: str, ids: Sequence[int] | Ints, lines: Sequen
         raise CorruptFile(path, "anchor.xml", line=lines[row], expected=f"every {what} once", found=found)
 
 
-# -- metrics ---------------------------------------------------------------------------------------------------------
+# -- metrics -----------------------------------------------------------------------------------------------------------
 
 
 def add_metrics(path: Path, builder: ExperimentBuilder, metrics: Sequence[RawMetric]) -> None:
@@ -129,7 +129,7 @@ def _metric(raw: RawMetric) -> Metric:
     )
 
 
-# -- regions and contexts --------------------------------------------------------------------------------------------
+# -- regions and contexts ----------------------------------------------------------------------------------------------
 
 
 def add_contexts(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> None:
@@ -217,7 +217,7 @@ def _region(builder: ExperimentBuilder, raw: RawRegion) -> int:
     )
 
 
-# -- the system ------------------------------------------------------------------------------------------------------
+# -- the system --------------------------------------------------------------------------------------------------------
 
 
 def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:

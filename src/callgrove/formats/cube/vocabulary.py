@@ -66,7 +66,8 @@ MIRRORS = "cube: mirrors"  # separated by newlines
 CREATOR, CLUSTERING = "Creator", "CLUSTERING"
 
 
-# What a metric of a Cube file says beyond the model's own columns, as attributes of its row, and back.
+# -- attributes of metrics ---------------------------------------------------------------------------------------------
+# What a file says of a metric beyond the model's own columns is an attribute of its row, and is written back.
 
 
 PREFIX = "cube: "
@@ -123,7 +124,8 @@ class CubeMetric:
         return (*self.others, *((PREFIX + word, value) for word, value in own))
 
 
-# Row positions: which cnode a row belongs to.
+# -- orders of rows ----------------------------------------------------------------------------------------------------
+# Which cnode a row belongs to:
 #
 #     preorder   a cnode, then each child with all below it                              exclusive metrics
 #     wide       each root: itself; then all its children, then each child's children
@@ -153,7 +155,8 @@ def wide_order(parent: Ids) -> Ints:
     return np.lexsort((np.arange(n), family, tree))
 
 
-# SCALE_FUNC as it lies in a file: packed into 848 bytes, two counts, the terms, then the measurements, then zeros.
+# -- SCALE_FUNC --------------------------------------------------------------------------------------------------------
+# Packed into 848 bytes: two counts, the terms, then the measurements, then zeros.
 
 
 SCALE_FUNC_BYTES = 848
@@ -191,7 +194,8 @@ def pack_scale_functions(values: Array) -> Array:
     return out.reshape(*values.shape, SCALE_FUNC_BYTES)
 
 
-# The data types of metrics, by the names that files use. Packed, in the byte order that the index announces.
+# -- data types --------------------------------------------------------------------------------------------------------
+# Known by the names that files use; packed, in the byte order that the index announces.
 
 
 LARGEST = float(np.finfo(np.float64).max)  # stands for an absent minimum; its negative for an absent maximum

@@ -38,7 +38,7 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["DIALECTS", "CubeWriter", "TarWriter", "losses_of"]
 
 
-# What an experiment has that a Cube file cannot hold, in words; only what is really there is named.
+# -- losses ------------------------------------------------------------------------------------------------------------
 
 
 KEPT_KINDS = (ContextKind.FUNCTION, ContextKind.LOOP, ContextKind.ELIDED)
@@ -138,10 +138,10 @@ def _rest(experiment: Experiment) -> Iterator[str]:
         yield "characters that XML has no place for: they become U+FFFD"
 
 
-# A tar archive as CubeLib wants it: plain ustar, and no member whose size is a multiple of 512.
-#
-# CubeLib expects one more block of zeros after such a member, and everything else stops there. What we make is filled
-# up by one byte instead; attachments are kept to the byte, with CubeLib's block where they have such a size.
+# -- tar archive -------------------------------------------------------------------------------------------------------
+# CubeLib needs plain ustar, and no member whose size is a multiple of 512: it expects one more block of zeros after
+# such a member, and everything else stops there. What we make is filled up by one byte instead; attachments are kept
+# to the byte, with CubeLib's block where they have such a size.
 
 
 LARGEST = (1 << 33) - 1  # bytes of a member; more needs extensions that CubeLib was never seen to read
@@ -193,6 +193,9 @@ def _header(name: str, size: int) -> bytes:
         out[at : at + len(text)] = text
     out[148:156] = b"%06o\0 " % sum(out)
     return bytes(out)
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 DIALECTS = ("plain", "compressed")

@@ -71,7 +71,8 @@ def _refuse_bombs(info: ZipInfo, path: Path) -> None:
         raise RefusedInput(f"{path}: {info.filename} says that {packed:,} bytes inflate to {size:,}; this is not read")
 
 
-# Raw values in an `.extra-p` archive: chunks of .npy arrays, addressed by (chunk, number).
+# -- raw values --------------------------------------------------------------------------------------------------------
+# They are chunks of .npy arrays, addressed by (chunk, number):
 #
 #     values/N.vals   16 bytes `Extra-P VALUES\0\0`, then .npy arrays, one after the other
 #     values/N.indx   16 bytes `Extra-P INDEX\0\0\0`, u64 count, count x u64 offsets into N.vals

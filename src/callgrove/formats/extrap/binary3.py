@@ -3,8 +3,8 @@
     int16 1 (which gives the byte order), str EXTRAP_EXPERIMENT, str version, then records: str tag, body
     Parameter Metric Region Callpath Coordinate ModelComment ...Generator ExperimentPoint Model
 
-Specification: extrap.md section 11; the primitives stand first. Ids are looked up, never used as
-positions. A region name that comes back under another id gets ` #1`, ` #2`, ...; coordinates that come twice are one.
+Specification: extrap.md section 11. Ids are looked up, never used as positions. A region name that comes back under
+another id gets ` #1`, ` #2`, ...; coordinates that come twice are one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from callgrove.model.study.series import Statistics, StoredModel, Study, Term, e
 __all__ = ["FORMAT", "Function", "Reader3"]
 
 
-# The parts of Extra-P 3's binary files: strings, numbers, terms, functions, generators.
-#
+# -- strings, numbers, terms, functions, generators --------------------------------------------------------------------
 #     str    u32 length, UTF-8              int, id   i64              dbl   f64
 #     TERM   dbl coefficient, int n, n x (str `SimpleTerm`, str polynomial|logarithm, dbl exponent)
 #     FUNC   str type, then what the type has
@@ -192,6 +191,9 @@ class Reader3:
 def _of_one(parameter: str, factor: Factor) -> Term:
     coefficient, power, logarithm = factor
     return Term(coefficient, {parameter: (power, logarithm)})
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 MAGIC = "EXTRAP_EXPERIMENT"

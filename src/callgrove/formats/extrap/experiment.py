@@ -39,7 +39,8 @@ from callgrove.model.study.series import SCALINGS, STATISTICS, Statistics, Study
 __all__ = ["FORMAT", "write_experiment"]
 
 
-# Writes `.extra-p` files that Extra-P 4.2.5 loads, models included.
+# -- writer ------------------------------------------------------------------------------------------------------------
+# Extra-P 4.2.5 loads these files, models included.
 #
 # `experiment.json` is written piece by piece; raw values go into chunks beside it. What Extra-P has no place for (units
 # of metrics) stands under the key `callgrove`, which it skips.
@@ -144,6 +145,9 @@ def _enter(books: StudyBooks, series: int, point: int, cell: Mapping[str, Any]) 
 
 def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+# -- reader ------------------------------------------------------------------------------------------------------------
 
 
 KNOWN_VERSION = (4, 2)

@@ -44,7 +44,8 @@ __all__ = [
 ]
 
 
-# Writes Extra-P's JSON format: one measurement per line, numbers in the shortest form that reads back the same.
+# -- writer ------------------------------------------------------------------------------------------------------------
+# One measurement per line, numbers in the shortest form that reads back the same.
 
 
 def write_json(study: Study, target: Path, options: WriteOptions) -> LossReport:
@@ -97,6 +98,9 @@ def json_numbers(value: object) -> str:
 
 def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+# -- reader ------------------------------------------------------------------------------------------------------------
 
 
 LARGEST = 1 << 30  # bytes
@@ -205,7 +209,8 @@ def json_fields(root: Node, file: str) -> Iterator[Field]:
             number += 1
 
 
-# Writes the older JSON format of Extra-P: ids from 1, one measurement per raw value.
+# -- writer of the older format ----------------------------------------------------------------------------------------
+# Ids begin at 1; there is one measurement per raw value.
 
 
 def write_json_old(study: Study, target: Path, options: WriteOptions) -> LossReport:
@@ -255,7 +260,8 @@ def _measurements(study: Study, cells: Cells) -> Iterator[str]:
         cells.wrote(series, point, values)
 
 
-# The older JSON format of Extra-P: lists whose entries refer to each other by ids.
+# -- reader of the older format ----------------------------------------------------------------------------------------
+# Lists whose entries refer to each other by ids:
 #
 #     parameters, callpaths, metrics   [{"id": 1, "name": ...}]
 #     coordinates                      [{"id": 1, "parameter_value_pairs": [{"parameter_id": 1, "parameter_value": 4}]}]

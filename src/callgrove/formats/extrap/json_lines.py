@@ -48,7 +48,8 @@ from callgrove.model.study.series import Study
 __all__ = ["JSON_LINES", "TALPAS", "write_json_lines", "write_talpas"]
 
 
-# Writes TaLPas (a line per raw value) and JSON Lines (a line per series and point).
+# -- writers -----------------------------------------------------------------------------------------------------------
+# TaLPas has a line per raw value, JSON Lines a line per series and point.
 
 
 Values = list[float] | list[list[float]]
@@ -133,6 +134,9 @@ def _value(value: object) -> str:
     if math.isfinite(value):
         return as_words(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+# -- readers -----------------------------------------------------------------------------------------------------------
 
 
 AT_ONCE = 2048  # lines

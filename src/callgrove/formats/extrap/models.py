@@ -184,7 +184,7 @@ def _no_number(node: Node) -> CorruptFile:
     return node.bad("a number or a fraction")
 
 
-# One measurement as `experiment.json` stores it.
+# -- measurements ------------------------------------------------------------------------------------------------------
 
 
 def measurement(
@@ -206,8 +206,8 @@ def json_number(value: float) -> float | str:
     return value if math.isfinite(value) else str(float(value))
 
 
-# Models as Extra-P 4.2.5 loads them; the layout is that of the part above. `$type` is always written: Extra-P cannot
-# load what it omits itself.
+# -- writing models ----------------------------------------------------------------------------------------------------
+# `$type` is always written: Extra-P cannot load what it omits itself.
 
 
 Json = dict[str, object]

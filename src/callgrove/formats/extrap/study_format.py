@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 
-# Which of Extra-P's formats a file is in, by its first bytes.
-#
+# -- detection by the first bytes --------------------------------------------------------------------------------------
 # JSON is not parsed for it: a scanner of strings and nesting gives the keys of the first object and how their values
 # begin, with `;` where `,` may stand. So it does not matter where the text is cut off.
 
@@ -132,6 +131,9 @@ def top_level(text: str) -> dict[str, str]:
     return keys
 
 
+# -- formats of studies ------------------------------------------------------------------------------------------------
+
+
 NAMED = 3  # incomplete series that a warning names
 
 
@@ -189,7 +191,8 @@ def _check(study: Study, path: Path, strict: bool) -> Study:
     return replace(study, warnings=(*study.warnings, InputWarning(Severity.MISSING, text)))
 
 
-# What the writers of Extra-P's formats share: names that survive, cells as lists of values, losses and books.
+# -- what writers share ------------------------------------------------------------------------------------------------
+# Names that survive, cells as lists of values, losses and books.
 
 
 SAME = 1e-9  # relative: statistics that another program computed differ in the last digits

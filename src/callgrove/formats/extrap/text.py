@@ -44,8 +44,7 @@ from callgrove.model.study.series import Study
 __all__ = ["FORMAT", "is_number", "number_trouble", "parse_points", "write_text"]
 
 
-# The POINTS of Extra-P's text format.
-#
+# -- points ------------------------------------------------------------------------------------------------------------
 # 10 20 30                 bare numbers, with one parameter
 # (10 1) (20 1)            points of two coordinates; commas may separate coordinates too
 # ((10) (1)) ((20) (1))    the same, nested as the document shows it
@@ -173,7 +172,8 @@ def _wrong_count(point: Point, parameters: Sequence[str], path: Path, line: int)
     return CorruptFile(path, "POINTS", line=line, expected=wanted, found=f"{len(point)} in {_write_point(point)}")
 
 
-# Writes Extra-P's text format: one POINTS line, then for each metric its regions with a DATA line per point.
+# -- writer ------------------------------------------------------------------------------------------------------------
+# One POINTS line, then for each metric its regions with a DATA line per point.
 
 
 def write_text(study: Study, target: Path, options: WriteOptions) -> LossReport:
@@ -227,6 +227,9 @@ def _write(study: Study, cells: Cells, series: list[int], file: IO[str]) -> None
 
 def _flatten(values: list[float] | list[list[float]]) -> list[float]:
     return [value for value in values if isinstance(value, float)]
+
+
+# -- reader ------------------------------------------------------------------------------------------------------------
 
 
 NO_REGION = "<root>"

@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 
-# A text file by lines: UTF-8, a byte order mark is dropped, lines end with LF, CRLF or CR.
-#
-# Lines come in blocks, so that a million of them cost little; a block is what is in memory.
+# -- text by lines -----------------------------------------------------------------------------------------------------
+# UTF-8; a byte order mark is dropped; lines end with LF, CRLF or CR. They come in blocks, so that a million of them
+# cost little; a block is what is in memory.
 
 
 BOM = b"\xef\xbb\xbf"
@@ -97,7 +97,8 @@ def number_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield from enumerate(lines, first)
 
 
-# Numbers that files hold: JSON numbers, numeric strings, lists of them. Whoever reads says where.
+# -- numbers -----------------------------------------------------------------------------------------------------------
+# JSON numbers, numeric strings and lists of them. The caller says where they stand.
 
 
 LONGEST = 80  # characters of a value in a message
@@ -162,6 +163,9 @@ def as_words(value: float) -> str:
     if math.isfinite(value) and value == int(value) and abs(value) < 1e16:
         return str(int(value)) if value or math.copysign(1, value) > 0 else "-0.0"
     return repr(float(value))
+
+
+# -- JSON by paths -----------------------------------------------------------------------------------------------------
 
 
 _PLAIN = re.compile(r"[A-Za-z_][\w-]*")

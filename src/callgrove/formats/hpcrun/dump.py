@@ -44,7 +44,7 @@ class Block:
     words: Row | None = None  # of the block itself
 
 
-# -- rows ----------------------------------------------------------------------------------------------------
+# -- rows --------------------------------------------------------------------------------------------------------------
 
 
 def blocks(measurement: Measurement) -> Iterator[Block]:
@@ -172,7 +172,7 @@ def _values_line(row: Row) -> str:
     return " ".join([str(row["node"]), *(f"{metric}={value!r}" for metric, value in row["values"])])
 
 
-# -- text ----------------------------------------------------------------------------------------------------
+# -- text --------------------------------------------------------------------------------------------------------------
 
 
 def text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
@@ -200,7 +200,7 @@ def _block_text(block: Block, limit: int | None) -> Iterator[str]:
         yield f"  ... and {left} more\n"
 
 
-# -- JSON ----------------------------------------------------------------------------------------------------
+# -- JSON --------------------------------------------------------------------------------------------------------------
 
 
 def json_text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
@@ -236,7 +236,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-# Short forms of a measurement file for `dump`: what is in it, and its call tree.
+# -- overview and call tree --------------------------------------------------------------------------------------------
 
 
 def summary(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
@@ -328,7 +328,7 @@ def _node_values(epoch: Epoch, stored: Stored, at: Array) -> str:
     return "".join(words)
 
 
-# Every field of a measurement file with its offset, as it was read.
+# -- fields with their offsets -----------------------------------------------------------------------------------------
 
 
 def fields(file: FileBytes) -> Iterator[Field]:

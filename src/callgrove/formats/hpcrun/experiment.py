@@ -34,7 +34,7 @@ from callgrove.model.traces.events import Samples, Window
 __all__ = ["MeasurementSamples", "OpenedFile", "TraceLine", "assemble", "open_files", "open_line"]
 
 
-# The traces beside measurement files, as sample lines; each is read from its file when asked for.
+# -- traces beside measurement files -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,9 @@ class MeasurementSamples:
     def _record_problem(self, error: CallgroveError) -> None:
         if str(error) not in map(str, self.problems):
             self.problems.append(error)
+
+
+# -- measurement files -------------------------------------------------------------------------------------------------
 
 
 GPU_KINDS = ("GPUCONTEXT", "GPUSTREAM")

@@ -60,7 +60,8 @@ __all__ = [
 ]
 
 
-# Versions 02.00 and 03.00: epochs to the end of the file; the byte layout is in `records`.
+# -- versions 02.00 and 03.00 ------------------------------------------------------------------------------------------
+# Epochs follow each other to the end of the file; the byte layout is in `records`.
 #
 # Specification: hpcrun-format.txt (the document), hpcrun-and-prof.md 2 and 14. Deviations of genuine files: the number
 # of nodes has eight bytes, where the document's notation implies four; under one version string there are two
@@ -155,7 +156,8 @@ def pack_02(measurement: Measurement) -> bytes:
     return b"".join(out)
 
 
-# Version 04.00: sections and a footer; the byte layout is in `records`.
+# -- version 04.00 -----------------------------------------------------------------------------------------------------
+# Sections and a footer; the byte layout is in `records`.
 #
 # Specification: hpcrun-and-prof.md 3. Deviations of genuine files: nodes of 18 bytes, without flags, in files of 2021
 # and 2022 (what is left of the section tells); nodes with values come in any order.
@@ -294,6 +296,9 @@ def _sparse_bytes(measurement: Measurement, values: object) -> bytes:
     index[-1] = (rec.INDEX_END, len(values.raw))
     counts = len(values.raw).to_bytes(8, "big") + len(values.node_id).to_bytes(4, "big")
     return len(rows).to_bytes(2, "big") + identifiers + counts + stored.tobytes() + index.tobytes()
+
+
+# -- files of any version, and their names -----------------------------------------------------------------------------
 
 
 SUFFIX, TRACE_SUFFIX = ".hpcrun", ".hpctrace"

@@ -30,8 +30,7 @@ from callgrove.model.experiment import Experiment, Severity
 __all__ = ["FORMAT", "HpcrunFormat", "problems"]
 
 
-# What `check` verifies in measurement files, beyond what reading already demands.
-#
+# -- what `check` verifies, beyond what reading demands ----------------------------------------------------------------
 # layout   sections at multiples of 1024 with zeros between them; loadmap ids 1..n; one root; signs of leaves
 # values   metrics that the table has, one value for each node and metric, finite numbers
 # traces   nodes that the profile has, time order, the announced first and last time
@@ -128,6 +127,9 @@ def _trace(path: Path, measurement: Measurement) -> Iterator[Finding]:
         if announced != ends:
             text = f"samples run from {ends[0]} to {ends[1]}, announced is {announced[0]} to {announced[1]}"
             yield Severity.NOTE, "trace", text
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 MOST_HEADS = 64  # files of a folder that detection looks at

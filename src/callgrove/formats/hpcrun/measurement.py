@@ -3,8 +3,7 @@
     measurement   header pairs, identifier tuple, names of identifier kinds
     `-- epoch     metrics, modules, nodes, values; 04.00 has exactly one, 02.00 any number
 
-`read_tables` leaves the values in the file, `read_measurement` gets everything; `measurement_bytes` makes the same
-bytes again.
+Reading tables (files.py) leaves the values in the file; `Measurement` with all values gives the same bytes again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ __all__ = [
 ]
 
 
-# The nodes of a calling context tree as arrays, and the checks that make them a tree.
+# -- nodes as arrays ---------------------------------------------------------------------------------------------------
+# They are checked to be a tree.
 #
 # position   0   1   2   3         row of the file
 # id        12  18  20  22         the file's own, any number but 0, each once
@@ -174,6 +174,9 @@ def _refuse(wrong: tuple[int, str, str] | None, table: Array, path: Path, offset
         row, expected, found = wrong
         at = offset + row * int(table.dtype.itemsize)
         raise CorruptFile(path, section, offset=at, expected=expected, found=found, remedy="the nodes are no tree")
+
+
+# -- values and tables -------------------------------------------------------------------------------------------------
 
 
 class Stored(NamedTuple):

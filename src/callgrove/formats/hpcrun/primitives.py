@@ -1,9 +1,8 @@
-"""The primitives of measurement files, each with read, write and print, and the cursor that reads them.
-
-loadmap entry. (Strings are in `cursor`, nodes are arrays and in `nodes`.)
+"""The cursor that reads measurement files, and what it reads: strings, name-value pairs, headers, metric descriptions
+and loadmap entries. (Nodes are arrays: measurement.py.)
 
     PRIMITIVE.read(cursor, ...)   from where the cursor stands
-    primitive.pack(...)         its bytes
+    primitive.pack(...)           its bytes
     primitive.line()              the line that `dump` prints
 """
 
@@ -43,8 +42,8 @@ __all__ = [
 ]
 
 
+# -- cursor ------------------------------------------------------------------------------------------------------------
 # A place in a file that moves on with every read; every size is checked before anything is taken.
-#
 # With `seen`, everything that is read is also noted with its place, which is how `dump` lists fields.
 
 
@@ -194,6 +193,9 @@ def text_bytes(text: str) -> bytes:
     """A string as it is written."""
     data = text.encode("utf-8", "surrogateescape")
     return len(data).to_bytes(TEXT_START, "big") + data
+
+
+# -- primitives --------------------------------------------------------------------------------------------------------
 
 
 Pairs = tuple[tuple[str, str], ...]

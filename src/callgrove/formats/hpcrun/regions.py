@@ -83,7 +83,7 @@ class Regions:
         self._parts: list[Region] = []
 
     def add(self, place: Ints, offset: Offsets) -> Ids:
-        """The regions of one tree's nodes, numbered within the tree; `final` maps them to those of all trees."""
+        """Return the regions of one tree's nodes, numbered within the tree; `all` maps them to those of all trees."""
         region, inverse = _sort_unique(place, offset)
         self._parts.append(region)
         return inverse
@@ -142,7 +142,8 @@ def add_regions(builder: ExperimentBuilder, regions: Region, module_numbers: Int
     return numbers, kinds
 
 
-# One tree of many: contexts with equal region below equal parents are one.
+# -- one tree of many --------------------------------------------------------------------------------------------------
+# Contexts with equal region below equal parents are one.
 #
 # All trees are gone through together, level by level: a level is sorted once by (parent in the merged tree, region), so
 # that the work is that of sorting all nodes and no loop touches a single one. Siblings come out in the order of their

@@ -211,7 +211,8 @@ def _add_up(block: SparseBlock) -> SparseBlock:
     return SparseBlock(block.profile[first], block.context[first], block.metric[first], value)
 
 
-# Metric tables of files as metric rows of the experiment: equal names are one metric.
+# -- metric rows -------------------------------------------------------------------------------------------------------
+# Metrics of several files with equal names are one.
 #
 # What was measured has the scope `point`; a metric with a formula has no values and no scope, and its formula names
 # rows of the experiment. Fields of a description that the model has no word for are attributes, so that they can be

@@ -206,8 +206,7 @@ def _old_ip(lm: Array, ip: Offsets, has_children: Bools) -> Offsets:
     return out
 
 
-# Which metrics of an experiment go into measurement files, and how their values become those of nodes.
-#
+# -- metrics -----------------------------------------------------------------------------------------------------------
 # Files hold what was measured at a node itself: the scope `point`, or `exclusive`, computed where it is not stored.
 # Values in `point` are taken as they are unless some belong to contexts without a place.
 

@@ -52,7 +52,7 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["DIALECTS", "MeasurementWriter", "ProfileWriter", "Samples", "Spill", "number", "refuse_other_targets"]
 
 
-# One profile of any experiment as a measurement.
+# -- one profile as a measurement --------------------------------------------------------------------------------------
 
 
 # The names that genuine files have, in their order; the last is new in 04.00.
@@ -211,7 +211,8 @@ def _sparse(nodes: Nodes, columns: list[Column]) -> SparseValues:
     return SparseValues(raw, metric.astype(np.uint16), nodes.id[node[starts]], starts.astype(np.uint64))
 
 
-# What a writer was given and cannot place yet, on disk: rows of many profiles in, those of one profile out.
+# -- rows that wait on disk --------------------------------------------------------------------------------------------
+# Rows of many profiles go in, those of one profile come out.
 
 
 class Spill:
@@ -242,6 +243,9 @@ class Spill:
 
     def close(self) -> None:
         self._file.close()
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 DIALECTS = {"04.00": ("04.00", ""), "02.00-a": ("02.00", "A"), "02.00-b": ("02.00", "B")}

@@ -181,7 +181,7 @@ class SparseBlocks:
         )
 
 
-# Trace lines of trace.db, of both generations: (time in ns, context id) records, read when asked for.
+# -- trace lines: (time in ns, context id) records ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ from callgrove.model.values import SparseBlock
 __all__ = ["TOLERANCE", "combine_threads", "pair_text", "problems", "problems_of_samples", "problems_of_summaries"]
 
 
-# The stored summary against what the threads say.
-#
+# -- the stored summary against the threads ----------------------------------------------------------------------------
 # Genuine writers are known to get some statistics wrong: the sum of squares holds plain sums, minima depend on the
 # order of threads, counts include threads that touch a context in any scope. Such a difference is a note; a wrong sum
 # is damage. In lexical scope a loop of the summary has its function scope less that of the loops nested in it, which
@@ -182,6 +181,9 @@ def pair_text(left: float, right: float) -> tuple[str, str]:
     """Two numbers that differ, short where their short forms differ as well."""
     short = f"{left:g}", f"{right:g}"
     return short if short[0] != short[1] else (repr(left), repr(right))
+
+
+# -- the parts of a database against each other ------------------------------------------------------------------------
 
 
 def problems(experiment: Experiment, source: Source, progress: Progress = silent) -> Iterator[Problem]:

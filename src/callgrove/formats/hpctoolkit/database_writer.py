@@ -44,8 +44,7 @@ from callgrove.model.values import Block, DenseBlock, SparseBlock
 __all__ = ["DATABASE", "DatabaseWriter", "Generation", "TraceWriter", "TracesFile", "Written"]
 
 
-# trace.db, of both generations, written as samples come.
-#
+# -- trace.db ----------------------------------------------------------------------------------------------------------
 #     header, one record per measured profile     also where it has no samples
 #     lines                                       (time, context) records
 #     [footer]
@@ -195,6 +194,9 @@ class TraceWriter:
     def close(self) -> None:
         """Give the file up, whatever is in it."""
         self._file.close()
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 WAITING_ROWS = 1 << 16

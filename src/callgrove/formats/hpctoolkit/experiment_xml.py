@@ -50,8 +50,7 @@ __all__ = [
 ]
 
 
-# From the tags of experiment.xml's tree to contexts.
-#
+# -- from tags to contexts ---------------------------------------------------------------------------------------------
 # One context is made per id, whatever the number of its tags; the nesting of the file is kept. A call site `C` lies
 # beside the line `S` it belongs to, so that the line, not the parent, contains its function-scope cost (`within`).
 
@@ -281,6 +280,9 @@ class TreeHandler:
         if what not in self._warned:
             self._warned.add(what)
             self._warn(text)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 HEAD = 16384  # bytes in which the version stands: a DTD may come first

@@ -83,7 +83,7 @@ def find_unused_ids(ids: Ints, n: int) -> Ints:
     return np.flatnonzero(free)[:n]
 
 
-# What an experiment has that a database of either generation cannot hold, in words; only what is there is named.
+# -- what no generation can hold ---------------------------------------------------------------------------------------
 
 
 DESCRIPTION = "description"  # the attribute that meta.db has a place for

@@ -193,8 +193,7 @@ def _source_statistics(metrics: Metrics, row: int) -> dict[str, int]:
     return out
 
 
-# The columns that a database asks to show, as formulas over what its own summary holds.
-#
+# -- columns to show ---------------------------------------------------------------------------------------------------
 # An experiment's columns are kept where the file holds what they are made of. A metric without any gets the usual ones:
 #
 #     Sum $s    Mean $s/$n    StdDev sqrt($q/$n-($s/$n)^2)    CfVar StdDev/Mean    Min    Max

@@ -2,7 +2,7 @@
 
     block    (minor, value) * n   [padding]   (major, start) * m   [end pair]   [padding]
 
-`sparse` reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
+blocks.py reads what is packed here, and `BlockLayout` says what of it a generation has. All records have an even size
 and every block begins at an even place, so blocks are put together as 16-bit words: values and index entries are each
 one sequence in the order of the file, laid into the words that belong to them. Nothing is done per block.
 """
@@ -143,8 +143,7 @@ def _laid_out(
     return words
 
 
-# profile.db, of both generations, written as values come.
-#
+# -- profile.db, written as values come --------------------------------------------------------------------------------
 #     header, infos, id tuples           their size is known from the start: room is left for them
 #     blocks of the measured profiles    appended by `store`
 #     block of the summary               appended by `summarise`, while cct.db is made
@@ -278,8 +277,7 @@ def _rows(profile: int, block: RawBlock) -> SparseBlock:
     )
 
 
-# cct.db, of both generations, made from profile.db by an external counting sort.
-#
+# -- cct.db, made from profile.db by an external counting sort ---------------------------------------------------------
 #     pass 1    while profile blocks are written, the values of each context are counted
 #     pass 2    contexts are taken in batches, in the order of their ids; each profile's index is ascending too, so a
 #               cursor per profile finds the batch's values: one slice per profile and batch

@@ -254,7 +254,8 @@ def _counts(kind: Array, category: Array) -> list[tuple[int, int, int]]:
     return list(zip(*pairs.tolist(), n.tolist(), strict=True)) if len(n) else []
 
 
-# The format of the registry. It is written only: what these files hold is read better from the database.
+# -- entry for the registry --------------------------------------------------------------------------------------------
+# The format is written only: what these files hold is read better from the database.
 
 
 class RocprofCsvFormat(WrittenOnly):

@@ -284,7 +284,8 @@ def counter_names(traces: Traces) -> list[str]:
     return sorted(found)
 
 
-# What a row says about the process, thread or stream that it is of: one text per profile.
+# -- texts about profiles ----------------------------------------------------------------------------------------------
+# The process, thread or stream of a row: one text per profile.
 
 
 STREAMS = (ProfileKind.GPU_STREAM,)
@@ -348,7 +349,8 @@ class Places:
         return [str(n) if n is not None and kind in kinds else "" for n, kind in zip(numbers, own, strict=True)]
 
 
-# Records as rows of text. `tables.py` says what a cell is made of; here it is made.
+# -- records as rows of text -------------------------------------------------------------------------------------------
+# `tables.py` says what a cell is made of.
 
 
 LONGEST = 1 << 16  # bytes of a name
@@ -486,7 +488,8 @@ def _bandwidth(records: Records) -> Cells | bytes:
     return where(known, np.array(lines, np.bytes_))
 
 
-# The file about devices: a row for each device of each process that says more of it than its number.
+# -- devices -----------------------------------------------------------------------------------------------------------
+# A row for each device of each process that says more of it than its number.
 
 
 NUMBER = re.compile(r"-?[0-9.e+-]*", re.ASCII)  # or nothing

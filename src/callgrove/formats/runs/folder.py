@@ -35,7 +35,8 @@ from callgrove.model.runs import PARAMETERS_DIFFER, Run
 __all__ = ["FORMAT", "RunAt", "has_run", "is_run", "open_points", "open_runs", "runs_in"]
 
 
-# Opening the runs of a set, each with the format that its content shows.
+# -- opening the runs of a folder --------------------------------------------------------------------------------------
+# Each is opened with the format that its content shows.
 
 
 NAME = "runs"
@@ -138,6 +139,9 @@ def _open(path: Path, format_name: str, options: ReadOptions) -> Experiment:
     if not isinstance(opened, Experiment):
         raise InputError(f"{path}: holds series over parameters already, so it cannot be one run of a study")
     return opened
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 PARAMETER = re.compile(r"\.[A-Za-z_]+\d")
@@ -297,7 +301,8 @@ def _grade(named: Sequence[Path]) -> Grade:
     return Grade.EXACT if all(PARAMETER.search(stem) for stem in stems) else Grade.WEAK
 
 
-# Runs whose parameters a user says: `--point p=4,n=100 RUN`.
+# -- runs whose parameters a user gives --------------------------------------------------------------------------------
+# callgrove ... --point p=4,n=100 RUN
 
 
 def open_points(

@@ -1,6 +1,6 @@
 """Chrome's trace events (JSON), which chrome://tracing, Perfetto and speedscope open.
 
-Specification: trace-outputs.md 3, and "Settled afterwards" 1. The text of events is made first.
+Specification: trace-outputs.md 3, and "Settled afterwards" 1.
 
 Readers keep microseconds as doubles, so times are exact only below 2^43 us, 102 days. Where the last time lies beyond
 that, as times since the epoch do, one origin of whole milliseconds is subtracted from all of them, and the file says
@@ -55,10 +55,7 @@ __all__ = [
 ]
 
 
-# Chrome's trace events as text: tracks, slices and points of counters become events, many at once.
-#
-# Specification: trace-outputs.md 3, and "Settled afterwards" 1.
-#
+# -- text of events ----------------------------------------------------------------------------------------------------
 #     {"displayTimeUnit":"ns","otherData":{"time_origin_ns":"..."},"traceEvents":[
 #     {"ph":"M","pid":1,"name":"process_name","args":{"name":"rank 0 node0000 pid 17"}},
 #     {"ph":"X","pid":1,"tid":17,"ts":0.123,"dur":4.500,"name":"hipLaunchKernel","cat":"HIP","args":{"corr":7}},
@@ -90,7 +87,7 @@ def _quote(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
 
 
-# -- tracks ----------------------------------------------------------------------------------------------------------
+# -- tracks ------------------------------------------------------------------------------------------------------------
 
 
 def first_tid(tracks: ProcessTracks) -> int:
@@ -125,7 +122,7 @@ def _meta(pid: int, name: str, args: str, tid: int | None = None) -> str:
     return f',\n{{"ph":"M","pid":{pid},{thread}"name":"{name}","args":{{{args}}}}}'
 
 
-# -- slices ----------------------------------------------------------------------------------------------------------
+# -- slices ------------------------------------------------------------------------------------------------------------
 
 
 def slices_text(slices: Slices, origin_ns: int) -> Iterator[bytes]:
@@ -249,7 +246,7 @@ def _args(notes: Sequence[_NoteCells], rows: Ints) -> Fields:
     return [*fields, b"}" if any_before.all() else where(any_before, b"}")]
 
 
-# -- counters --------------------------------------------------------------------------------------------------------
+# -- counters ----------------------------------------------------------------------------------------------------------
 
 
 def points_text(points: CounterPoints, origin_ns: int) -> bytes:
@@ -262,6 +259,9 @@ def points_text(points: CounterPoints, origin_ns: int) -> bytes:
     return join_fields(
         len(values), [begin, *decimals(points.time_ns - origin_ns), b',"args":{%b:' % unit, cells, b"}}"]
     )
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 MS = 1_000_000  # nanoseconds

@@ -43,7 +43,8 @@ __all__ = [
 ]
 
 
-# What a trace cannot hold: impossible times and names. Everything that is left out or changed is counted here.
+# -- impossible times and names ----------------------------------------------------------------------------------------
+# Everything that is left out or changed is counted here.
 #
 # Specification: trace-outputs.md section 7 and "Settled afterwards" 4.
 
@@ -117,6 +118,9 @@ def possible(start: Ints, end: Ints, losses: Losses) -> Bools | None:
     losses.add(BACKWARDS, int(np.count_nonzero(backwards)))
     kept: Bools = ~(timeless | backwards)
     return kept
+
+
+# -- slices and points of counters -------------------------------------------------------------------------------------
 
 
 class Value(StrEnum):

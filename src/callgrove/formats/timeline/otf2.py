@@ -7,10 +7,10 @@ Specification: trace-outputs.md 5; the library is OTF2's own (3.0 or later).
     OUT/traces/*.evt    events                            > GPU (ACCELERATOR) > streams and lanes (ACCELERATOR_STREAM)
                                                           > counters (METRIC)
 
-Slices are enter and leave events, with the attributes category, corr and bytes, which take most of the
-time: `--annotations none` leaves them out. Times are nanoseconds, unchanged. Counters have locations of their own, as
-their values are known at other times than the events beside them. Arrows from calls to operations cannot be expressed:
-`corr` is equal at both ends.
+Slices are enter and leave events, with the attributes category, corr and bytes, which take most of the time:
+`--annotations none` leaves them out. Times are nanoseconds, unchanged. Counters have locations of their own, as their
+values are known at other times than the events beside them. Arrows from calls to operations cannot be expressed: `corr`
+is equal at both ends.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ from callgrove.model.experiment import Experiment
 __all__ = ["FORMAT", "Events", "OpenSlices", "Otf2Writer"]
 
 
-# Slices as enter and leave events of locations, in the order that OTF2 wants.
-#
+# -- enter and leave events --------------------------------------------------------------------------------------------
 # Specification: trace-outputs.md 5. On every location time must not go back, and what is entered last is left first. At
 # one time come first the ends of what lasted, the innermost first; then begins, the outermost first; what lasts no time
 # is left right after it was entered:
@@ -106,6 +105,9 @@ class OpenSlices:
                 absent = np.full(len(end), -1)
                 yield track, Events(end[order], np.zeros(len(end), np.bool_), absent, self._region[track][order])
         self._end, self._region = {}, {}
+
+
+# -- archives ----------------------------------------------------------------------------------------------------------
 
 
 ARCHIVE = "traces"

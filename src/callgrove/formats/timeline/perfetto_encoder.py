@@ -47,7 +47,7 @@ from callgrove.formats.writing.writer import WrittenOnly
 __all__ = ["FORMAT", "PerfettoEncoder"]
 
 
-# Tracks, slices and points of counters as packets.
+# -- packets -----------------------------------------------------------------------------------------------------------
 
 
 MOST_INTERNED = 1 << 16  # entries of a table of a sequence
@@ -137,7 +137,7 @@ class _Tables:
         return all(len(table) + more <= MOST_INTERNED for table, more in sizes)
 
     def intern(self, table: dict[str, int], kind: InternedData, texts: Sequence[str]) -> Ints:
-        """The numbers of some texts; new ones go into the packet that `said` gives."""
+        """Return the numbers of some texts; new ones go into the next `packet_of_new`."""
         out = np.empty(len(texts), np.int64)
         for k, one in enumerate(texts):
             iid = table.get(one)
@@ -148,7 +148,7 @@ class _Tables:
         return out
 
     def packet_of_new(self, sequence: bytes) -> bytes:
-        """A packet with what is new; the first one of a part also has readers forget what they know."""
+        """Return a packet with the new texts; the first one of a part also makes readers forget what they know."""
         flags = NEEDS_STATE if self.started else NEEDS_STATE | CLEARED
         if self.started and not self._new:
             return b""
@@ -314,6 +314,9 @@ class _NoteColumn:
 
 def _iids(tables: _Tables, table: dict[str, int], kind: InternedData, texts: Texts) -> Array:
     return tables.intern(table, kind, texts.all)[texts.index]
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 class PerfettoFormat(WrittenOnly):

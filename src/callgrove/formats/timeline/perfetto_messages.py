@@ -5,7 +5,7 @@ set. All rows are then alike but for some columns:
 
     0a 22 | 40 tt tt tt tt tt tt tt tt tt | 50 01 | 68 02 | 5a .. 48 01 | 58 uu uu uu uu | 50 nn | 18 c
 
-`Shape` is put together from constants and columns; `rows` fills the matrix; `interleaved` puts rows of several shapes
+`Shape` is put together from constants and columns; `rows` fills the matrix; `interleave` puts rows of several shapes
 into one sequence of bytes.
 """
 
@@ -44,8 +44,8 @@ __all__ = [
 ]
 
 
-# Field numbers of the messages that are written, by the names of perfetto's .proto files, and single messages.
-#
+# -- field numbers and single messages ---------------------------------------------------------------------------------
+# Names are those of Perfetto's .proto files.
 # Types on the wire: 0 a number of variable length, 1 eight bytes, 2 a length and that many bytes.
 
 
@@ -174,6 +174,9 @@ def message(field: int, *parts: bytes) -> bytes:
 
 def text(field: int, value: str) -> bytes:
     return message(field, value.encode("utf-8", "replace"))
+
+
+# -- many messages of one shape ----------------------------------------------------------------------------------------
 
 
 Bytes = npt.NDArray[np.uint8]

@@ -1,6 +1,5 @@
-"""Spans and samples become slices on tracks and lanes, with names, categories, notes and flows.
-
-points of counters.
+"""Spans and samples become slices on tracks and lanes, with names, categories, notes and flows; allocations and
+counters become points of counters.
 """
 
 from __future__ import annotations
@@ -289,7 +288,8 @@ def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> I
     return out[number]
 
 
-# Samples of call stacks as nested slices: a function lasts as long as samples show it at the same place of the stack.
+# -- call stacks of samples as nested slices ---------------------------------------------------------------------------
+# A function lasts as long as samples show it at the same place of the stack:
 #
 #     samples     main>a    main>a>b   main>c    (idle)
 #     slices     |main --------------------------|
@@ -297,9 +297,8 @@ def _replace_pairs(left: Ints, right: Array, by: Callable[[int, int], int]) -> I
 #                          |b -------|
 #
 # A sample holds until the next one; idle time is no slice; the last sample of a line lasts no time, unless a window has
-# cut off what comes next. Lines, call sites and
-# instructions belong to the function or loop that they are in, as in call trees; where no function is known, as in
-# measurements, what was called is shown by its address.
+# cut off what comes next. Lines, call sites and instructions belong to the function or loop that they are in, as in
+# call trees; where no function is known, as in measurements, what was called is shown by its address.
 #
 # A line of samples is gone through in pieces, twice: from behind, to learn how long what is open at the end of each
 # piece goes on; then from the front, where every slice that begins in a piece is given, complete and in order.

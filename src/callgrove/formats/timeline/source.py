@@ -41,8 +41,7 @@ __all__ = [
 ]
 
 
-# Which call launched which operations, for arrows from one to the others.
-#
+# -- launches: arrows from calls to operations -------------------------------------------------------------------------
 # Every operation whose call is known gets a number among those of its process, such that those of one call follow each
 # other: a call says the first number and how many there are. Memory holds 16 bytes for each operation and 8 for each
 # call of a process while they are read.
@@ -209,6 +208,9 @@ class _ProcessLaunches:
         spans = rows["span"][calls[used]]
         by_span = np.argsort(spans)
         self._calls, self._first, self._many = spans[by_span], place[first][by_span], many[by_span]
+
+
+# -- spans in order ----------------------------------------------------------------------------------------------------
 
 
 COLUMNS = ("profile", "kind", "category", LABEL, "start_ns", "end_ns", "correlation")

@@ -47,7 +47,8 @@ from callgrove.model.values import DenseBlock, SparseBlock
 __all__ = ["Data", "Encoder", "FileOutput", "Output", "PartEncoder", "TimelineWriter"]
 
 
-# Where a trace is written: beside its place until it is complete, compressed where its name ends in .gz, or to stdout.
+# -- output ------------------------------------------------------------------------------------------------------------
+# A trace is written beside its place until it is complete, compressed where its name ends in .gz, or to stdout.
 #
 # What was written before a failure is removed, or stays as OUT.part where that was asked for: all formats of this
 # package are readable up to the last batch, or can be made so.
@@ -167,6 +168,9 @@ class FileOutput(Output):
             place.replace(self._part)
         else:
             self._pending.discard()
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 class PartEncoder(Protocol):

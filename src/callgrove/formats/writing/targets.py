@@ -7,7 +7,7 @@ removed.
         target.complete()                                  what was there before goes only now
 
 A crash, a full disk or an interruption leaves what was there before, or nothing; of a process that is killed a hidden
-file or folder may stay, until the same target is written again (`leftovers`).
+file or folder may stay, until the same target is written again (`remove_leftovers`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ __all__ = [
 ]
 
 
-# Hidden places beside targets, where these are written, and what processes that were killed left of theirs.
+# -- hidden places beside targets --------------------------------------------------------------------------------------
+# Targets are written there. The names tell which of them killed processes left behind:
 #
 #     .NAME.WHERE-PID-RANDOM.partial      also .NAME.WHERE-PID-RANDOM.3.partial for parts of it
 #     .NAME.WHERE-PID-RANDOM.old          what was there before, for the moment of a rename
@@ -127,6 +128,9 @@ def _where() -> str:
     except OSError:
         return UNKNOWN
     return hashlib.blake2b(f"{boot}{space}".encode(), digest_size=4).hexdigest()
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
 
 
 class Pending(ABC):
@@ -366,7 +370,8 @@ def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-# A SQLite database in the making: beside its place until it is complete, or in place for readers that cannot wait.
+# -- SQLite databases --------------------------------------------------------------------------------------------------
+# Written beside their place until complete, or in place for readers that cannot wait.
 
 
 class SqliteTarget(Pending):

@@ -162,7 +162,8 @@ def _spans(experiment: Experiment, writer: Writer, progress: Progress) -> None:
         progress("writing spans", done, total)
 
 
-# Writing with one call: the format by name, or by the ending of the target.
+# -- writing with one call ---------------------------------------------------------------------------------------------
+# The format is given by name, or by the ending of the target.
 
 
 def write(

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-# What is known of devices: GPUs, CPUs, and whatever else a profiler lists.
+# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 class AgentIndex(StrEnum):
@@ -105,6 +105,9 @@ class ListsDevices(Protocol):
 def labels_by_title(devices: Sequence[Device], by: AgentIndex) -> dict[str, str]:
     """The labels of devices by what people call them; of several the first one counts."""
     return {device.title: device.label_by(by) for device in reversed(devices)}
+
+
+# -- samples, spans and counters ---------------------------------------------------------------------------------------
 
 
 Window = tuple[int, int]  # [start_ns, end_ns)
@@ -427,8 +430,7 @@ class Traces:
             yield from self.spans_backend.chunks(columns, window, profiles)
 
 
-# Which rows of side tables belong to which spans, for who streams spans.
-#
+# -- rows of side tables by span ---------------------------------------------------------------------------------------
 # `SideRows` knows the first row of any span; `SideChunks` streams the table as well, where spans come in file order.
 
 

@@ -62,7 +62,8 @@ def _innermost(own: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> 
     return np.where(first < last, np.append(order, ABSENT)[np.minimum(place, len(order))], ABSENT)
 
 
-# Kernels under the name of the range that they were launched in, where the profiler says so (rocprofv3 does).
+# -- kernels named after the range that launched them ------------------------------------------------------------------
+# Only some profilers say so; rocprofv3 does.
 
 
 REGION_NAME = "region_name"  # of the side table `extra`
@@ -118,11 +119,9 @@ class RegionNames:
         self._name = self._names.numbers([str(text) for text in texts.tolist()])
 
 
-# Memory in use over time, from allocations and frees.
-#
-# A FREE often says neither its device nor its
-# size: both are those of the allocation at its address. Allocations count from their end on, frees too. Spans come by
-# start, so what ends later than the next chunk begins waits for it.
+# -- memory in use over time -------------------------------------------------------------------------------------------
+# A FREE often says neither its device nor its size: both are those of the allocation at its address. Allocations count
+# from their end on, frees too. Spans come by start, so what ends later than the next chunk begins waits for it.
 
 
 ALLOC, FREE, REALLOC = 0, 1, 2

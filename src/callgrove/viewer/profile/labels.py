@@ -75,7 +75,7 @@ class Labels:
         }
 
 
-# Which metrics a page shows, and what each context costs in them.
+# -- metrics of a page -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,7 @@ from callgrove.viewer.profile.tree import FlatTable
 __all__ = ["Grid", "Places", "RunSums", "Spread", "spread_of"]
 
 
-# Where profiles stand in a heat map: a column for each rank (of each run), a row for each lane of it, such as a thread
-# or a stream of a GPU.
-#
+# -- heat map: a column per rank, a row per lane -----------------------------------------------------------------------
 # Tuples are not unique: what has the same rank and lane as another gets a column of its own. Where there are more
 # columns than a picture can show, neighbouring ones are taken together.
 
@@ -184,6 +182,9 @@ def _join_names(names: list[str], joined: int) -> tuple[str, ...]:
         return tuple(names)
     parts = [names[at : at + joined] for at in range(0, len(names), joined)]
     return tuple(f"{part[0]} to {part[-1]}" if len(part) > 1 else part[0] for part in parts)
+
+
+# -- cost by profile ---------------------------------------------------------------------------------------------------
 
 
 def spread_statistics(values: Array) -> dict[str, float]:

@@ -1,6 +1,4 @@
-"""The call tree of a page, its smallest subtrees folded, and the tables beside it.
-
-into one row for each parent.
+"""The call tree of a page, its smallest subtrees folded into one row for each parent, and the tables beside it.
 
     nodes   |-- kept contexts, in preorder --|-- folded rows --|
     parent    -1  0  1  1  0 ...                1  4 ...           of folded rows, whose subtrees they stand for
@@ -177,7 +175,8 @@ def describe_metric(costs: Costs) -> dict[str, Any]:
     }
 
 
-# Tables beside the call tree: flat ones, and callers bottom-up. Numbers are those of `top` and `tree --bottom-up`.
+# -- tables beside the call tree ---------------------------------------------------------------------------------------
+# Their numbers are those of `top` and `tree --bottom-up`.
 
 
 GROUPS = ("function", "line", "loop", "file", "module")

@@ -34,8 +34,7 @@ __all__ = [
 ]
 
 
-# Time by row, level, name and bin, added up chunk by chunk.
-#
+# -- cells: time by row, level, name and bin ---------------------------------------------------------------------------
 #     key   ((row * n_bins + bin) * MOST_LEVELS + level) * n_names + name     ns of it
 #
 # Events of a row come in the order of time, so keys are nearly in order when they come, which makes sorting them cheap.
@@ -283,6 +282,9 @@ def sums_of_runs(values: Ints, first: Ints) -> Ints:
     sums = np.append(total[first[1:] - 1], total[-1])
     sums[1:] -= sums[:-1].copy()
     return sums
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------------
 
 
 WHOLE = 255  # the share of a box that is all of its time

@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 
-# The rows of a timeline: one for each profile with a trace, in the order of the machine.
+# -- rows of a timeline ------------------------------------------------------------------------------------------------
+# One for each profile with a trace, in the order of the machine.
 
 
 Identity = Mapping[str, Sequence[int | None]]
@@ -134,6 +135,9 @@ def _name(experiment: Experiment, profile: int, identity: Identity) -> str:
     if own and device is not None:
         return f"gpu {device} {own}"
     return own or experiment.profiles.describe(profile).removeprefix(f"rank {rank}").strip() or "process"
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
 N_KINDS = len(SpanKind)
@@ -369,9 +373,9 @@ def _clip(calls: Events, low: int, high: int) -> Events:
     return replace(own, start=start[kept], end=end[kept])
 
 
-# Call stacks of samples: functions and what else is called, without the loops, lines and instructions inside them.
-#
-# Measurements without program structure have no functions: there an instruction is called by another, and is a frame.
+# -- call stacks of samples --------------------------------------------------------------------------------------------
+# Functions and what else is called are frames; loops, lines and instructions inside them are not. Measurements without
+# program structure have no functions: there an instruction is called by another, and is a frame.
 
 
 class Stacks:

@@ -27,8 +27,8 @@ from callgrove.viewer.timeline.legend import NameTimes
 __all__ = ["Gathered", "Layer", "Levels", "SampleLevels", "Shows", "SpanLevels", "gather", "names_in_use"]
 
 
-# The cells of one kind of events, level by level and line by line. One track is made at a time: together they may be
-# many times as large.
+# -- levels of one kind of events --------------------------------------------------------------------------------------
+# One track is made at a time: all of them may be many times as large.
 
 
 class Levels(ABC):
@@ -149,6 +149,9 @@ class SampleLevels(Levels):
         known = frame != ABSENT
         names = self._names.of(self._stacks.names(frame[known]))
         return np.bincount(names, self._time[self._used[known]].astype(np.float64))
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
 
 
 FEW_BINS, FEWEST_BINS = 256, 32

@@ -1,7 +1,7 @@
 """Structure files, .hpcstruct: which function, inlined functions, loops and lines the code of a load module came from.
 
-Specification: the DTD that each file carries (version 4.9); tables.py sketches it and has what
-address look-up works on. Nothing was measured, so the experiment has no profiles and no values: its contexts are the
+Specification: the DTD that each file carries (version 4.9); tables.py sketches it and has what address look-up
+works on. Nothing was measured, so the experiment has no profiles and no values: its contexts are the
 tree of the code, each with the file's own id, so that it can be exported and searched.
 
 Deviations of genuine files: ranges of different statements may overlap (code that functions share); the first counts.

@@ -156,7 +156,8 @@ class Structure:
         return self.strings[number] if number >= 0 else ""
 
 
-# Address ranges that must not overlap: the first one in the order of the file wins, a later one goes whole.
+# -- overlapping address ranges ----------------------------------------------------------------------------------------
+# The first one in the order of the file wins; a later one that overlaps it is left out whole.
 
 
 RANGES_AT_ONCE = 4096
@@ -216,8 +217,7 @@ def _greedy(lo: list[int], hi: list[int]) -> Ints:
     return np.array(kept, np.int64)
 
 
-# From the XML of an .hpcstruct file to tables.
-#
+# -- from XML to tables ------------------------------------------------------------------------------------------------
 #     HPCToolkitStructure(version, i, n)
 #       LM(i, n=path, has-calls, v)
 #         F(i, n=file)

@@ -45,7 +45,8 @@ __all__ = [
 ]
 
 
-# The samples of one trace in the model's ids: a line of contexts, or a line per metric of a data-centric trace.
+# -- samples in the model's ids ----------------------------------------------------------------------------------------
+# They are a line of contexts, or a line per metric of a data-centric trace.
 #
 # Node id 0 is no node: idle. The ids that occur are found in one pass over the file, which also looks at the order of
 # times; samples are converted when they are asked for.
@@ -133,7 +134,8 @@ class TraceSamples:
         return Samples(time, context).within(window)
 
 
-# A trace as fields and as text, in the order of the file and with the file's own numbers.
+# -- a trace as fields and as text -------------------------------------------------------------------------------------
+# In the order of the file and with the file's own numbers:
 #
 # hpctrace 01.01 big-endian flags=0x0
 # TIME NODE [METRIC]                        one line per record, times in the unit of the file
@@ -215,6 +217,9 @@ def _rows(trace: TraceFile, limit: int | None) -> Iterator[list[tuple[int, ...]]
 def _damage(trace: TraceFile) -> None:
     if trace.problems:
         raise trace.problems[0]
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 NAME = re.compile(r"(?P<program>.+)-(?P<rank>\d{6,})-(?P<thread>\d{3,})-(?P<host>[0-9a-f]+)-(?P<process>\d+)-\d+", re.A)

@@ -45,8 +45,7 @@ from callgrove.model.metrics import Scope
 __all__ = ["FORMAT", "LegacyFormat", "fields_of", "problems"]
 
 
-# What `check` verifies in a legacy database, beyond what reading already demands.
-#
+# -- what `check` verifies, beyond what reading demands ----------------------------------------------------------------
 # threads == XML       the sum over all metric-db files is the value in the XML, to its six digits
 # inclusive            at a node == over its children, the root included
 # traces               time order, known nodes, within the announced times
@@ -136,7 +135,7 @@ def _traces(experiment: Experiment) -> Iterator[Problem]:
     yield from problems_of_samples(experiment, samples.unknown, found, Severity.NOTE)
 
 
-# Every field of a legacy database's files, for `dump`.
+# -- fields for `dump` -------------------------------------------------------------------------------------------------
 
 
 def fields_of(path: Path) -> Iterator[Field]:
@@ -184,6 +183,9 @@ def _list_merged_trace_fields(path: Path) -> Iterator[Field]:
     for number, (trace, start) in enumerate(zip(traces, offsets, strict=True)):
         yield from _trace(dumper, trace, start, f"trace {number}")
     yield from dumper.footer()
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 XML = "experiment.xml"

@@ -199,7 +199,8 @@ class LegacyValues:
             self.problems.append(error)
 
 
-# Traces of a legacy database: copied hpctrace files, or experiment.mt, which holds them one after the other.
+# -- traces ------------------------------------------------------------------------------------------------------------
+# They are copied hpctrace files, or experiment.mt, which holds them one after the other.
 #
 # Records are (time, node id); the id is the node's `it`, or `i` where no node has one. Times are microseconds or
 # nanoseconds since the epoch: the XML says which (`u`), or their size does (16 or 19 digits).

@@ -166,8 +166,7 @@ def parse(path: Path, builder: ExperimentBuilder, warn: Warn, salvage: bool = Fa
     return handler.found, handler.tree
 
 
-# What the metrics of a legacy experiment.xml mean.
-#
+# -- metrics -----------------------------------------------------------------------------------------------------------
 #     CPUTIME (usec):Sum (I)        the sum over all threads, inclusive: the summary
 #     CPUTIME (usec):Mean (E)       another statistic of the summary, as far as it is accumulated
 #     CPUTIME (usec).[3,0] (I)      of rank 3, thread 0 alone

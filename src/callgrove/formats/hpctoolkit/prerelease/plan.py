@@ -13,7 +13,7 @@ A line has nothing below it there. What the model has below a line goes beside i
     call instructions, ...  beside the line, at the same place
     inlined functions       beside the line; the tag around them names its place
 
-so that the inclusive cost of such a line is its function-scope cost. `<no activity>` is a context, which idle samples
+So the inclusive cost of such a line is its function-scope cost. `<no activity>` is a context, which idle samples
 are on; it is added where there are such samples and no such context.
 
 Rows 0..n-1 are the model's contexts, then come the added call sites, and row -1, the last one, is the root: context 0.

@@ -47,8 +47,7 @@ __all__ = [
 ]
 
 
-# What profile.db, cct.db and trace.db of a pre-release database have beside blocks and lines, as it is written.
-#
+# -- headers and tables of the binary files ----------------------------------------------------------------------------
 #     profile.db    header (128 bytes), ProfileInfo, id tuples | blocks | footer
 #     cct.db        header (128 bytes), ContextInfo | blocks | footer
 #     trace.db      header (128 bytes), TraceHeader | lines | footer, but not in the genuine dialect
@@ -146,7 +145,7 @@ def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[byt
     return bytes(out), np.array(pointers, np.int64)
 
 
-# What an experiment has that a pre-release database cannot hold, in words; only what is really there is named.
+# -- losses ------------------------------------------------------------------------------------------------------------
 
 
 def losses_of(experiment: Experiment, tree: TagTree, plan: MetricPlan) -> Iterator[str]:
@@ -193,6 +192,9 @@ def _frame_modules(tree: TagTree) -> np.ndarray:
     while (climbing := (above >= 0) & ~is_frame[above]).any():
         above[climbing] = tree.parent[above[climbing]]
     return np.where(above >= 0, module[above], -1)
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 PRERELEASE_SLOTS = Slots((Scope.FUNCTION, Scope.INCLUSIVE), step=3)

@@ -32,7 +32,8 @@ from callgrove.model.metrics import Column, Scope
 __all__ = ["UNKNOWN_FILE_ID", "ProgramTables", "Tag", "Tags", "metric_tables", "quote", "tree_text"]
 
 
-# The tags of experiment.xml's tree, as rows: one for each context, and those that only complete one.
+# -- tags as rows ------------------------------------------------------------------------------------------------------
+# One for each context, and those that only complete one:
 #
 #     PF X > C -X     around what X calls, where X is no call site itself
 #     PF X > S -X     below a frame that is no real function and calls nothing
@@ -128,7 +129,7 @@ def _order(tree: TagTree, row: Ints, parent: Ints, first_body: int, first_around
     return by_place[preorder(sorted_parent.astype(np.int32))]
 
 
-# Text as attributes of XML.
+# -- attributes of XML -------------------------------------------------------------------------------------------------
 
 
 ESCAPES = {
@@ -151,7 +152,7 @@ def quote(text: str) -> str:
     return '"' + SPECIAL.sub(lambda found: ESCAPES[found[0]], known) + '"'
 
 
-# LoadModuleTable, FileTable and ProcedureTable of experiment.xml: what the tags of the tree refer to by number.
+# -- LoadModuleTable, FileTable and ProcedureTable ---------------------------------------------------------------------
 
 
 UNKNOWN_FILE_ID = (1 << 31) - 1  # those of modules count down from there
@@ -235,6 +236,9 @@ class ProgramTables:
             flag = ' f="1"' if artificial else ""
             yield f'<Procedure i="{number}" n={quote(name)} v="{f"{offset:#x}" if offset else 0}"{flag}/>\n'
         yield "</ProcedureTable>\n"
+
+
+# -- tree --------------------------------------------------------------------------------------------------------------
 
 
 AT_A_TIME = 1 << 14  # tags
@@ -322,8 +326,7 @@ def _attributes(tree: TagTree, tables: ProgramTables, places: _Places, tags: Tag
     )
 
 
-# MetricTable and MetricDBTable of experiment.xml.
-#
+# -- MetricTable and MetricDBTable -------------------------------------------------------------------------------------
 #     X:PARTIAL:k (I), (E)    what the summary stores, show=4: one for each statistic, with its own id
 #     X:Sum (I), (E), ...     what is shown, negative ids: formulas over the stored ones
 #     MetricDB X (I), (E)     what threads store

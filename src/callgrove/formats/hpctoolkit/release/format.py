@@ -40,7 +40,7 @@ from callgrove.model.profiles import DEFAULT_ID_NAMES
 __all__ = ["FORMAT", "ReleaseFormat", "add_contexts"]
 
 
-# From the tables and the tree of meta.db to contexts of the model, column by column.
+# -- from meta.db to contexts of the model -----------------------------------------------------------------------------
 
 
 def add_contexts(builder: ExperimentBuilder, meta: MetaDb) -> None:
@@ -133,6 +133,9 @@ def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     number = np.empty(n, np.int64)
     number[order] = rank[group]
     return np.sort(first), number
+
+
+# -- the format --------------------------------------------------------------------------------------------------------
 
 
 PARTS = ("meta.db", "profile.db", "cct.db", "trace.db")

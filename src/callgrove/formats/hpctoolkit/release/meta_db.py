@@ -44,8 +44,7 @@ __all__ = [
 ]
 
 
-# The calling context tree of a released database's meta.db.
-#
+# -- calling context tree ----------------------------------------------------------------------------------------------
 #     entry point          32 bytes, with an array of children
 #     context              32 bytes, then flex words [pFunction] [pFile, line] [pModule, offset];
 #                          szChildren and pChildren lead to the next array
@@ -263,6 +262,9 @@ def _gather(file: FileBytes, at: Ints, record: np.dtype[np.void]) -> Array:
         rest = bytes(file.buffer[int(at[k]) :]).ljust(record.itemsize, b"\0")
         out[k] = np.frombuffer(rest, record, 1)[0]
     return out
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 MOST_SHARING = 4  # strings together, in file sizes

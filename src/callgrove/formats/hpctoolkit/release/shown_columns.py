@@ -311,8 +311,7 @@ def _kind(node: Node) -> str:
     return "nothing" if node is None else repr(node[:40])
 
 
-# The columns of metrics/default.yaml, resolved to the metric ids of meta.db.
-#
+# -- columns over the metric ids of meta.db ----------------------------------------------------------------------------
 # A column over a summary that the database does not hold is dropped, with a warning.
 
 

@@ -54,8 +54,7 @@ __all__ = [
 ]
 
 
-# What profile.db, cct.db and trace.db of a released database have beside blocks and lines, as it is written.
-#
+# -- headers and tables of the binary files ----------------------------------------------------------------------------
 # profile.db    header, ProfileInfos at 0x30, id tuples | blocks | footer
 # cct.db        header, CtxInfos at 0x30 (as genuine files have it; the 16 bytes before are zero here) | blocks | footer
 # trace.db      header, CtxTraces at 0x20 | lines | footer
@@ -156,7 +155,7 @@ def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[byt
     return bytes(out), np.array(pointers, np.int64)
 
 
-# What an experiment has that a released database cannot hold, in words; only what is really there is named.
+# -- losses ------------------------------------------------------------------------------------------------------------
 
 
 def losses_of(experiment: Experiment, tree: FileTree, plan: MetricPlan) -> Iterator[str]:
@@ -198,8 +197,7 @@ def _identifiers(identifiers: IdentifierTuples) -> Iterator[str]:
         yield "identifiers: that logical numbers were generated"
 
 
-# metrics/default.yaml of a released database: what HPCToolkit's viewer shows, over the sums that the file holds.
-#
+# -- metrics/default.yaml: what HPCToolkit's viewer shows --------------------------------------------------------------
 # Specification: hpctoolkit-databases.md B.8, as shown_columns.py reads it. Every metric is a root, so that all can be
 # shown; those that are not visible say so. Columns of the experiment that are formulas over its metrics are kept, in
 # their order. Anchors are spelled as HPCToolkit spells them:
@@ -347,6 +345,9 @@ def _escape_character(character: str) -> str:
         return character
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# -- the writer --------------------------------------------------------------------------------------------------------
 
 
 MOST_ID_NAMES = 0xFF

@@ -51,9 +51,8 @@ __all__ = [
 ]
 
 
-# The words of the YAML subset: patterns for its tokens, and how quoted text is read.
-#
-# Specification: YAML 1.2 chapters 5 to 7, as far as `yaml_subset` needs them.
+# -- tokens ------------------------------------------------------------------------------------------------------------
+# Specification: YAML 1.2 chapters 5 to 7, as far as they are needed here.
 #
 #     key: "text"  # comment        COLON, QUOTED, LINE_END
 #     - &name plain text            DASH, ANCHOR, PLAIN
@@ -107,6 +106,9 @@ def _escape(match: re.Match[str]) -> str:
     if number < 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000:
         raise ValueError(f"the escape {match[0]!r} is no character")
     return chr(number)
+
+
+# -- parser ------------------------------------------------------------------------------------------------------------
 
 
 MAX_TEXT = 16 * 1024 * 1024  # characters
