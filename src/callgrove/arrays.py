@@ -137,8 +137,8 @@ def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
         size *= high - low + 1
         if size > LIMIT:
             return None
-        own = column if low == 0 and column.dtype == np.int64 else column.astype(np.int64) - low
-        out = own if out is None else out * (high - low + 1) + own
+        digits = column if low == 0 and column.dtype == np.int64 else column.astype(np.int64) - low
+        out = digits if out is None else out * (high - low + 1) + digits
     return np.zeros(len(columns[0]), np.int64) if out is None else out
 
 
@@ -146,8 +146,8 @@ def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
     """The distinct rows, in order, as a matrix with a row for each column; and the number of every row among them."""
     keys = pack_columns(*columns)
     if keys is None:
-        found, number = np.unique(np.stack([c.astype(np.int64) for c in columns]), axis=1, return_inverse=True)
-        return found, number.reshape(-1)
+        different, number = np.unique(np.stack([c.astype(np.int64) for c in columns]), axis=1, return_inverse=True)
+        return different, number.reshape(-1)
     size = int(keys.max(initial=-1)) + 1
     if size <= DENSE * len(keys) + SMALL:
         latest = np.full(size, ABSENT, np.int64)
@@ -384,17 +384,17 @@ class Translation:
         self._names = names
         self._known = np.array([ABSENT], np.int32)  # the last entry is what -1, no text, picks
 
-    def numbers(self, own: Ids, strings: Sequence[str]) -> Ids:
-        """Return the numbers of texts in this list; `strings` is the list that `own` numbers."""
+    def numbers(self, ids: Ids, strings: Sequence[str]) -> Ids:
+        """Return the numbers of texts in this list; `strings` is the list that `ids` number."""
         if len(strings) + 1 > len(self._known):
             more = np.full(len(strings) + 1, NOT_YET, np.int32)
             more[: len(self._known) - 1] = self._known[:-1]
             more[-1] = ABSENT
             self._known = more
-        found = self._known.take(own)
-        unknown = found == NOT_YET
+        known = self._known.take(ids)
+        unknown = known == NOT_YET
         if not unknown.any():
-            return found
-        for text in np.unique(own[unknown]).tolist():
+            return known
+        for text in np.unique(ids[unknown]).tolist():
             self._known[text] = self._names(strings[text])
-        return self._known.take(own)
+        return self._known.take(ids)

@@ -67,13 +67,13 @@ class Cells:
         rows = SparseBlock.concatenate([block for _, block in blocks])
         owner = np.repeat(np.array([number for number, _ in blocks], np.int32), [len(block) for _, block in blocks])
         keys, space = _keys(rows)
-        found = _sort_by_counting(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None
-        once = found is not None
-        if found is None:
+        groups = _sort_by_counting(keys, owner, space, n_inputs) if space <= SPARSEST * len(keys) else None
+        once = groups is not None
+        if groups is None:
             order = np.argsort(keys, kind="stable")
             ordered = keys[order]
-            found = np.flatnonzero(np.append(True, np.diff(ordered) != 0)[: len(keys)]), order
-        starts, order = found
+            groups = np.flatnonzero(np.append(True, np.diff(ordered) != 0)[: len(keys)]), order
+        starts, order = groups
         first = order[starts]
         places = rows.profile[first], rows.context[first], rows.metric[first]
         return cls(*places, starts, rows.value[order], owner[order], n_inputs, once)
@@ -106,9 +106,9 @@ def _sort_by_counting(keys: Ints, owner: Ids, space: int, n_inputs: int) -> tupl
     bounds = np.searchsorted(owner, np.arange(n_inputs + 1))
     earlier = np.empty(len(keys), present.dtype)  # how many inputs before have the cell
     for number in range(n_inputs):
-        own = slice(bounds[number], bounds[number + 1])
-        earlier[own] = present[keys[own]]
-        present[keys[own]] += 1
+        rows = slice(bounds[number], bounds[number + 1])
+        earlier[rows] = present[keys[rows]]
+        present[keys[rows]] += 1
     cells = np.flatnonzero(present > 0)
     counts = present[cells].astype(np.int64)
     if int(counts.sum()) != len(keys):

@@ -154,27 +154,31 @@ class Operand:
         if self.collapsed:
             yield from self._totals(ways, given)
             return
-        own = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
-        if not len(own):
+        input_profiles = np.flatnonzero(np.isin(self.profiles, profiles) & (self.profiles >= 0))
+        if not len(input_profiles):
             return
-        yield from self._read_stored_blocks({row: way.stored for row, way in ways.items() if way.is_stored}, own, given)
+        yield from self._read_stored_blocks(
+            {row: way.stored for row, way in ways.items() if way.is_stored}, input_profiles, given
+        )
         for row, way in ways.items():
             if not way.is_stored:
-                yield from self._compute_blocks(row, way, own, given)
+                yield from self._compute_blocks(row, way, input_profiles, given)
 
     @cached_property
     def _n_measured(self) -> int:
         """Rows that profiles have: to ask for all of them is to ask for everything."""
         return sum(not metric.statistic for metric in self.experiment.metrics)
 
-    def _read_stored_blocks(self, rows: Mapping[int, int], own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
+    def _read_stored_blocks(
+        self, rows: Mapping[int, int], input_profiles: Ints, given: Totals | None
+    ) -> Iterator[SparseBlock]:
         if not rows:
             return
         metrics = np.full(len(self.experiment.metrics), -1, np.int32)
         metrics[list(rows.values())] = list(rows)
         link = Link(self.experiment.values.backend, self.profiles, self.contexts, metrics)
         wanted = None if len(rows) == self._n_measured else np.array(sorted(rows.values()))
-        for block in blocks_without_fillers(link.backend, own, wanted):
+        for block in blocks_without_fillers(link.backend, input_profiles, wanted):
             part = block.triples()
             if self.reads_scalars and part.value.dtype.names is not None:
                 part = SparseBlock(part.profile, part.context, part.metric, self._scalar(part))
@@ -190,12 +194,14 @@ class Operand:
             out[rows] = self.experiment.values.scalar(metric, block.value[rows])
         return out
 
-    def _compute_blocks(self, row: int, way: Recipe, own: Ints, given: Totals | None) -> Iterator[SparseBlock]:
+    def _compute_blocks(
+        self, row: int, way: Recipe, input_profiles: Ints, given: Totals | None
+    ) -> Iterator[SparseBlock]:
         """Compute a scope that is not stored, some profiles at a time."""
         tree, neutral = self.experiment.contexts, way.metric.aggregation.neutral
         step = max(1, TILE_VALUES // max(1, len(tree)))
-        for start in range(0, len(own), step):
-            some = own[start : start + step]
+        for start in range(0, len(input_profiles), step):
+            some = input_profiles[start : start + step]
             stored = matrix(self.experiment, way.stored, some)
             if given is not None:
                 given.add_matrix(row, np.arange(len(stored)), stored, neutral)
@@ -218,8 +224,8 @@ class Operand:
 
     def _outward(self, block: SparseBlock, row: int, profiles: Ids | None = None) -> SparseBlock:
         metrics = np.full(row + 1, row, np.int32)
-        own = self.profiles if profiles is None else profiles
-        return Link(self.experiment.values.backend, own, self.contexts, metrics).outward(block)
+        numbers = self.profiles if profiles is None else profiles
+        return Link(self.experiment.values.backend, numbers, self.contexts, metrics).outward(block)
 
 
 def matrix(experiment: Experiment, row: int, profiles: Ints) -> Array:

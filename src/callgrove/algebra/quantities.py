@@ -174,8 +174,8 @@ def _common_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: b
     first, *rest = (e.metrics for e in holders.values())
     computable = COMPUTED if all(_computes(e, name) for e in holders.values()) else ()
     stored = [s for s in first.scopes(name) if same_nesting or s not in NESTED]
-    found = [s for s in stored if s in computable or all(s in m.scopes(name) for m in rest)]
-    return found or list(computable[:1])
+    scopes = [s for s in stored if s in computable or all(s in m.scopes(name) for m in rest)]
+    return scopes or list(computable[:1])
 
 
 def _computes(experiment: Experiment, name: str) -> bool:
@@ -196,10 +196,10 @@ def _recipe(experiment: Experiment, name: str, scope: Scope) -> Recipe:
 def _share_profiles(holders: Mapping[int, Experiment], profiles: MatchedProfiles) -> bool:
     seen = np.zeros(len(profiles), np.bool_)
     for number in holders:
-        own = profiles.of_input(number)
-        if seen[own].any():
+        taken = profiles.of_input(number)
+        if seen[taken].any():
             return True
-        seen[own] = True
+        seen[taken] = True
     return False
 
 

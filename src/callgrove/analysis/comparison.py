@@ -116,11 +116,11 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
     if len(experiments) < 2:
         raise UsageError("to compare needs two experiments")
     metrics = _metrics(experiments, asked)
-    found = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
-    metric, factors = found[0].metric, _factors(found)
-    paths = _Paths(overloads=_overloads(found))
+    sides = [costs(e, name, asked.ranks, asked.threads) for e, name in zip(experiments, metrics, strict=True)]
+    metric, factors = sides[0].metric, _factors(sides)
+    paths = _Paths(overloads=_overloads(sides))
     read = _flat_values if asked.flat else _values
-    parts = [read(paths, cost, asked) for cost in found]
+    parts = [read(paths, cost, asked) for cost in sides]
     parts = [
         (places, values if factor == 1 else values * factor, reached)
         for (places, values, reached), factor in zip(parts, factors, strict=True)
@@ -136,7 +136,7 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
         present[places[reached], number] = True
     present &= (table != neutral).any(axis=1)[:, None]
     names = tuple(e.path or e.title for e in experiments)
-    totals = tuple(c.total * factor for c, factor in zip(found, factors, strict=True))
+    totals = tuple(c.total * factor for c, factor in zip(sides, factors, strict=True))
     return Comparison(metric, table, present, totals, names, tuple(metrics), tuple(paths.steps))
 
 
@@ -175,11 +175,11 @@ def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
     return names
 
 
-def _factors(found: Sequence[Costs]) -> list[float]:
+def _factors(sides: Sequence[Costs]) -> list[float]:
     """What the values of each are multiplied with, so that times in different units compare; other units must be the
     same."""
-    first, factors = found[0].metric, []
-    for cost in found:
+    first, factors = sides[0].metric, []
+    for cost in sides:
         metric = cost.metric
         times = time_unit(metric.unit), time_unit(first.unit)
         same = not (first.unit and metric.unit) or first.unit == metric.unit or all(times)
@@ -190,8 +190,8 @@ def _factors(found: Sequence[Costs]) -> list[float]:
     return factors
 
 
-def _overloads(found: Sequence[Costs]) -> frozenset[str]:
-    regions = [cost.tree.regions for cost in found]
+def _overloads(sides: Sequence[Costs]) -> frozenset[str]:
+    regions = [cost.tree.regions for cost in sides]
     return frozenset(one.label(region) for one in regions for region in one.overloads)
 
 
@@ -205,10 +205,10 @@ class _Paths:
 
     def names(self, tree: ContextTree) -> list[str]:
         """What the listed contexts are called; of overloads the mangled name is said as well."""
-        found = names(tree)
+        texts = names(tree)
         if not self.overloads:
-            return found
-        said = ((name, tree.mangled_name(context)) for context, name in enumerate(found))
+            return texts
+        said = ((name, tree.mangled_name(context)) for context, name in enumerate(texts))
         return [f"{name} [{mangled}]" if name in self.overloads and mangled else name for name, mangled in said]
 
     def add(self, above: int, name: str) -> int:

@@ -114,7 +114,7 @@ class DeviceUses:
         return [dict(zip(SET_NAMES, times, strict=True)) for times in zip(*columns, strict=True)]
 
     def __getitem__(self, k: int) -> DeviceUse:
-        own = self.gap_device == k
+        gaps = self.gap_device == k
         exactly = {tuple(CLASSES[c] for c in chosen): int(length[k]) for chosen, length in self.exactly_ns.items()}
         return DeviceUse(
             int(self.n_operations[k]),
@@ -123,9 +123,9 @@ class DeviceUses:
             tuple(exactly[name,] for name in CLASSES),
             {names: length for names, length in exactly.items() if len(names) > 1},
             int(self.most_at_once[k]),
-            self.gap_ns[own],
-            self.gap_start_ns[own],
-            {cause: length[own] for cause, length in self.cause_ns.items()},
+            self.gap_ns[gaps],
+            self.gap_start_ns[gaps],
+            {cause: length[gaps] for cause, length in self.cause_ns.items()},
         )
 
     @classmethod
@@ -181,8 +181,8 @@ def _in_order(activity: Activity, device: Array) -> Ints:
     """Operations that take any time, by device and start."""
     lasting = activity.end_ns > activity.start_ns
     rows = None if lasting.all() else np.flatnonzero(lasting)
-    start, own = (activity.start_ns, device) if rows is None else (activity.start_ns[rows], device[rows])
-    order = in_order(own, start)
+    start, device_of_row = (activity.start_ns, device) if rows is None else (activity.start_ns[rows], device[rows])
+    order = in_order(device_of_row, start)
     return order if rows is None else rows[order]
 
 
@@ -210,9 +210,9 @@ class _Sweep:
         moves = np.cumsum(span + 1) - (span + 1)
         moves[used] -= start[first[used]]
         for k in used.tolist():
-            own = slice(first[k], first[k + 1])
-            start[own] += moves[k]
-            end[own] += moves[k]
+            part = slice(first[k], first[k + 1])
+            start[part] += moves[k]
+            end[part] += moves[k]
         return cls(start, end, klass, device, first, span, np.maximum.accumulate(end))
 
     @property
@@ -225,12 +225,12 @@ class _Sweep:
     def measure_coverage(self) -> dict[tuple[int, ...], Ints]:
         """By set of classes, for each device: for how long any of them went on."""
         present = {k for k in range(len(CLASSES)) if (self.klass == k).any()}
-        found: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
+        coverage: dict[tuple[int, ...], Ints] = {(): np.zeros(len(self.span_ns), np.int64)}
         for chosen in reversed(SETS):
             some = tuple(k for k in chosen if k in present)
-            if some not in found:
-                found[some] = self._measure_some(some, len(some) == len(present))
-        return {chosen: found[tuple(k for k in chosen if k in present)] for chosen in SETS}
+            if some not in coverage:
+                coverage[some] = self._measure_some(some, len(some) == len(present))
+        return {chosen: coverage[tuple(k for k in chosen if k in present)] for chosen in SETS}
 
     def _measure_some(self, chosen: tuple[int, ...], every: bool) -> Ints:
         """Some operations at a time: what is computed of them fits into caches."""

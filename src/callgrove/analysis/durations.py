@@ -100,18 +100,20 @@ class Durations:
         """Add to the cells, some rows at a time; what is too long for these, or of too many groups, is left."""
         left: list[Counted] = []
         for first in range(0, len(duration), PIECE):
-            own = group if isinstance(group, int) else group[first : first + PIECE]
+            groups_here = group if isinstance(group, int) else group[first : first + PIECE]
             length = duration[first : first + PIECE]
             often = None if times is None else times[first : first + PIECE]
-            is_short = _short(own, length)
+            is_short = _short(groups_here, length)
             if is_short is not None:
                 others = np.flatnonzero(~is_short)
-                left.append(_take_rows(own, length, often, others))
+                left.append(_take_rows(groups_here, length, often, others))
                 length, often = length[is_short], None if often is None else often[is_short]
-                own = own if isinstance(own, int) else own[is_short]
+                groups_here = groups_here if isinstance(groups_here, int) else groups_here[is_short]
             if len(length):
-                self._make_room((own if isinstance(own, int) else int(own.max())) + 1, often, len(length))
-                self._add(own, length, often)
+                self._make_room(
+                    (groups_here if isinstance(groups_here, int) else int(groups_here.max())) + 1, often, len(length)
+                )
+                self._add(groups_here, length, often)
         if not left:
             return 0, np.empty(0, np.int64), None
         groups, lengths, counts = (np.concatenate(columns) for columns in zip(*left, strict=True))
@@ -193,8 +195,8 @@ def _short(group: Ints | int, duration: Ints) -> Bools | None:
 def _take_rows(group: Ints | int, duration: Ints, times: Ints | None, rows: Ints | slice = slice(None)) -> Counted:
     """All three columns of some rows."""
     length = duration[rows].astype(np.int64)
-    own = np.full(len(length), group, np.int64) if isinstance(group, int) else group[rows].astype(np.int64)
-    return own, length, np.ones(len(length), np.int64) if times is None else times[rows].astype(np.int64)
+    groups = np.full(len(length), group, np.int64) if isinstance(group, int) else group[rows].astype(np.int64)
+    return groups, length, np.ones(len(length), np.int64) if times is None else times[rows].astype(np.int64)
 
 
 def _narrow(column: Any) -> Any:

@@ -118,8 +118,8 @@ def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
 
 def by_function(tree: ContextTree) -> Groups:
     owner = functions_of(tree)
-    found = _by_key(_region_keys(tree, owner))
-    return Groups(found.of, owner[found.first].astype(np.int64))
+    groups = _by_key(_region_keys(tree, owner))
+    return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
 def by_context(tree: ContextTree) -> Groups:
@@ -140,16 +140,16 @@ def by_loop(tree: ContextTree) -> Groups:
     n = tree.n_listed
     anchors: Bools = np.isin(tree.kind[:n], (*FUNCTIONS, ContextKind.LOOP)) | (tree.relation[:n] != Relation.LEXICAL)
     owner = nearest(tree, anchors)
-    found = _by_key(_region_keys(tree, owner))
-    return Groups(found.of, owner[found.first].astype(np.int64))
+    groups = _by_key(_region_keys(tree, owner))
+    return Groups(groups.of, owner[groups.first].astype(np.int64))
 
 
 def _by_column(column: str) -> Callable[[ContextTree], Groups]:
     def group_by_column(tree: ContextTree) -> Groups:
         n = tree.n_listed
-        own = tree.column(column)[:n].astype(np.int64)
-        inherited = own[functions_of(tree)]
-        return _by_key(np.where(own >= 0, own, inherited))
+        numbers = tree.column(column)[:n].astype(np.int64)
+        inherited = numbers[functions_of(tree)]
+        return _by_key(np.where(numbers >= 0, numbers, inherited))
 
     return group_by_column
 

@@ -60,8 +60,8 @@ def summarise(
     asked = not DEVICE_SECTIONS.isdisjoint(sections)
     every = _tasks(experiment, tuple(by), window, mode, profiles)
     tasks = [replace(task, with_devices=asked, ignore_digits=ignore_digits) for task in every]
-    found = map(of_part, tasks) if len(tasks) < 2 else workers.map(of_part, tasks, label="summing up")
-    for part in found:
+    parts = map(of_part, tasks) if len(tasks) < 2 else workers.map(of_part, tasks, label="summing up")
+    for part in parts:
         total.merge(part)
     return total
 
@@ -85,10 +85,10 @@ def _tasks(
         bundle = np.concatenate(parts[first:end])
         rows = None if profiles is None else np.flatnonzero(np.isin(bundle, profiles))
         if rows is None or len(rows):
-            own = places.take(bundle).keep_parts_apart(
+            places_of_bundle = places.take(bundle).keep_parts_apart(
                 np.repeat(np.arange(end - first), [len(p) for p in parts[first:end]])
             )
-            yield Task(traces.split(first, end), None, own, rows, by, window, mode)
+            yield Task(traces.split(first, end), None, places_of_bundle, rows, by, window, mode)
 
 
 # -- tables of a summary -----------------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
 def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
     """One for each section that has rows, at most `limit` of them; the section is the heading of the names."""
     for section, rows in _by_section(summary, sections).items():
-        own = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
-        made = _make_table(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *own))
+        divisions = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
+        made = _make_table(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *divisions))
         columns = [replace(c, name=section) if c.name == "name" else c for c in made.columns if c.name != "section"]
         yield replace(made, columns=tuple(columns))
 
@@ -150,15 +150,15 @@ def sections_of(summary: Summary, sections: Sequence[str] = SECTIONS) -> list[st
 
 def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row]]:
     """Rows in their order."""
-    found: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
+    by_section: dict[str, list[Row]] = {section: [] for section in SECTIONS if section in sections}
     for row in _rows(summary):
-        if row["section"] in found:
-            found[row["section"]].append(row)
+        if row["section"] in by_section:
+            by_section[row["section"]].append(row)
     divided = tuple(by.value for by in summary.by)
-    for section, rows in found.items():
+    for section, rows in by_section.items():
         if section not in LISTED:
             rows.sort(key=lambda row: _rank(row, divided))
-    return {section: rows for section, rows in found.items() if rows}
+    return {section: rows for section, rows in by_section.items() if rows}
 
 
 def _make_table(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
@@ -301,12 +301,12 @@ def memory_peaks(
 ) -> list[MemoryPeak]:
     """Of every process and device with allocations. In a window, what is in use when it begins counts too."""
     traces, places = experiment.traces, Places.of(experiment)
-    found: list[MemoryPeak] = []
-    for part, own in enumerate(traces.parts()):
-        chosen = own if profiles is None else np.intersect1d(own, profiles)
+    peaks: list[MemoryPeak] = []
+    for part, profiles_of_part in enumerate(traces.parts()):
+        chosen = profiles_of_part if profiles is None else np.intersect1d(profiles_of_part, profiles)
         if len(chosen):
-            found += _of_part(traces, part, chosen, places, window)
-    return sorted(found, key=lambda peak: (peak.run, peak.rank, peak.device, peak.level))
+            peaks += _of_part(traces, part, chosen, places, window)
+    return sorted(peaks, key=lambda peak: (peak.run, peak.rank, peak.device, peak.level))
 
 
 def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: Window | None) -> Iterator[MemoryPeak]:
@@ -322,11 +322,18 @@ def _of_part(traces: Traces, part: int, profiles: Ints, places: Places, window: 
         table, place = sides.of(some)
         process = places.process[some["profile"]]
         for number in np.unique(process).tolist():
-            own = np.flatnonzero(process == number)
-            first = some["profile"][own[0]]
+            spans_of_process = np.flatnonzero(process == number)
+            first = some["profile"][spans_of_process[0]]
             ranks[number] = int(places.rank[first]), int(places.run[first])
             memory = memories.setdefault(number, MemoryInUse())
-            _add(memory, traces, {name: column[own] for name, column in some.items()}, table, place[own], levels)
+            _add(
+                memory,
+                traces,
+                {name: column[spans_of_process] for name, column in some.items()},
+                table,
+                place[spans_of_process],
+                levels,
+            )
     names = list(levels)
     for number, memory in memories.items():
         for device, level, times, values in memory.until(FOR_EVER):

@@ -86,16 +86,16 @@ class _Spans:
 def of_part(task: Task) -> Summary:
     """Everything about one part."""
     summary = Summary(task.by)
-    found = _read(task, summary)
-    if found is not None:
-        spans, strings = _spans_in_window(*found, task, summary), _strings(task.traces)
+    every = _read(task, summary)
+    if every is not None:
+        spans, strings = _spans_in_window(*every, task, summary), _strings(task.traces)
         _add_durations(summary, task, spans, strings)
         if task.with_devices:
-            _add_devices(summary, task, spans, strings, found[0])
+            _add_devices(summary, task, spans, strings, every[0])
     _add_counters(summary, task)
     if isinstance(task.traces.spans_backend, FindsLater):
-        found = task.traces.spans_backend.warnings
-        summary.damage = [warning.text for warning in found if warning.severity == Severity.DAMAGE]
+        warnings = task.traces.spans_backend.warnings
+        summary.damage = [warning.text for warning in warnings if warning.severity == Severity.DAMAGE]
     task.traces.release()
     return summary
 
@@ -181,9 +181,9 @@ def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
     rows = np.flatnonzero(_among(kind, ON_DEVICE))
     api = np.flatnonzero(_among(kind, LAUNCHING) & valid)
     out = np.full(len(kind), ABSENT, np.int32 if len(kind) < 2**31 else np.int64)
-    own, theirs = (places.process.take(columns["profile"][some]).astype(np.int64) for some in (rows, api))
-    found = launch_calls(correlation[rows], own, correlation[api], theirs, start[api], start[rows])
-    out[rows] = np.append(api, ABSENT)[found]
+    process, theirs = (places.process.take(columns["profile"][some]).astype(np.int64) for some in (rows, api))
+    call = launch_calls(correlation[rows], process, correlation[api], theirs, start[api], start[rows])
+    out[rows] = np.append(api, ABSENT)[call]
     return out
 
 
@@ -192,13 +192,13 @@ def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
     outer = np.flatnonzero((columns["kind"] == SpanKind.MARKER) & valid)
     host = np.where(calls >= 0, calls, np.arange(len(calls)))
     start, end, profile = columns["start_ns"], columns["end_ns"], columns["profile"]
-    found = enclosing(
+    marker = enclosing(
         (start[outer], end[outer]),
         (start[host], end[host]),
         profile[outer],
         profile[host],
     )
-    names = np.append(columns[LABEL][outer], ABSENT).astype(np.int64)[found]
+    names = np.append(columns[LABEL][outer], ABSENT).astype(np.int64)[marker]
     return np.where(_among(columns["kind"], ON_DEVICE) & (calls < 0), ABSENT, names)
 
 
@@ -210,10 +210,10 @@ def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequenc
         return
     columns = [_divide(by, spans, task.places, strings) for by in summary.by]
     groups, number = distinct_rows(spans.kind, spans.name, *columns)
-    own = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
-    summary.durations.add(own, spans.end_ns - spans.start_ns)
+    keys = np.array([_key(summary, task, group, strings) for group in groups.T.tolist()], np.int64)[number]
+    summary.durations.add(keys, spans.end_ns - spans.start_ns)
     for side in ("copy", "alloc"):
-        _add_sizes(summary, task.traces.side(side, task.side), spans, own)
+        _add_sizes(summary, task.traces.side(side, task.side), spans, keys)
 
 
 def _divide(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> Ints:
@@ -257,14 +257,14 @@ def _name(text: str, task: Task) -> str:
     return DIGITS.sub(ANY_DIGITS, text) if task.ignore_digits else text
 
 
-def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, own: Ints) -> None:
+def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, keys_of_spans: Ints) -> None:
     if table is None or "bytes" not in table.columns:
         return
     row = _rows_of(spans.span, table.span)
     sizes = np.asarray(table.columns["bytes"]).astype(np.int64)
     here = np.flatnonzero((row >= 0) & (sizes >= 0))
     here = here[~spans.is_cut[row[here]]]
-    keys, number = distinct_rows(own[row[here]])
+    keys, number = distinct_rows(keys_of_spans[row[here]])
     columns = (sizes[here], np.ones(len(here), np.int64), (spans.end_ns - spans.start_ns)[row[here]])
     sums = np.zeros((len(columns), keys.shape[1]), np.int64)
     for total, column in zip(sums, columns, strict=True):
@@ -363,9 +363,9 @@ def _longest_gaps(uses: DeviceUses, ranks: Ints, agents: Ints, runs: Ints) -> It
     order = np.lexsort((uses.gap_start_ns[rows], agents[device], ranks[device], runs[device], -uses.gap_ns[rows]))
     for k in rows[order[:n]].tolist():
         parts = {cause: int(uses.cause_ns[cause][k]) for cause in CAUSES if uses.cause_ns[cause][k]}
-        own = int(uses.gap_device[k])
-        place = int(ranks[own]), int(agents[own])
-        yield Gap(*place, int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts, int(runs[own]))
+        device_number = int(uses.gap_device[k])
+        place = int(ranks[device_number]), int(agents[device_number])
+        yield Gap(*place, int(uses.gap_start_ns[k]), int(uses.gap_ns[k]), parts, int(runs[device_number]))
 
 
 def _process_lengths(spans: _Spans, places: Places) -> Ints:

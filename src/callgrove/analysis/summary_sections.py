@@ -169,8 +169,8 @@ class Summary:
     def find_undivided(self, sections: Iterable[str]) -> dict[By, list[str]]:
         """Those of some sections that something asked for does not divide."""
         chosen = list(sections)
-        found = {by: [name for name in chosen if name in DIVIDES and by not in DIVIDES[name]] for by in self.by}
-        return {by: names for by, names in found.items() if names}
+        sections_of = {by: [name for name in chosen if name in DIVIDES and by not in DIVIDES[name]] for by in self.by}
+        return {by: names for by, names in sections_of.items() if names}
 
     def add_gaps(self, gaps: Iterable[Gap]) -> None:
         """Keep those that are among the longest."""

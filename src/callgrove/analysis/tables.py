@@ -244,15 +244,15 @@ def _contexts(experiment: Experiment, selection: Selection) -> Iterator[Table]:
 
 def _path_chunks(tree: ContextTree) -> Iterator[tuple[int, list[str]]]:
     """The paths of all contexts in chunks, each with the number of its first context; there is at least one chunk."""
-    first, found, size = 0, list[str](), 0
+    first, paths, size = 0, list[str](), 0
     for path in _paths(tree):
-        found.append(path)
+        paths.append(path)
         size += len(path)
-        if len(found) == CHUNK or size > MOST_TEXT:
-            yield first, found
-            first, found, size = first + len(found), [], 0
-    if found or not first:
-        yield first, found
+        if len(paths) == CHUNK or size > MOST_TEXT:
+            yield first, paths
+            first, paths, size = first + len(paths), [], 0
+    if paths or not first:
+        yield first, paths
 
 
 def _paths(tree: ContextTree) -> Iterator[str]:

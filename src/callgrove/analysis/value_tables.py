@@ -154,13 +154,13 @@ def _compute_blocks(
     made = Totals([way.row for way in ways], None, counted)
     for first in range(0, len(chosen), room):
         band = chosen[first : first + room]
-        found = _matrices(experiment, ways, band, unfit, given)
+        by_row = _matrices(experiment, ways, band, unfit, given)
         for number, way in enumerate(ways):
-            if (matrix := found.get(way.stored)) is not None:
+            if (matrix := by_row.get(way.stored)) is not None:
                 made.add_matrix(number, np.arange(len(matrix)), matrix, way.metric.aggregation.neutral)
         for column, profile in enumerate(band.tolist()):
             for way, row in zip(ways, rows, strict=True):
-                if (matrix := found.get(way.stored)) is not None:
+                if (matrix := by_row.get(way.stored)) is not None:
                     yield _one(matrix[:, column], way, profile, row)
     for number, way in enumerate(ways):
         if made.adds_up[number] and given.adds_up[way.stored] and not made.agrees(number, given, way.stored):
@@ -178,22 +178,22 @@ def _matrices(
     """The values of all ways; what is read is added to `given`. Composite values that cannot be combined are left out,
     and `unfit` gets the reasons."""
     values, tree = experiment.values, experiment.contexts
-    found = matrices(values, tree, [way for way in ways if way.metric.composite is None], profiles, given)
+    by_row = matrices(values, tree, [way for way in ways if way.metric.composite is None], profiles, given)
     for way in ways:
         if way.metric.composite is not None:
             try:
-                found |= matrices(values, tree, [way], profiles)
+                by_row |= matrices(values, tree, [way], profiles)
             except UsageError as error:
                 unfit.add(f"{way.metric.name} ({way.metric.dtype}): {error}")
-    return found
+    return by_row
 
 
-def _one(found: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
+def _one(values: Array, way: Recipe, profile: int, row: int) -> SparseBlock:
     neutral = way.metric.aggregation.neutral
-    there = found != neutral if found.dtype.names is None else is_set(found)
+    there = values != neutral if values.dtype.names is None else is_set(values)
     contexts = np.flatnonzero(there).astype(np.int32)
     n = len(contexts)
-    return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), found[contexts])
+    return SparseBlock(np.full(n, profile, np.int32), contexts, np.full(n, row, np.int32), values[contexts])
 
 
 def _plain(value: Any) -> Any:

@@ -235,13 +235,13 @@ def grow_callers(costs: Costs, limit: int | None = None) -> Callers:
         raise UsageError(f"{costs.metric.name} is a {word}, no sum: it cannot be divided among callers")
     tree = costs.tree
     owner, groups = functions_of(tree), group(tree, "function")
-    own = np.zeros(tree.n_listed, costs.exclusive.dtype)
-    np.add.at(own, owner, costs.exclusive)
+    exclusive = np.zeros(tree.n_listed, costs.exclusive.dtype)
+    np.add.at(exclusive, owner, costs.exclusive)
     anchors = np.flatnonzero(owner == np.arange(tree.n_listed))
     once = outermost(groups.of, tree)[anchors]
     reached = np.where(once, costs.inclusive[anchors], 0)
     caller = np.where(tree.parent[: tree.n_listed] >= 0, owner[np.maximum(tree.parent[: tree.n_listed], 0)], -1)
-    roots = [r for r in _split(groups.of, anchors, own[anchors], reached, 0) if r.exclusive.any()]
+    roots = [r for r in _split(groups.of, anchors, exclusive[anchors], reached, 0) if r.exclusive.any()]
     taken, left = _grow(roots, groups.of, caller, limit)
     rows = _walk_callers(taken)
     columns = [_totals(rows)[:, k] for k in (0, 1)]

@@ -244,25 +244,25 @@ def inflate(stream: Any, size: int) -> bytes | str:
     """The bytes of one zlib stream, or, in words, what is wrong with it. At most one byte more than `size` is made."""
     machine = engine.decompressobj()
     try:
-        found: bytes = machine.decompress(stream, size + 1)
-        if len(found) == size and not machine.eof:  # the checksum may still be ahead
-            found += machine.decompress(machine.unconsumed_tail, 1)
+        content: bytes = machine.decompress(stream, size + 1)
+        if len(content) == size and not machine.eof:  # the checksum may still be ahead
+            content += machine.decompress(machine.unconsumed_tail, 1)
     except _BROKEN as error:
         return f"a broken stream ({error})"
-    if len(found) > size:
+    if len(content) > size:
         return f"a stream of more than {size} bytes"
-    if len(found) < size:
-        return f"a stream of {len(found)} bytes"
-    return found if machine.eof else "a stream that has no end"
+    if len(content) < size:
+        return f"a stream of {len(content)} bytes"
+    return content if machine.eof else "a stream that has no end"
 
 
 def gunzip_head(head: bytes, most: int) -> bytes:
     """What the first bytes of a gzip file inflate to, at most so many; empty where they are none."""
     try:
-        found: bytes = engine.decompressobj(GZIP).decompress(head, most)
+        content: bytes = engine.decompressobj(GZIP).decompress(head, most)
     except _BROKEN:
         return b""
-    return found
+    return content
 
 
 def gunzip_bytes(path: Path, section: str, data: bytes, most: int) -> bytes:
@@ -290,13 +290,13 @@ def _pour(path: Path, section: str, data: Any, out: IO[bytes], most: int) -> Non
         piece = machine.unconsumed_tail or data[at : at + PIECE]
         at += 0 if machine.unconsumed_tail else len(piece)
         try:
-            found = machine.decompress(piece, PIECE)
+            content = machine.decompress(piece, PIECE)
         except _BROKEN as error:
             raise CorruptFile(path, section, offset=at, expected="gzip data", found=str(error)) from None
-        done += len(found)
+        done += len(content)
         if done > most:
             raise RefusedInput(f"{path}: {section}: inflates to more than {most} bytes, which are not read")
-        out.write(found)
+        out.write(content)
         if machine.eof:
             rest = bytes(machine.unused_data)
             at -= len(rest)

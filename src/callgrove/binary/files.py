@@ -74,8 +74,8 @@ class FileBytes:
 
     def record(self, dtype: npt.DTypeLike, offset: int, section: str) -> Record:
         """One structured record."""
-        found: Record = self.array(dtype, 1, offset, section)[0]
-        return found
+        record: Record = self.array(dtype, 1, offset, section)[0]
+        return record
 
     def read_strided(
         self, dtype: np.dtype[Any], stride: int, count: int, offset: int, section: str
@@ -145,11 +145,11 @@ def _open(path: Path) -> Buffer:
     try:
         file = os.open(path, OPENING)
         try:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode):
-                raise ValueError("Is a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file")
-            if found.st_size <= SMALL:
-                return os.read(file, found.st_size)
+            about = os.fstat(file)
+            if not stat.S_ISREG(about.st_mode):
+                raise ValueError("Is a directory" if stat.S_ISDIR(about.st_mode) else "not a regular file")
+            if about.st_size <= SMALL:
+                return os.read(file, about.st_size)
             return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
         finally:
             os.close(file)
@@ -179,10 +179,10 @@ class FilePart:
     def array(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """What it holds as items of a type."""
         kind = np.dtype(dtype)
-        found = np.fromfile(self.path, kind, self.size // kind.itemsize, offset=self.offset)
-        if found.nbytes != self.size:
-            raise self._cut(found.nbytes)
-        return found
+        values = np.fromfile(self.path, kind, self.size // kind.itemsize, offset=self.offset)
+        if values.nbytes != self.size:
+            raise self._cut(values.nbytes)
+        return values
 
     def append_to(self, target: BinaryIO) -> None:
         """Copy it to where a file that is open for writing stands. It may be a part of that very file, further on."""
@@ -218,9 +218,9 @@ class FilePart:
             return done
         return done
 
-    def _cut(self, found: int) -> CorruptFile:
+    def _cut(self, n_bytes: int) -> CorruptFile:
         return CorruptFile(
-            Path(self.path), "part", offset=self.offset, expected=f"{self.size} bytes", found=f"{found} bytes"
+            Path(self.path), "part", offset=self.offset, expected=f"{self.size} bytes", found=f"{n_bytes} bytes"
         )
 
 
@@ -258,8 +258,8 @@ class IdMap:
             ids = ids.astype(np.int64)  # a search with mixed signs would compare doubles
         if self._table is not None:
             if not len(ids) or (int(ids.max()) < len(self._table) and int(ids.min()) >= 0):
-                found: npt.NDArray[np.int32] = self._table[ids]
-                return found
+                dense: npt.NDArray[np.int32] = self._table[ids]
+                return dense
             inside = (ids >= 0) & (ids < len(self._table))
             return np.where(inside, self._table[np.where(inside, ids, 0)], -1).astype(np.int32)
         if not len(self._keys):

@@ -48,8 +48,8 @@ class Source:
     @property
     def name(self) -> str:
         """What it is called, also where it was named by its place alone, as `.` or `..`."""
-        own = self.path.name
-        return own if own not in ("", "..") else self.path.resolve().name or str(self.path)
+        last = self.path.name
+        return last if last not in ("", "..") else self.path.resolve().name or str(self.path)
 
     def inside(self, path: Path) -> Source:
         """A source in this one, whose heads count as those of this one."""

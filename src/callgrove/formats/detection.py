@@ -43,8 +43,8 @@ def _names(source: Source) -> list[str]:
     if not source.is_folder:
         return [source.path.name]
     try:
-        with os.scandir(source.path) as found:
-            return [one.name for one in islice(found, NAMES_LOOKED_AT)]
+        with os.scandir(source.path) as entries:
+            return [one.name for one in islice(entries, NAMES_LOOKED_AT)]
     except OSError:  # formats will say what is wrong
         return []
 

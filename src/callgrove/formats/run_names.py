@@ -54,8 +54,8 @@ class NamedRun:
 
 def parse_name(name: str) -> NamedRun | None:
     """The parameters in a name; None where there are none."""
-    found = _REPETITION.search(name)
-    stem, repetition = (name[: found.start()], int(found[1])) if found else (name, None)
+    match = _REPETITION.search(name)
+    stem, repetition = (name[: match.start()], int(match[1])) if match else (name, None)
     parts = stem.split(".")
     for skipped in range(len(parts)):
         pairs = _pairs(".".join(parts[skipped:]))
@@ -66,10 +66,10 @@ def parse_name(name: str) -> NamedRun | None:
 
 def parse_named_file(name: str) -> NamedRun | None:
     """Parse a name that may have an ending, like `app.p4.r1.cubex`."""
-    found = parse_name(name)
+    run = parse_name(name)
     ending = _ENDING.search(name)
-    if found is not None or ending is None:
-        return found
+    if run is not None or ending is None:
+        return run
     shorter = parse_name(name[: ending.start()])
     return replace(shorter, name=name) if shorter is not None else None
 
@@ -79,12 +79,12 @@ def _pairs(text: str) -> dict[str, float]:
     pairs: dict[str, float] = {}
     at = 0
     while at < len(text):
-        found = _PAIR.match(text, at)
-        name = found[1].strip("_-= ") if found else ""
-        if found is None or not name or name in pairs:
+        match = _PAIR.match(text, at)
+        name = match[1].strip("_-= ") if match else ""
+        if match is None or not name or name in pairs:
             return {}
-        pairs[name] = float(found[2].replace(",", "."))
-        at = found.end()
+        pairs[name] = float(match[2].replace(",", "."))
+        at = match.end()
         while at < len(text) and text[at] in _DELIMITERS and not _PAIR.match(text, at):
             at += 1
     return pairs
@@ -117,11 +117,11 @@ def by_pattern(names: Iterable[str], pattern: str) -> list[NamedRun]:
     repeated = "" if REPETITION in words else r"(?:[._]r(?P<repetition>\d+))?"
     runs = []
     for name in names:
-        found = re.fullmatch(text + repeated + r"(?:\.[A-Za-z][\w-]*)?", name)
-        if found is None:
+        match = re.fullmatch(text + repeated + r"(?:\.[A-Za-z][\w-]*)?", name)
+        if match is None:
             raise InputError(f"{name}: does not follow the pattern {pattern!r}")
-        numbers = [number for group, number in enumerate(found.groups(), 1) if group != _group_of_repetition(found)]
-        repetition = found["repetition"]
+        numbers = [number for group, number in enumerate(match.groups(), 1) if group != _group_of_repetition(match)]
+        repetition = match["repetition"]
         point = dict(zip(parameters, map(float, numbers), strict=True))
         runs.append(NamedRun(name, point, int(repetition) if repetition else None))
     return runs
@@ -131,8 +131,8 @@ def _group(word: str) -> str:
     return r"(?P<repetition>\d+)" if word == REPETITION else _NUMBER
 
 
-def _group_of_repetition(found: re.Match[str]) -> int:
-    return found.re.groupindex["repetition"]
+def _group_of_repetition(match: re.Match[str]) -> int:
+    return match.re.groupindex["repetition"]
 
 
 def suggest_pattern(names: Sequence[str]) -> str:

@@ -55,13 +55,13 @@ ADDED = (Scope.EXCLUSIVE, Scope.POINT, Scope.NONE, Scope.FUNCTION, Scope.INCLUSI
 
 def select_counted_contexts(tree: ContextTree) -> dict[Scope, Bools]:
     """Return for each scope the contexts whose values add up to the cost of the whole tree."""
-    own = tree.listed
+    listed = tree.listed
     return {
-        Scope.EXCLUSIVE: own,
-        Scope.POINT: own,
-        Scope.NONE: own,
-        Scope.FUNCTION: own & (tree.within < 0),
-        Scope.INCLUSIVE: own & (tree.parent < 0),
+        Scope.EXCLUSIVE: listed,
+        Scope.POINT: listed,
+        Scope.NONE: listed,
+        Scope.FUNCTION: listed & (tree.within < 0),
+        Scope.INCLUSIVE: listed & (tree.parent < 0),
     }
 
 

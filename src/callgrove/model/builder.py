@@ -209,10 +209,10 @@ class ExperimentBuilder(ContextBuilder):
 
     def _map_blocks(self, final: Ids) -> list[SparseBlock]:
         """The values held here with final contexts; ids that are not one of a context stay as they are."""
-        found = []
+        mapped = []
         for block in self._blocks:
             known = (block.context >= 0) & (block.context < len(final))
             context = block.context.copy()
             context[known] = final[block.context[known]]
-            found.append(replace(block, context=context))
-        return found
+            mapped.append(replace(block, context=context))
+        return mapped

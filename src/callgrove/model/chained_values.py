@@ -93,33 +93,33 @@ class ChainedValues:
         return sum(known) if len(known) == len(counts) else None
 
     def summarises(self, metric: int) -> bool:
-        own = [(link.backend, link.inward(link.metrics, np.array([metric])).tolist()) for link in self._links]
-        found = [backend.summarises(row) for backend, rows in own for row in rows]
-        return bool(found) and all(found)
+        rows_of_links = [(link.backend, link.inward(link.metrics, np.array([metric])).tolist()) for link in self._links]
+        answers = [backend.summarises(row) for backend, rows in rows_of_links for row in rows]
+        return bool(answers) and all(answers)
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        found = [
-            link.outward(link.backend.profile(own, link.choose_metrics(metrics)))
+        blocks = [
+            link.outward(link.backend.profile(number, link.choose_metrics(metrics)))
             for link in self._links
-            for own in link.inward(link.profiles, np.array([profile])).tolist()
+            for number in link.inward(link.profiles, np.array([profile])).tolist()
         ]
-        return SparseBlock.concatenate([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in blocks if len(b)])
 
     def context(self, context: int) -> SparseBlock:
-        found = [
-            link.outward(link.backend.context(own))
+        blocks = [
+            link.outward(link.backend.context(number))
             for link in self._links
-            for own in link.inward(link.contexts, np.array([context])).tolist()
+            for number in link.inward(link.contexts, np.array([context])).tolist()
         ]
-        return SparseBlock.concatenate([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in blocks if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        return self._blocks(profiles, metrics, lambda link, own, wanted: link.backend.blocks(own, wanted))
+        return self._blocks(profiles, metrics, lambda link, numbers, wanted: link.backend.blocks(numbers, wanted))
 
     def blocks_without_fillers(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         """Yield blocks without the fillers of links that have any."""
         return self._blocks(
-            profiles, metrics, lambda link, own, wanted: blocks_without_fillers(link.backend, own, wanted)
+            profiles, metrics, lambda link, numbers, wanted: blocks_without_fillers(link.backend, numbers, wanted)
         )
 
     @property
@@ -128,10 +128,10 @@ class ChainedValues:
 
     def _blocks(self, profiles: Ints | None, metrics: Ints | None, read: ReadLink) -> Iterator[Block]:
         for link in self._links:
-            own = np.flatnonzero(link.profiles >= 0) if profiles is None else link.inward(link.profiles, profiles)
+            numbers = np.flatnonzero(link.profiles >= 0) if profiles is None else link.inward(link.profiles, profiles)
             wanted = link.choose_metrics(metrics)
-            if len(own) and (wanted is None or len(wanted)):
-                for block in read(link, own, wanted):
+            if len(numbers) and (wanted is None or len(wanted)):
+                for block in read(link, numbers, wanted):
                     mapped: Block
                     if isinstance(block, DenseBlock):
                         mapped = link.outward_dense(block)
@@ -143,12 +143,12 @@ class ChainedValues:
 
 def in_memory(blocks: Sequence[SparseBlock], profiles: Profiles, n_contexts: int, n_metrics: int) -> ValueBackend:
     """Values held in memory: one backend, or a chain of one for each value type, so that integers stay exact."""
-    found = [ArrayValues(SparseBlock.concatenate(part), profiles) for part in _by_type(blocks)]
-    if len(found) <= 1:
-        return found[0] if found else NoValues()
+    backends = [ArrayValues(SparseBlock.concatenate(part), profiles) for part in _by_type(blocks)]
+    if len(backends) <= 1:
+        return backends[0] if backends else NoValues()
     ids = (np.arange(n, dtype=np.int32) for n in (len(profiles), n_contexts, n_metrics))
     maps = tuple(ids)
-    return ChainedValues([Link(backend, *maps) for backend in found])
+    return ChainedValues([Link(backend, *maps) for backend in backends])
 
 
 def _by_type(blocks: Sequence[SparseBlock]) -> list[list[SparseBlock]]:

@@ -70,7 +70,7 @@ def unify(
     unifier = Unifier(builder, ignore=ignore, by_name=by_name, merge_equal=merge_equal, keep_elided=keep_elided)
     numbers = [unifier.add(tree) for tree in trees]
     final = absent_stays(builder.order())
-    return Unified(builder.build().contexts, tuple(final[own] for own in numbers))
+    return Unified(builder.build().contexts, tuple(final[ids] for ids in numbers))
 
 
 class Unifier:
@@ -189,8 +189,8 @@ class Unifier:
     def _match_mangled(self, tree: ContextTree, keys: list[Key]) -> dict[int, str]:
         """The mangled name by which each region is known: its own, or that of the region that it matches."""
         used = _present(tree.region[: tree.n_listed]).tolist()
-        own = {region: tree.regions.mangled_name(region) for region in used} if tree.regions.details else {}
-        if not any(own.values()) and not self._mangled:  # as nearly always
+        mangled_of = {region: tree.regions.mangled_name(region) for region in used} if tree.regions.details else {}
+        if not any(mangled_of.values()) and not self._mangled:  # as nearly always
             self._unmangled.update(keys[region] for region in used)
             return {}
         alike: dict[Key, list[int]] = {}
@@ -198,14 +198,14 @@ class Unifier:
             alike.setdefault(keys[region], []).append(region)
         out: dict[int, str] = {}
         for key, regions in alike.items():
-            said = list(dict.fromkeys(own.get(region, "") for region in regions))
+            said = list(dict.fromkeys(mangled_of.get(region, "") for region in regions))
             known = self._mangled.setdefault(key, [""] if key in self._unmangled else [])
             if len(said) == len(known) and not set(said) & set(known):
                 renamed = dict(zip(said, known, strict=True))
             else:
                 renamed = {name: name for name in said}
                 known += [name for name in said if name not in known]
-            out |= {region: renamed[own.get(region, "")] for region in regions}
+            out |= {region: renamed[mangled_of.get(region, "")] for region in regions}
         return out
 
     def _add_contexts(self, tree: ContextTree, numbers: Ids, fresh: Ints, mangled: dict[int, str]) -> None:
@@ -266,12 +266,12 @@ class Unifier:
 
 def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str, str]:
     """The details of a region, with the mangled name by which it is known."""
-    found = dict(regions.details.get(region, {}))
-    if name := mangled.get(region, found.get(MANGLED, "")):
-        found[MANGLED] = name
+    details = dict(regions.details.get(region, {}))
+    if name := mangled.get(region, details.get(MANGLED, "")):
+        details[MANGLED] = name
     else:
-        found.pop(MANGLED, None)
-    return found
+        details.pop(MANGLED, None)
+    return details
 
 
 def _present(*columns: Ids) -> Ids:
@@ -287,14 +287,14 @@ def names(tree: ContextTree) -> list[str]:
     no name; and the two roots that every program has are called the same.
     """
     regions, kinds = tree.region[: tree.n_listed].tolist(), tree.kind[: tree.n_listed].tolist()
-    found: list[str] = []
+    texts: list[str] = []
     for context, (region, kind, parent) in enumerate(zip(regions, kinds, tree.parent.tolist(), strict=False)):
         name = tree.label(context) if region >= 0 else f"<{ContextKind(kind).word}>"
         if kind == ContextKind.INSTRUCTION and region >= 0 and tree.regions.offset[region] != NO_OFFSET:
             module = int(tree.regions.module[region])
             name = f"{tree.regions.modules[module] if module >= 0 else ''}+{int(tree.regions.offset[region]):#x}"
-        found.append(ROOTS.get(name, name) if parent < 0 or found[parent] == ROOT else name)
-    return found
+        texts.append(ROOTS.get(name, name) if parent < 0 or texts[parent] == ROOT else name)
+    return texts
 
 
 def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
@@ -371,10 +371,10 @@ class _IdentifierNames:
 
 def _add_profiles(builder: ExperimentBuilder, profiles: Profiles, run: int, names: _IdentifierNames) -> Ids:
     numbers = []
-    own = profiles.identifiers
-    kinds = {kind: names.number(own.name(kind)) for kind in set(own.kind.tolist())}
+    tuples = profiles.identifiers
+    kinds = {kind: names.number(tuples.name(kind)) for kind in set(tuples.kind.tolist())}
     for profile in range(len(profiles)):
-        identifiers: list[Identifier] = [(kinds[row[0]], *row[1:]) for row in own.rows(profile)]
+        identifiers: list[Identifier] = [(kinds[row[0]], *row[1:]) for row in tuples.rows(profile)]
         kind = ProfileKind(int(profiles.kind[profile]))
         numbers.append(builder.add_profile(kind, identifiers, run=run, name=profiles.name[profile]))
     return np.array(numbers, np.int32)

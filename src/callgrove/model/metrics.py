@@ -80,10 +80,10 @@ class Aggregation(StrEnum):
     @property
     def ufunc(self) -> np.ufunc:
         """The combining function; composites and underived values have none."""
-        found = {"sum": np.add, "min": np.minimum, "max": np.maximum}.get(self.value)
-        if found is None:
+        function = {"sum": np.add, "min": np.minimum, "max": np.maximum}.get(self.value)
+        if function is None:
             raise UsageError(f"values with aggregation {self.value!r} cannot be combined as numbers")
-        return found
+        return function
 
     @property
     def neutral(self) -> float:
@@ -98,8 +98,8 @@ class Aggregation(StrEnum):
     def combine_all(self, values: Array) -> float:
         """Return all values combined into one; 0 where there is none."""
         with np.errstate(invalid="ignore", over="ignore"):
-            found = float(self.ufunc.reduce(values)) if len(values) else self.neutral
-        return found if found != self.neutral else 0.0
+            total = float(self.ufunc.reduce(values)) if len(values) else self.neutral
+        return total if total != self.neutral else 0.0
 
 
 @dataclass(frozen=True)
@@ -294,8 +294,8 @@ def time_unit(unit: str) -> float | None:
 
 def unit_factor(unit: str) -> tuple[float, str]:
     """A unit such as Score-P's `10^-6 s` or `2^10 Bytes` as a number and a plain unit."""
-    found = POWERS.fullmatch(unit.strip())
-    return (float(found[1]) ** int(found[2]), found[3]) if found else (1.0, unit.strip())
+    match = POWERS.fullmatch(unit.strip())
+    return (float(match[1]) ** int(match[2]), match[3]) if match else (1.0, unit.strip())
 
 
 # -- composite values --------------------------------------------------------------------------------------------------

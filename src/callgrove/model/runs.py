@@ -108,14 +108,14 @@ def choose_runs(runs: Sequence[Run], wanted: Numbers) -> tuple[int, ...]:
     """Return the numbers of the runs that a text names, or that a container has. None at all is an error that lists the
     runs there are."""
     if isinstance(wanted, str):
-        found = _runs_named(runs, wanted)
+        numbers = _runs_named(runs, wanted)
     else:
         chosen = numbers_in(wanted)
-        found = [k for k in range(len(runs)) if k in chosen]
-    if not found:
+        numbers = [k for k in range(len(runs)) if k in chosen]
+    if not numbers:
         there = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
         raise UsageError(f"there is no run {wanted}; there are {there}: {describe_runs(runs)}")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _runs_named(runs: Sequence[Run], text: str) -> list[int]:

@@ -71,15 +71,15 @@ class Recipe:
             return subtract_children(_as_signed(values), tree.loop_around)
         neutral = self.metric.aggregation.neutral
         # Not np.where(..., neutral): a neutral 0.0 makes doubles of counters, which exceed 2^53.
-        own = values.astype(np.float64, copy=False) if np.isinf(neutral) else summable(values)
-        if own is values and not in_place:
-            own = own.copy()
+        numbers = values.astype(np.float64, copy=False) if np.isinf(neutral) else summable(values)
+        if numbers is values and not in_place:
+            numbers = numbers.copy()
         if tree.n_listed < len(tree):
-            own[tree.n_listed :] = neutral
-        own = self._exclusive(own, tree)
+            numbers[tree.n_listed :] = neutral
+        numbers = self._exclusive(numbers, tree)
         if self.wanted == Scope.EXCLUSIVE:
-            return own
-        return combine_upwards(own, tree.parent, tree.levels, self.metric.aggregation.ufunc, out=own)
+            return numbers
+        return combine_upwards(numbers, tree.parent, tree.levels, self.metric.aggregation.ufunc, out=numbers)
 
     def weights(self, chosen: Bools, tree: ContextTree) -> Floats:
         """How often each stored value counts in the sum of exclusive cost over the chosen contexts. Where a wider scope
@@ -128,13 +128,13 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
         metrics.resolve(quantity)  # says which there are
     metrics.require_values(quantity)
     if scope not in SOURCES:
-        found = metrics.find(quantity, scope)
-        if found is None:
+        row = metrics.find(quantity, scope)
+        if row is None:
             stored = ", ".join(s.word for s in metrics.scopes(quantity)) or "nothing"
             raise UsageError(f"{quantity} is not stored in scope {scope.word!r}; there is {stored}")
         if scope == Scope.LEXICAL and (function := metrics.find(quantity, Scope.FUNCTION)) is not None:
-            found = function
-        return Recipe(found, metrics[found], scope)
+            row = function
+        return Recipe(row, metrics[row], scope)
     for candidate in SOURCES[scope]:
         index = metrics.find(quantity, candidate)
         if index is not None:

@@ -101,9 +101,9 @@ class SelectedSamples:
         return self._backend.problems
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        found = self._backend.line(int(self._lines[line]), narrow(self._window, window))
-        time_ns = found.time_ns if self._window is None else np.maximum(found.time_ns, self._window[0])
-        return Samples(time_ns, self._contexts[found.context], found.until_ns)
+        samples = self._backend.line(int(self._lines[line]), narrow(self._window, window))
+        time_ns = samples.time_ns if self._window is None else np.maximum(samples.time_ns, self._window[0])
+        return Samples(time_ns, self._contexts[samples.context], samples.until_ns)
 
 
 @dataclass(frozen=True)
@@ -177,17 +177,17 @@ class SelectedSpans:
         wanted = self._chosen if profiles is None else np.flatnonzero(np.isin(self._profiles, profiles))
         wanted = wanted[self._profiles[wanted] >= 0]
         for chunk in self._read(columns, narrow(self._window, window), wanted):
-            found = {**chunk, "span": np.searchsorted(self._kept_spans, chunk["span"])}
-            if "profile" in found:
-                found["profile"] = self._profiles[chunk["profile"]]
-            if "context" in found:
-                found["context"] = self._contexts[chunk["context"]]
-            yield found
+            renumbered = {**chunk, "span": np.searchsorted(self._kept_spans, chunk["span"])}
+            if "profile" in renumbered:
+                renumbered["profile"] = self._profiles[chunk["profile"]]
+            if "context" in renumbered:
+                renumbered["context"] = self._contexts[chunk["context"]]
+            yield renumbered
 
     def parts(self) -> Sequence[Ints]:
         """Those of the whole, in the same order; some may be empty."""
-        own = [self._profiles[part] for part in self._backend.parts()]
-        return [part[part >= 0].astype(np.int64) for part in own]
+        kept_parts = [self._profiles[part] for part in self._backend.parts()]
+        return [part[part >= 0].astype(np.int64) for part in kept_parts]
 
     def side(self, name: str, part: int | None = None) -> SideTable | None:
         whole = self._backend.side(name, part)
@@ -250,13 +250,13 @@ def choose_window(
     if span is None:
         raise UsageError(f"{experiment.path}: has no traces, so {words} selects nothing; leave it out")
     text = TimeWindow.parse(window) if isinstance(window, str) else window or TimeWindow("", "")
-    found = text.of(span) if isinstance(text, TimeWindow) else text
+    bounds = text.of(span) if isinstance(text, TimeWindow) else text
     if start_marker or end_marker:
-        found = marker_window(experiment, start_marker, end_marker, found)
-    if found[0] >= found[1] or found[1] <= span[0] or found[0] > span[1]:
+        bounds = marker_window(experiment, start_marker, end_marker, bounds)
+    if bounds[0] >= bounds[1] or bounds[1] <= span[0] or bounds[0] > span[1]:
         lasts = write_duration(span[1] - span[0])
         raise UsageError(f"{experiment.path}: {words} is empty; the traces last {lasts} from {span[0]} on")
-    return found
+    return bounds
 
 
 def span_choice(kinds: Collection[str] | None, categories: Collection[str] | None) -> SpanChoice:
@@ -382,8 +382,8 @@ class _Cut:
         return np.flatnonzero(_close_upwards(used, tree))
 
     def _spans_with_contexts(self) -> list[Array]:
-        found = self.traces.spans(("context",), self.window, self.kept_profiles)
-        return [np.unique(chunk["context"]) for chunk in found]
+        chunks = self.traces.spans(("context",), self.window, self.kept_profiles)
+        return [np.unique(chunk["context"]) for chunk in chunks]
 
     def build(self, contexts: Ints) -> Experiment:
         whole = self.whole
@@ -437,11 +437,11 @@ class _Cut:
         assert self.traces.split is not None
         parts = self.traces.parts()[first : first + 1 if end is None else end]
         alone, profiles = self.traces.split(first, end), np.concatenate(parts)
-        own = new_numbers(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
+        profile_map = new_numbers(np.flatnonzero(self.new_profile[profiles] >= 0), len(profiles))
         spans = None
         if alone.spans_backend is not None:
-            spans = SelectedSpans(alone.spans_backend, own, np.empty(0, np.int32), self.window, self.spans)
-        return Traces(None, spans, partial(_some_counters, alone, own, self.window))
+            spans = SelectedSpans(alone.spans_backend, profile_map, np.empty(0, np.int32), self.window, self.spans)
+        return Traces(None, spans, partial(_some_counters, alone, profile_map, self.window))
 
 
 def _runs(whole: Experiment, profiles: Profiles) -> tuple[tuple[Run, ...], Profiles]:

@@ -368,11 +368,11 @@ class Values:
 
     def _summary_of(self, metric: int) -> int | None:
         """The stored summary profile, if there is exactly one, it covers all runs and carries this metric's sum."""
-        found = self.profiles.summaries
-        if len(found) != 1 or len(np.unique(self.profiles.run)) > 1:
+        summaries = self.profiles.summaries
+        if len(summaries) != 1 or len(np.unique(self.profiles.run)) > 1:
             return None
         is_sum = self.metrics[metric].aggregation == Aggregation.SUM
-        return int(found[0]) if is_sum and self.backend.summarises(metric) else None
+        return int(summaries[0]) if is_sum and self.backend.summarises(metric) else None
 
     def _wide(self, metric: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The type in which values of a metric are combined: small types would overflow, and only doubles have the

@@ -72,9 +72,9 @@ def texts(bits: int) -> list[str]:
 def count_cautions(cautions: Array) -> Iterator[tuple[Caution, str, Array]]:
     """Each caution that applies to any model, in words, with the numbers of those models."""
     for caution, text in _TEXTS.items():
-        found = np.flatnonzero(cautions & caution)
-        if len(found):
-            yield caution, text, found
+        models = np.flatnonzero(cautions & caution)
+        if len(models):
+            yield caution, text, models
 
 
 # -- models of a study -------------------------------------------------------------------------------------------------
@@ -224,22 +224,22 @@ class _Fitting:
     def _parameter(self, rows: Ints, line: Line, y: Floats) -> ParameterFits:
         if len(line.x) > 1:
             self._caution_of_line(rows, line.x)
-        found = _MODELERS[self.options.modeler](line.x, line.values(y), self.options)
-        whole = found.whole if isinstance(found, SegmentedFits) else found
+        fits = _MODELERS[self.options.modeler](line.x, line.values(y), self.options)
+        whole = fits.whole if isinstance(fits, SegmentedFits) else fits
         factor, c0, c1 = self._factors(whole), whole.c0, whole.c1
-        for split in found.splits if isinstance(found, SegmentedFits) else ():
+        for split in fits.splits if isinstance(fits, SegmentedFits) else ():
             factor[split.rows], c0[split.rows], c1[split.rows] = self._piecewise(split), 0.0, 1.0
         return ParameterFits(factor, c0, c1)
 
     def _fit_one_parameter(self, rows: Ints, x: Floats, y: Floats) -> None:
-        found = _MODELERS[self.options.modeler](x, y, self.options)
-        whole = found.whole if isinstance(found, SegmentedFits) else found
+        fits = _MODELERS[self.options.modeler](x, y, self.options)
+        whole = fits.whole if isinstance(fits, SegmentedFits) else fits
         factor = self._factors(whole)
         has_term = factor >= 0
         flat, steep = np.flatnonzero(~has_term), np.flatnonzero(has_term)
         self.out.put(rows[flat], whole.c0[flat], np.empty((len(flat), 0)), np.empty((len(flat), 0, 1)))
         self.out.put(rows[steep], whole.c0[steep], whole.c1[steep, None], factor[steep, None, None])
-        for split in found.splits if isinstance(found, SegmentedFits) else ():
+        for split in fits.splits if isinstance(fits, SegmentedFits) else ():
             ones = np.ones((len(split.rows), 1))
             self.out.put(rows[split.rows], ones[:, 0] * 0, ones, self._piecewise(split)[:, None, None])
         self.costs.put(rows, whole.costs)
@@ -251,11 +251,11 @@ class _Fitting:
         return np.array(numbers, np.int32)[back.reshape(-1)]
 
     def _piecewise(self, split: Split) -> Ids:
-        found = []
+        factors = []
         for k in range(len(split.rows)):
             pieces = _piece(split.left, k, -np.inf, split.end), _piece(split.right, k, split.start, np.inf)
-            found.append(self.out.factor_number(Factor(pieces=pieces)))
-        return np.array(found, np.int32)
+            factors.append(self.out.factor_number(Factor(pieces=pieces)))
+        return np.array(factors, np.int32)
 
 
 _Modeler = Callable[[Floats, Floats, ModelOptions], SingleFits | SegmentedFits]
@@ -287,5 +287,5 @@ def _noise(study: Study, numbers: Ints, usable: Bools) -> Floats:
     with np.errstate(all="ignore"):
         spread = np.abs((study.maximum[numbers] - study.minimum[numbers]) / study.mean[numbers])
         known &= np.isfinite(spread)
-        found: Floats = np.where(known, spread, 0.0).sum(axis=1) / known.sum(axis=1)
-    return found
+        noise: Floats = np.where(known, spread, 0.0).sum(axis=1) / known.sum(axis=1)
+    return noise

@@ -164,9 +164,9 @@ def solve(columns: Sequence[CentredColumn], y: CentredColumn, singly: bool = Fal
     everything to lstsq, for results that have to agree in the last bit."""
     n, n_series = y.values.shape
     if singly:
-        found = np.empty((len(columns) + 1, n_series))
-        _solve_singly(columns, y, range(n_series), found)
-        return found
+        coefficients = np.empty((len(columns) + 1, n_series))
+        _solve_singly(columns, y, range(n_series), coefficients)
+        return coefficients
     with np.errstate(all="ignore"):
         orthogonal: list[Floats] = []
         squares: list[Floats] = []
@@ -181,18 +181,18 @@ def solve(columns: Sequence[CentredColumn], y: CentredColumn, singly: bool = Fal
             squares.append(_dot(q, q))
             projected.append(_dot(q, rest) / squares[j])
             rest -= projected[j] * q
-        found = np.empty((len(columns) + 1, y.values.shape[1]))
+        coefficients = np.empty((len(columns) + 1, y.values.shape[1]))
         for i in reversed(range(len(columns))):
-            found[i + 1] = projected[i]
+            coefficients[i + 1] = projected[i]
             for j in range(i + 1, len(columns)):
-                found[i + 1] -= upper[i, j] * found[j + 1]
-        found[0] = y.mean - sum(found[j + 1] * column.mean for j, column in enumerate(columns))
+                coefficients[i + 1] -= upper[i, j] * coefficients[j + 1]
+        coefficients[0] = y.mean - sum(coefficients[j + 1] * column.mean for j, column in enumerate(columns))
         cut_off = EPS * max(n, len(columns) + 1)
         unsure = np.flatnonzero(~_surely_regular(columns, squares, n, cut_off))
         if len(unsure):
             unsure = unsure[~_regular(columns, squares, upper, n, unsure, SAFETY * cut_off)]
-    _solve_singly(columns, y, unsure.tolist(), found)
-    return found
+    _solve_singly(columns, y, unsure.tolist(), coefficients)
+    return coefficients
 
 
 def _solve_singly(columns: Sequence[CentredColumn], y: CentredColumn, rows: Iterable[int], out: Floats) -> None:
@@ -242,17 +242,17 @@ def by_lstsq(columns: Sequence[Floats], y: Floats) -> Floats:
     if not np.isfinite(matrix).all():
         return np.full(matrix.shape[1], np.nan)
     try:
-        found, _, rank, _ = np.linalg.lstsq(matrix, y, rcond=None)
+        coefficients, _, rank, _ = np.linalg.lstsq(matrix, y, rcond=None)
         if rank < matrix.shape[1]:
-            found = np.linalg.lstsq(matrix, y, rcond=-1)[0]
+            coefficients = np.linalg.lstsq(matrix, y, rcond=-1)[0]
     except np.linalg.LinAlgError:
         return np.full(matrix.shape[1], np.nan)
-    return np.asarray(found, np.float64)
+    return np.asarray(coefficients, np.float64)
 
 
 def _dot(one: Floats, other: Floats) -> Floats:
-    found: Floats = np.einsum("ns,ns->s", one, other)
-    return found
+    products: Floats = np.einsum("ns,ns->s", one, other)
+    return products
 
 
 # -- error measures ----------------------------------------------------------------------------------------------------
@@ -378,8 +378,8 @@ def compute_adjusted_r2(rss: Floats, rss_constant: Floats, n: int, n_factors: In
     """Return the adjusted coefficient of determination."""
     with np.errstate(all="ignore"):
         explained = 1.0 - rss / rss_constant
-        found: Floats = 1.0 - (1.0 - explained) * (n - 1.0) / (np.asarray(n - 1 - n_factors, np.float64))
-        return found
+        adjusted: Floats = 1.0 - (1.0 - explained) * (n - 1.0) / (np.asarray(n - 1 - n_factors, np.float64))
+        return adjusted
 
 
 def _relative(difference: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -161,8 +161,8 @@ def _term(functions: Functions, term: TermOf) -> Json:
             pieces[name] = _pieces(factor, name)
         else:
             exponents[name] = _pair(factor.exponents)
-    found: Json = {"coefficient": term.coefficient, "exponents": exponents}
-    return found | {"segments": pieces} if pieces else found
+    entry: Json = {"coefficient": term.coefficient, "exponents": exponents}
+    return entry | {"segments": pieces} if pieces else entry
 
 
 def _pair(exponents: Exponents) -> list[str]:

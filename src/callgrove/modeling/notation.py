@@ -136,11 +136,11 @@ def _latex_number(value: float) -> str:
 
 
 def _latex_factors(name: str, exponents: Exponents) -> list[str]:
-    found = []
+    texts = []
     for base, exponent in zip((name, rf"\log_2({name})"), exponents, strict=True):
         if exponent:
-            found.append(base if exponent == 1 else f"{base}^{{{exponent}}}")
-    return found
+            texts.append(base if exponent == 1 else f"{base}^{{{exponent}}}")
+    return texts
 
 
 def _latex_pieces(sums: list[str], pieces: Sequence[Piece], name: str) -> str:
@@ -172,15 +172,15 @@ Growth = tuple[Exponents, ...]  # one per parameter
 
 
 def _growths(functions: Functions, number: int) -> list[Growth]:
-    found = [] if functions.constant[number] == 0 else [(FLAT,) * len(functions.parameters)]
+    growths = [] if functions.constant[number] == 0 else [(FLAT,) * len(functions.parameters)]
     for term in functions.terms(number):
         if term.coefficient == 0:
             continue
         one = [FLAT] * len(functions.parameters)
         for parameter, factor in term.factors:
             one[parameter] = _growth_of(factor)
-        found.append(tuple(one))
-    return found
+        growths.append(tuple(one))
+    return growths
 
 
 def _growth_of(factor: Factor) -> Exponents:

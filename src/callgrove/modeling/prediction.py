@@ -51,15 +51,15 @@ def target_of(study: Study, values: Mapping[str, float]) -> Target:
 @np.errstate(over="ignore")  # a value may be as large as numbers go
 def far_from(study: Study, target: Target) -> list[str]:
     """Parameters whose target lies far beyond what was measured, in words."""
-    found = []
+    sentences = []
     largest, smallest = study.points.max(axis=0), study.points.min(axis=0)
     for p, name in enumerate(study.parameters):
         if largest[p] > 0 and target.at[p] > FAR * largest[p]:
             times = target.at[p] / largest[p]
-            found.append(f"{name} = {target.at[p]:g} is {times:.3g} times the largest measured ({largest[p]:g})")
+            sentences.append(f"{name} = {target.at[p]:g} is {times:.3g} times the largest measured ({largest[p]:g})")
         elif smallest[p] > 0 and target.at[p] * FAR < smallest[p]:
-            found.append(f"{name} = {target.at[p]:g} is far below the smallest measured ({smallest[p]:g})")
-    return found
+            sentences.append(f"{name} = {target.at[p]:g} is far below the smallest measured ({smallest[p]:g})")
+    return sentences
 
 
 def predict(models: Models, target: Target, subtrees: bool = False, processes: str | None = None) -> Table:
@@ -143,20 +143,20 @@ def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
     target = np.array([[x.max(initial=1.0)]]) if at is None else at.reshape(1, 1)
     builder = FunctionBuilder(study.parameters, 1, 1)
     terms = candidates(x, models.options)
-    found: list[tuple[float, str, str, float]] = []
+    rows: list[tuple[float, str, str, float]] = []
     if len(y):
         plain = constants(y[None])
         builder.put(np.arange(1), plain.c0, np.empty((1, 0)), np.empty((1, 0, 1)))
-        found.append(_row(builder, target, float(plain.costs.smape[0])))
+        rows.append(_row(builder, target, float(plain.costs.smape[0])))
     if len(y) > 1 and terms and plain.costs.rss[0] != 0:
         made = design(x, terms)
         smape, c0, c1 = all_scores(made, y[:, None], models.options)
         for k in np.argsort(smape, kind="stable").tolist():
             factor = np.array([[[builder.factor_number(Factor(made.terms[k]))]]])
             builder.put(np.arange(1), c0[k : k + 1], c1[k : k + 1, None], factor)
-            found.append(_row(builder, target, float(smape[k])))
-    best = min((row[0] for row in found if np.isfinite(row[0])), default=np.nan)
-    near = sorted((row for row in found if row[0] <= NEARLY * best), key=lambda row: row[0])
+            rows.append(_row(builder, target, float(smape[k])))
+    best = min((row[0] for row in rows if np.isfinite(row[0])), default=np.nan)
+    near = sorted((row for row in rows if row[0] <= NEARLY * best), key=lambda row: row[0])
     names = ("smape", "function", "order", "prediction")
     return Table(tuple(Column(name, [row[k] for row in near]) for k, name in enumerate(names)))
 
@@ -207,18 +207,18 @@ def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
         points = study.points
     last = points[:, 0].max() if at is None else max(points[:, 0].max(), at[0])
     x = _samples(points[:, 0].min(), last)
-    found = []
+    curves = []
     for fixed in _choose_fixed_coordinates(points, at):
         there = np.column_stack([x, np.tile(fixed, (len(x), 1))])
         y = models.functions.take(np.array([number])).evaluate(there)[0]
         here = usable & (study.points[:, 1:] == fixed).all(axis=1)
-        found.append(_curve(models, series, here, x, y, _label(study.parameters, fixed)))
+        curves.append(_curve(models, series, here, x, y, _label(study.parameters, fixed)))
     text = function_text(models.functions, number, "short")
     title = models.callpath(number)
     metric = models.metric(number)
     unit = study.units.get(metric, "")
     known = unit and unit != "unknown" and f"({unit})" not in metric
-    return Curves(title, text, study.parameters[0], f"{metric} ({unit})" if known else metric, tuple(found))
+    return Curves(title, text, study.parameters[0], f"{metric} ({unit})" if known else metric, tuple(curves))
 
 
 def _samples(first: float, last: float) -> Floats:

@@ -102,14 +102,14 @@ def fit_refining(x: Floats, y: Floats, options: ModelOptions) -> SingleFits:
         return constants(y)
     pool = Pool()
     term = np.full(len(y), -1)
-    found = SingleFits.empty((), len(y))
+    fits = SingleFits.empty((), len(y))
     cells = 3 * len(x) * (len(x) * 2 if len(x) <= MOST_DIRECT_POINTS else 4)
     for rows in chunks(len(y), cells):
         search = _Search(x, np.ascontiguousarray(y[rows].T), options, pool)
         part = search.result()
-        found.put(rows, part)
+        fits.put(rows, part)
         term[rows] = part.term
-    return SingleFits(tuple(pool.terms), term, found.c0, found.c1, found.costs)
+    return SingleFits(tuple(pool.terms), term, fits.c0, fits.c1, fits.costs)
 
 
 class _Search:
@@ -124,14 +124,14 @@ class _Search:
 
     def result(self) -> SingleFits:
         n = self.y.shape[1]
-        found = SingleFits((), np.full(n, -1), self.mean, np.zeros(n), self.constant)
+        fits = SingleFits((), np.full(n, -1), self.mean, np.zeros(n), self.constant)
         if not len(self.rows):
-            return found
+            return fits
         best = self._refine()
         chosen = best.term >= 0
         rows, term, smape = self.rows[chosen], best.term[chosen], best.smape[chosen]
         if not len(rows):
-            return found
+            return fits
         y, constant = self.y[:, rows], self.constant.take(rows)
         made, row = self._design(term)
         c0, c1, costs = fit_chosen(made, row, y, constant, self.options)
@@ -139,8 +139,8 @@ class _Search:
             small = contribution(made.values[row].T, c1, y) < LEAST_CONTRIBUTION
             kept = ~((constant.smape / smape < NOT_CONSTANT) | small)
         rows, term = rows[kept], term[kept]
-        found.put(rows, SingleFits((), term, c0[kept], c1[kept], costs.take(np.flatnonzero(kept))))
-        return found
+        fits.put(rows, SingleFits((), term, c0[kept], c1[kept], costs.take(np.flatnonzero(kept))))
+        return fits
 
     def _refine(self) -> Best:
         n = len(self.rows)
@@ -237,18 +237,18 @@ def _first_then_better(error: Floats, valid: Bools, enough: Bools) -> Ints:
 
 def _least(bests: Sequence[Best]) -> Best:
     """The first of the least of several."""
-    found = bests[0].take(np.arange(len(bests[0].term)))
+    best = bests[0].take(np.arange(len(bests[0].term)))
     for other in bests[1:]:
-        better = other.error < found.error
-        found.put(better, other.take(better))
-    return found
+        better = other.error < best.error
+        best.put(better, other.take(better))
+    return best
 
 
 def _improvement(previous: Sequence[Best], step: Sequence[Best]) -> Floats:
     """The largest improvement of a slice; one that is undefined at first hides the others, as Python's max does."""
     with np.errstate(all="ignore"):
         ratios = [before.smape / now.smape for before, now in zip(previous, step, strict=True)]
-        found = ratios[0]
+        largest = ratios[0]
         for ratio in ratios[1:]:
-            found = np.where(ratio > found, ratio, found)
-    return found
+            largest = np.where(ratio > largest, ratio, largest)
+    return largest

@@ -47,8 +47,8 @@ class Line:
         """(series x coordinates) from (series x points)."""
         sizes = {len(group) for group in self.groups}
         if len(sizes) == 1:
-            found: Floats = np.ascontiguousarray(y[:, np.stack(self.groups)]).mean(axis=2)
-            return found
+            means: Floats = np.ascontiguousarray(y[:, np.stack(self.groups)]).mean(axis=2)
+            return means
         return np.stack([np.ascontiguousarray(y[:, group]).mean(axis=1) for group in self.groups], axis=1)
 
 
@@ -108,11 +108,11 @@ PROCESS_NAMES = ("p", "procs", "processes", "ranks", "nprocs", "np", "cores", "t
 def falling_parameters(study: Study) -> list[str]:
     """Parameters along which the total time (else any metric) falls at every step: a sign of strong scaling."""
     times = [m for m, name in enumerate(study.metrics) if name.lower() == "time"] or list(range(len(study.metrics)))
-    found = []
+    names = []
     for p, name in enumerate(study.parameters):
         if any(_falls(study, metric, p) for metric in times):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _falls(study: Study, metric: int, parameter: int) -> bool:

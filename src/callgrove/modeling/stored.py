@@ -80,8 +80,8 @@ def _exponents_of(terms: Iterable[Term]) -> tuple[tuple[float, Exponents], ...]:
 def to_stored(models: Models, name: str = NAME) -> tuple[StoredModel, ...]:
     """Models as a study stores them. Left out: series without a model, and functions of several parameters with a
     part in pieces, for which files have no place."""
-    found = (_as_stored(models, number, name) for number in range(len(models)))
-    return tuple(model for model in found if model is not None)
+    all_models = (_as_stored(models, number, name) for number in range(len(models)))
+    return tuple(model for model in all_models if model is not None)
 
 
 def with_models(study: Study, models: Models, name: str = NAME) -> Study:
@@ -94,15 +94,18 @@ def with_models(study: Study, models: Models, name: str = NAME) -> Study:
 def _modeler(models: Models) -> dict[str, object]:
     """The options under Extra-P's names."""
     options = models.options
-    found: dict[str, object] = {"use_measure": options.measure.upper(), "compare_with_RSS": options.compare_with_rss}
+    options_of_all: dict[str, object] = {
+        "use_measure": options.measure.upper(),
+        "compare_with_RSS": options.compare_with_rss,
+    }
     if len(models.study.parameters) == 1:
         return {
-            **found,
+            **options_of_all,
             "allow_log_terms": options.logarithms,
             "use_crossvalidation": options.cross_validation,
         }
     return {
-        **found,
+        **options_of_all,
         "single_parameter_point_selection": options.selection,
         "allow_combinations_of_sums_and_products": options.mixed,
     }
@@ -143,8 +146,8 @@ def _segments(functions: Functions, terms: tuple[TermOf, ...]) -> Iterable[Segme
         return
     parameter = functions.parameters[0]
     for piece in terms[0].factors[0][1].pieces:
-        own = tuple(Term(c, {parameter: (str(e.power), str(e.logarithm))}) for c, e in piece.terms)
-        yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, own)
+        piece_terms = tuple(Term(c, {parameter: (str(e.power), str(e.logarithm))}) for c, e in piece.terms)
+        yield Segment(piece.start, piece.end, piece_text(piece, parameter), piece.constant, piece_terms)
 
 
 # -- models as a caller asks for them ----------------------------------------------------------------------------------
@@ -179,25 +182,27 @@ def choose_series(study: Study, metric: str | None, callpath: str | None) -> Int
         return np.arange(len(study))
     number = None if metric is None else _metric(study, metric)
     pairs = zip(study.series_callpath.tolist(), study.series_metric.tolist(), strict=True)
-    found = [
+    candidates = [
         series
         for series, (c, m) in enumerate(pairs)
         if (number is None or m == number) and (callpath is None or callpath in study.callpaths[c])
     ]
-    if not found:
+    if not candidates:
         wanted = " with that metric" if metric is not None else ""
         nothing = f"no call path{wanted} contains {callpath or ''!r}; "
         raise UsageError(nothing, Parameter('export("series")'), " lists them")
-    exact = [series for series in found if study.callpaths[study.series_callpath[series]] == callpath]
-    return np.array(exact or found, np.int64)
+    exact = [series for series in candidates if study.callpaths[study.series_callpath[series]] == callpath]
+    return np.array(exact or candidates, np.int64)
 
 
 def _metric(study: Study, name: str) -> int:
     """Return the metric of that name, or the only one whose name contains it."""
     if name in study.metrics:
         return study.metrics.index(name)
-    found = [number for number, known in enumerate(study.metrics) if name and name.lower() in known.lower()]
-    if len(found) != 1:
+    matches = [number for number, known in enumerate(study.metrics) if name and name.lower() in known.lower()]
+    if len(matches) != 1:
         known = ", ".join(map(repr, study.metrics))
-        raise UsageError(f"{'several metrics contain' if found else 'there is no metric'} {name!r}; there are {known}")
-    return found[0]
+        raise UsageError(
+            f"{'several metrics contain' if matches else 'there is no metric'} {name!r}; there are {known}"
+        )
+    return matches[0]

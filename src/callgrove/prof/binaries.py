@@ -123,16 +123,16 @@ class NameCache:
 
     def _tidy(self) -> None:
         """Remove the oldest files where there is too much, and what was never finished."""
-        found: list[tuple[float, int, Path]] = []
+        files: list[tuple[float, int, Path]] = []
         for path in self.folder.iterdir():
             with suppress(OSError):  # another process tidies too
                 about = path.stat()
                 if path.name.endswith(PARTIAL) and time.time() - about.st_mtime > STALE_SEC:
                     path.unlink()
                 elif path.suffix == SUFFIX:
-                    found.append((about.st_mtime, about.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found)[:-1]:
+                    files.append((about.st_mtime, about.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files)[:-1]:
             if total > self._most_bytes:
                 with suppress(OSError):
                     path.unlink()
@@ -188,13 +188,13 @@ def _unpack(content: bytes, key: Key) -> BinaryNames:
     plain = inflater.decompress(rest, LARGEST_CACHE_FILE)
     if not inflater.eof:
         raise ValueError("it is too large")
-    found = json.loads(plain)
-    if found["key"] != dict(key):
+    stored = json.loads(plain)
+    if stored["key"] != dict(key):
         raise ValueError("it is that of another binary")
-    texts: list[str] = [str(one) for one in found["texts"]]
-    symbols = {int(a): Symbol(int(row), texts[name], int(at)) for a, row, name, at in found["symbols"]}
-    units = {int(at): _unit(files, functions, places, texts) for at, files, functions, places in found["units"]}
-    return BinaryNames({int(address) for address in found["known"]}, symbols, units)
+    texts: list[str] = [str(one) for one in stored["texts"]]
+    symbols = {int(a): Symbol(int(row), texts[name], int(at)) for a, row, name, at in stored["symbols"]}
+    units = {int(at): _unit(files, functions, places, texts) for at, files, functions, places in stored["units"]}
+    return BinaryNames({int(address) for address in stored["known"]}, symbols, units)
 
 
 def _unit(files: list[int], functions: list[Any], places: list[Any], texts: list[str]) -> UnitNames:
@@ -226,10 +226,10 @@ def binary_chains(
     try:
         with ExitStack() as files:
             elf = files.enter_context(_elf(path))
-            found = None if elf is None else _debugging_information(elf, path)
-            if found is None:
+            debugging = None if elf is None else _debugging_information(elf, path)
+            if debugging is None:
                 return None
-            names = _names(elf, path, found, offsets, cache, files)
+            names = _names(elf, path, debugging, offsets, cache, files)
         return chains(names, offsets, scopes, module)
     except (CallgroveError, MemoryError):
         raise
@@ -365,11 +365,11 @@ def _symbol_columns(elf: Any, table: Any) -> tuple[Offsets, Offsets, Offsets]:
 def _covering(address: int, starts: Offsets, reach: Offsets, order: Any, value: Offsets, size: Offsets) -> int:
     """The first symbol, in the order of the table, that covers an address. Going back ends where none reaches it."""
     at = int(np.searchsorted(starts, np.uint64(address), side="right")) - 1
-    found: list[int] = []
+    symbols: list[int] = []
     while at >= 0 and int(reach[at]) > address:
         symbol = int(order[at])
         first, n = int(value[symbol]), int(size[symbol])
         if first == address or first <= address < first + n - 1:
-            found.append(symbol)
+            symbols.append(symbol)
         at -= 1
-    return min(found, default=ABSENT)
+    return min(symbols, default=ABSENT)

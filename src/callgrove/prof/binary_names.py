@@ -92,9 +92,9 @@ class BinaryNames:
         self.known |= other.known
         self.symbols |= other.symbols
         for at, unit in other.units.items():
-            own = self.units.setdefault(at, unit)
-            own.functions |= unit.functions
-            own.places |= unit.places
+            known = self.units.setdefault(at, unit)
+            known.functions |= unit.functions
+            known.places |= unit.places
 
 
 def chains(names: BinaryNames, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:

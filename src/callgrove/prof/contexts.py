@@ -152,9 +152,9 @@ class Contexts:
 
     def is_elided(self, kind: Ids) -> Bools:
         """Instructions inside of what is known about them; `kind` is that of scopes."""
-        found: Bools = (kind[self.scope] == ContextKind.INSTRUCTION) & (self.relation == Relation.LEXICAL)
-        found[0] = False
-        return found
+        elided: Bools = (kind[self.scope] == ContextKind.INSTRUCTION) & (self.relation == Relation.LEXICAL)
+        elided[0] = False
+        return elided
 
 
 def contexts_of(tree: RawTree, chains: ScopeChains, entry: Ids) -> Contexts:
@@ -200,12 +200,12 @@ class _Growth:
     def _step(self, above: Ids, scope: Ids, relation: Ids) -> Ids:
         """The child of each context with that scope and relation; new ones are made."""
         key = (above.astype(np.int64) << 32) | (relation.astype(np.int64) << 30) | scope
-        found, inverse = np.unique(key, return_inverse=True)
-        self.parents.append((found >> 32).astype(np.int32))
-        self.relations.append(((found >> 30) & 3).astype(np.int32))
-        self.scopes.append((found & (1 << 30) - 1).astype(np.int32))
+        keys, inverse = np.unique(key, return_inverse=True)
+        self.parents.append((keys >> 32).astype(np.int32))
+        self.relations.append(((keys >> 30) & 3).astype(np.int32))
+        self.scopes.append((keys & (1 << 30) - 1).astype(np.int32))
         made: Ids = (self.n + inverse).astype(np.int32)
-        self.n += len(found)
+        self.n += len(keys)
         return made
 
     def put_in_order(self) -> Contexts:

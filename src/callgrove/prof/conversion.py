@@ -70,9 +70,9 @@ def survey_of(request: Request, workers: Workers, progress: Progress = silent, p
     survey = workers.reduce(survey_batch, combine_surveys, batches, label="reading files", progress=watched)
     if survey is None or not survey.files:
         raise _nothing(request, survey)
-    found = {file.folder for file in survey.files}
+    folders = {file.folder for file in survey.files}
     for folder in request.inputs.folders:
-        if str(folder) not in found and not request.only_exe:
+        if str(folder) not in folders and not request.only_exe:
             reasons = [text for path, text in survey.skipped if Path(path).parent == folder]
             raise InputError(f"{folder}: none of its measurement files can be read: {reasons[0]}")
     return survey

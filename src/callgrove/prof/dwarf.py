@@ -154,8 +154,8 @@ class _Unit:
             for low, high in self._functions[number].ranges:
                 first, last = np.searchsorted(wanted, np.array([low, high], np.uint64))
                 owner[order[first:last]] = number
-        found: list[int] = owner.tolist()
-        return found
+        owners: list[int] = owner.tolist()
+        return owners
 
     def _lines(self, offsets: Offsets) -> list[tuple[int, tuple[tuple[str, int], ...]]]:
         """Where the last row at or before each address is, and the lines that rows there have."""
@@ -169,8 +169,8 @@ class _Unit:
         out: list[tuple[int, tuple[tuple[str, int], ...]]] = []
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             rows = order[begin:end].tolist()
-            found = dict.fromkeys((files[file[row]], int(line[row])) for row in rows if line[row] >= 0)
-            out.append((int(address[rows[0]]) if rows else ABSENT, tuple(found)))
+            places = dict.fromkeys((files[file[row]], int(line[row])) for row in rows if line[row] >= 0)
+            out.append((int(address[rows[0]]) if rows else ABSENT, tuple(places)))
         return out
 
     def _frames(self, number: int) -> tuple[Frame, ...]:
@@ -236,15 +236,15 @@ def _entry(die: Any, ranges: Ranges) -> int:
 
 
 def _number(die: Any, word: str) -> int:
-    found = die.attributes.get(word)
-    return int(found.value) if found is not None else ABSENT
+    attribute = die.attributes.get(word)
+    return int(attribute.value) if attribute is not None else ABSENT
 
 
 def _text(die: Any, word: str) -> str:
-    found = die.attributes.get(word)
-    if found is None or not isinstance(found.value, bytes):
+    attribute = die.attributes.get(word)
+    if attribute is None or not isinstance(attribute.value, bytes):
         return ""
-    return readable(found.value.decode("utf-8", "surrogateescape"))
+    return readable(attribute.value.decode("utf-8", "surrogateescape"))
 
 
 def _paths(program: Any, comp_dir: str) -> dict[int, str]:

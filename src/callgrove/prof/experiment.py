@@ -72,8 +72,8 @@ def with_logical_numbers(tuples: Sequence[Tuple]) -> list[Tuple]:
                 local.setdefault((_before(one, position), kind), set()).add(physical)
             elif how == Interpretation.LOGICAL_GLOBAL:
                 overall.setdefault(kind, set()).add(physical)
-    ranks = {key: _ranks(found) for key, found in local.items()}
-    ranks_overall = {kind: _ranks(found) for kind, found in overall.items()}
+    ranks = {key: _ranks(numbers) for key, numbers in local.items()}
+    ranks_overall = {kind: _ranks(numbers) for kind, numbers in overall.items()}
     out: list[Tuple] = []
     for one in tuples:
         made: list[Identifier] = []
@@ -91,8 +91,8 @@ def _before(one: Tuple, position: int) -> tuple[tuple[int, int], ...]:
     return tuple((kind, physical) for kind, physical, _, _ in one[:position])
 
 
-def _ranks(found: set[int]) -> dict[int, int]:
-    return {physical: rank for rank, physical in enumerate(sorted(found))}
+def _ranks(numbers: set[int]) -> dict[int, int]:
+    return {physical: rank for rank, physical in enumerate(sorted(numbers))}
 
 
 def _id_names(files: Sequence[SurveyedFile]) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class _Preparation:
     def prepare(self, progress: Progress) -> Prepared:
         self._say_what_is_missing()
         structures = self._structures()
-        described = {path: found for path in self.tree.modules if (found := structures[path]) is not None}
+        described = {path: structure for path in self.tree.modules if (structure := structures[path]) is not None}
         by_number = {n: described[path] for n, path in enumerate(self.tree.modules) if path in described}
         tree, paths = with_paths(self.tree, by_number)
         scopes = ScopeTable(self.builder)
@@ -302,8 +302,8 @@ class ProfValues:
         return self._of(np.array([profile])).of_metrics(metrics)
 
     def context(self, context: int) -> SparseBlock:
-        found = [block.triples() for block in self.blocks()]
-        return SparseBlock.concatenate([block.take(block.context == context) for block in found])
+        blocks = [block.triples() for block in self.blocks()]
+        return SparseBlock.concatenate([block.take(block.context == context) for block in blocks])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = np.arange(len(self._files)) if profiles is None else profiles

@@ -62,17 +62,17 @@ class CallGraph:
 
     def templates(self, function: int) -> list[tuple[int, ...]] | None:
         """The calls on each path down to a function, in the order of the reversed paths; None of too many."""
-        found: list[tuple[int, ...]] = []
+        templates: list[tuple[int, ...]] = []
         pending: list[tuple[int, tuple[int, ...]]] = [(function, ())]
         while pending:
             here, calls = pending.pop()
             above = self.callers.get(here, [])
             if not above:
-                found.append(calls)
+                templates.append(calls)
             pending += [(caller, (address, *calls)) for address, caller in above]
-            if len(found) + len(pending) > MOST_TEMPLATES:
+            if len(templates) + len(pending) > MOST_TEMPLATES:
                 return None
-        return sorted(found, key=lambda calls: calls[::-1])
+        return sorted(templates, key=lambda calls: calls[::-1])
 
 
 def _without_recursion(callers: dict[int, list[Edge]], functions: Ints) -> dict[int, list[Edge]]:
@@ -196,7 +196,7 @@ class _Paths:
 
 
 @dataclass(frozen=True)
-class Found:
+class SamplePaths:
     """Paths by the node of the whole tree that samples hang from, module, offset, whether callers are known."""
 
     tree: RawTree
@@ -225,26 +225,26 @@ class Found:
         return int(self.tree.search(parents, region)[0])
 
 
-def with_paths(tree: RawTree, described: Mapping[int, Described]) -> tuple[RawTree, Found]:
+def with_paths(tree: RawTree, described: Mapping[int, Described]) -> tuple[RawTree, SamplePaths]:
     """The tree with all paths that GPU samples may have, and what they are; `described` are modules by number."""
     place = tree.place[tree.region]
     bare = np.flatnonzero((place != CODE) & (place % 2 == BARE))
     finder, added = PathFinder(described), _Paths(tree)
-    found: list[tuple[int, int, int, bool, list[Path]]] = []
+    samples: list[tuple[int, int, int, bool, list[Path]]] = []
     for node in bare.tolist():
         module, offset = int(place[node]) // 2 - 1, int(tree.offset[tree.region[node]])
         is_known, paths = finder.paths(module, offset)
         for path in paths:
             added.add(int(tree.parent[node]), path)
-        found.append((int(tree.parent[node]), module, offset, is_known, paths))
-    if not found:
-        return tree, Found(tree, ())
+        samples.append((int(tree.parent[node]), module, offset, is_known, paths))
+    if not samples:
+        return tree, SamplePaths(tree, ())
     above = np.concatenate([tree.parent, np.array(added.above, np.int32)]).astype(np.int32)
     places = np.concatenate([place, np.array(added.place, np.int64)])
     offsets = np.concatenate([tree.offset[tree.region], np.array(added.offset, np.uint64)])
     whole = RawTree.of(tree.modules, [(above, places, offsets)])
     moved = whole.find(above, places, offsets)
-    return whole, Found(whole, tuple((int(moved[parent]), *rest) for parent, *rest in found))  # type: ignore[misc]
+    return whole, SamplePaths(whole, tuple((int(moved[parent]), *rest) for parent, *rest in samples))  # type: ignore[misc]
 
 
 def shares(templates: tuple[Template, ...], ratio: Mapping[int, float], samples: Mapping[int, float]) -> list[float]:

@@ -94,7 +94,7 @@ class Quantities:
         if any(part >= len(numbers) for part in parts):
             problem = f"there is no metric {max(parts)} in the table"
         else:
-            formula = REFERENCE.sub(lambda found: f"${numbers[int(found[1])]}", text)
+            formula = REFERENCE.sub(lambda match: f"${numbers[int(match[1])]}", text)
             try:
                 parse(formula)
             except FormulaError as error:
@@ -115,9 +115,9 @@ class Quantities:
             formula = VARIABLE.sub(self._write_out, formula)
         return None  # they refer to each other
 
-    def _write_out(self, found: re.Match[str]) -> str:
-        quantity = self.all[int(found[1])]
-        return f"({quantity.formula})" if quantity.is_derived else found[0]
+    def _write_out(self, match: re.Match[str]) -> str:
+        quantity = self.all[int(match[1])]
+        return f"({quantity.formula})" if quantity.is_derived else match[0]
 
     @property
     def measured(self) -> list[int]:
@@ -130,11 +130,11 @@ class Quantities:
 
 def quantities_of(tables: Iterable[tuple[str, tuple[tuple[MetricDescription, ...], ...]]]) -> Quantities:
     """Of the metric tables of all epochs of files, given with their paths, in the order of profiles."""
-    found = Quantities()
+    quantities = Quantities()
     for path, epochs in tables:
         for table in epochs:
-            found.add(table, path)
-    return found
+            quantities.add(table, path)
+    return quantities
 
 
 # -- metric rows and columns -------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class _Rows:
         parts = {int(one) for one in VARIABLE.findall(text or "")}
         if text is None or any(scope not in self.ids[part].scopes for part in parts):
             return None
-        return VARIABLE.sub(lambda found: f"${self.ids[int(found[1])].id(scope, SUM)}", text)
+        return VARIABLE.sub(lambda match: f"${self.ids[int(match[1])].id(scope, SUM)}", text)
 
 
 def _scopes(quantity: Quantity) -> tuple[Scope, ...]:

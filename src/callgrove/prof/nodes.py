@@ -94,9 +94,9 @@ class RawTree:
     def of(cls, modules: tuple[str, ...], trees: Sequence[tuple[Ids, Ints, Offsets]]) -> RawTree:
         """Of trees given by parents (in any order), places and offsets; `modules` are those that places name."""
         regions = Regions()
-        own = [regions.add(place, offset) for _, place, offset in trees]
+        region_of_node = [regions.add(place, offset) for _, place, offset in trees]
         known, maps = regions.all()
-        merged = merge([(above, maps[k][own[k]]) for k, (above, _, _) in enumerate(trees)])
+        merged = merge([(above, maps[k][region_of_node[k]]) for k, (above, _, _) in enumerate(trees)])
         return cls(modules, known.place, known.offset, merged.parent, merged.region)
 
     def merge_with(self, other: RawTree) -> RawTree:
@@ -106,7 +106,9 @@ class RawTree:
         for tree in (self, other):
             regions.add_known(Region(translate(tree.place, place_table(tree.modules, modules)), tree.offset))
         known, maps = regions.all()
-        merged = merge([(tree.parent, own[tree.region]) for tree, own in zip((self, other), maps, strict=True)])
+        merged = merge(
+            [(tree.parent, region_map[tree.region]) for tree, region_map in zip((self, other), maps, strict=True)]
+        )
         return RawTree(modules, known.place, known.offset, merged.parent, merged.region)
 
     @cached_property
@@ -149,8 +151,8 @@ class RawTree:
         """The child of each parent (-1: a root) with that region; -1 where there is none."""
         wanted = (parent.astype(np.int64) + 1 << 32) | np.maximum(region, 0)
         at = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
-        found = (region >= 0) & (self.keys[at] == wanted) if len(self) else np.zeros(len(region), np.bool_)
-        return np.where(found, at, ABSENT).astype(np.int32)
+        is_here = (region >= 0) & (self.keys[at] == wanted) if len(self) else np.zeros(len(region), np.bool_)
+        return np.where(is_here, at, ABSENT).astype(np.int32)
 
 
 # -- nodes of one file -------------------------------------------------------------------------------------------------
@@ -198,8 +200,8 @@ class _Nodes:
         self.added: list[tuple[int, int]] = []  # parent and code
 
     def _has_code(self, code: int) -> Bools:
-        found: Bools = self.is_code & (self.offset == code)
-        return found
+        has_code: Bools = self.is_code & (self.offset == code)
+        return has_code
 
     def normal(self, flavour: Flavour) -> tuple[Ids, Ints, Offsets]:
         root = self._root()

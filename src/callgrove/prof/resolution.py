@@ -64,11 +64,13 @@ def kernel_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int)
     """The function around each address: the last that begins at or before it."""
     addresses, names = _kernel_symbols(path)
     at = np.searchsorted(addresses, offsets, side="right") - 1
-    found: dict[int, int] = {}
+    scope_of: dict[int, int] = {}
     for row in np.unique(at[at >= 0]).tolist():
         address = int(addresses[row])
-        found[row] = scopes.function(("symbol", module, address), readable(names[row]), ABSENT, ABSENT, module, address)
-    return _one_each([found.get(row, ABSENT) for row in at.tolist()])
+        scope_of[row] = scopes.function(
+            ("symbol", module, address), readable(names[row]), ABSENT, ABSENT, module, address
+        )
+    return _one_each([scope_of.get(row, ABSENT) for row in at.tolist()])
 
 
 def _one_each(scope: list[int]) -> ScopeChains:
@@ -170,14 +172,14 @@ class Described:
 
     def chains(self, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
         """The scopes around each address, from the function to the line."""
-        found = self.structure.chains(self.structure.lookup(self.number, offsets))
-        rows, inverse = np.unique(found.scope, return_inverse=True)
+        chains = self.structure.chains(self.structure.lookup(self.number, offsets))
+        rows, inverse = np.unique(chains.scope, return_inverse=True)
         made = np.array([self._scope(row, scopes, module) for row in rows.tolist()], np.int32)
-        kind = self.structure.scopes.kind[found.scope]
+        kind = self.structure.scopes.kind[chains.scope]
         relation = np.where(kind == INLINED, Relation.INLINED, Relation.LEXICAL).astype(np.int32)
-        starts = found.bounds[:-1][np.diff(found.bounds) > 0]
+        starts = chains.bounds[:-1][np.diff(chains.bounds) > 0]
         relation[starts] = Relation.CALL
-        return ScopeChains(found.bounds, made[inverse] if len(made) else found.scope, relation)
+        return ScopeChains(chains.bounds, made[inverse] if len(made) else chains.scope, relation)
 
     def _scope(self, row: int, scopes: ScopeTable, module: int) -> int:
         table, text = self.structure.scopes, self.structure.text
@@ -193,8 +195,8 @@ class Described:
 
     def procedures(self, offsets: Offsets) -> Ids:
         """The function that each address lies in; -1 where there is none."""
-        found = self.structure.lookup(self.number, offsets)
-        return np.where(found >= 0, self.structure.scopes.procedure[found], ABSENT).astype(np.int32)
+        rows = self.structure.lookup(self.number, offsets)
+        return np.where(rows >= 0, self.structure.scopes.procedure[rows], ABSENT).astype(np.int32)
 
 
 class Structures:
@@ -244,8 +246,8 @@ def _module_names(file: Path) -> list[str]:
         if not opened.seek(0, 2):
             return []
         with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            found = [match[1] for match in MODULE_NAME.finditer(content)]
-    return [unescape(name.decode("utf-8", "surrogateescape"), ENTITIES) for name in found]
+            names = [match[1] for match in MODULE_NAME.finditer(content)]
+    return [unescape(name.decode("utf-8", "surrogateescape"), ENTITIES) for name in names]
 
 
 # -- from addresses to scopes ------------------------------------------------------------------------------------------
@@ -298,14 +300,14 @@ class Resolver:
         from callgrove.prof.binaries import binary_chains
 
         try:
-            found = binary_chains(file, offsets, self.scopes, module, self._cache)
+            chains = binary_chains(file, offsets, self.scopes, module, self._cache)
         except MissingExtra as error:
             self._lacks_parser = True  # said once
             self.notes.append(str(error))
             return None
-        if found is None or not len(found.scope):
+        if chains is None or not len(chains.scope):
             self.mute.append(path)
-        return found
+        return chains
 
 
 def resolve(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> tuple[ScopeChains, Ids]:

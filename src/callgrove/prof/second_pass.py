@@ -172,9 +172,9 @@ def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNo
     starts = np.append(0, np.cumsum(sizes))
     above, place, offset = (np.concatenate(column) for column in zip(*trees, strict=True))
     above = np.where(above < 0, -1, above + np.repeat(starts[:-1], sizes)).astype(np.int32)
-    found = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
+    node_parts = iter(np.split(plan.tree.find(above, place, offset), starts[1:-1]))
     return [
-        FileNodes(one.file, m, tuple(next(found)[: len(epoch.nodes)] for epoch in m.epochs))
+        FileNodes(one.file, m, tuple(next(node_parts)[: len(epoch.nodes)] for epoch in m.epochs))
         for one in read
         for m in (one.measurement,)
     ]
@@ -229,11 +229,11 @@ def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterat
         totals += np.bincount(quantity, value, len(totals))
         has_context = plan.full[node] >= 0
         context = np.where(moves, plan.first[node], plan.full[node])[has_context].astype(np.int64)
-        own = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
-        yield own
+        measured = Cells(np.full(len(context), number), context, quantity[has_context], value[has_context])
+        yield measured
         if not has_context.all():
             bare = ~has_context
-            yield from _share(plan, number, own, node[bare], quantity[bare], value[bare])
+            yield from _share(plan, number, measured, node[bare], quantity[bare], value[bare])
 
 
 def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids, Ints, Floats, Array]:
@@ -258,10 +258,10 @@ def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids
     return node[kept], number[kept], value[kept], moves[metric][kept]
 
 
-def _share(plan: Plan, number: int, own: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
+def _share(plan: Plan, number: int, measured: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
     """Values of GPU samples on the call paths that they may have had."""
     metrics = plan.metrics
-    runs, sampled_runs = (_by_key(own, which) for which in (metrics.runs, metrics.sampled_runs))
+    runs, sampled_runs = (_by_key(measured, which) for which in (metrics.runs, metrics.sampled_runs))
     ratio = {
         c: runs.get(c, 1.0) / sampled_runs[c] if c in runs and c in sampled_runs else 1.0
         for c in {*runs, *sampled_runs}
@@ -310,7 +310,7 @@ def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
     rows, inverse = np.unique(key, return_inverse=True)
     column = np.searchsorted(quantities, points.quantity)
     width = len(quantities)
-    own = np.bincount(inverse * width + column, points.value, len(rows) * width).reshape(len(rows), width)
+    sums = np.bincount(inverse * width + column, points.value, len(rows) * width).reshape(len(rows), width)
     depth = plan.depth[rows % n_contexts]
     out: list[Level] = []
     rising = np.empty(0, np.int64), np.empty((0, width)), np.empty((0, width))
@@ -318,7 +318,7 @@ def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
         at = np.flatnonzero(depth == here) if len(out) == 0 or (depth == here).any() else np.empty(0, np.int64)
         keys = distinct(rows[at], rising[0])
         point, inclusive, function = (np.zeros((len(keys), width)) for _ in range(3))
-        point[np.searchsorted(keys, rows[at])] = own[at]
+        point[np.searchsorted(keys, rows[at])] = sums[at]
         inclusive[:] = function[:] = point
         up = np.searchsorted(keys, rising[0])
         with np.errstate(invalid="ignore", over="ignore"):
@@ -343,9 +343,9 @@ def _raise_level(plan: Plan, level: Level, n_contexts: int) -> tuple[Ints, Float
 
 def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
     """All values, in the ids of the experiment; `profiles` are those of the files."""
-    quantities, found = propagate(plan, points)
+    quantities, levels = propagate(plan, points)
     parts: list[SparseBlock] = []
-    for level in found:
+    for level in levels:
         by_scope = {
             Scope.POINT: level.point,
             Scope.FUNCTION: level.function,
@@ -450,8 +450,8 @@ class _Packing:
         at: Ids | None = None
         start = 0
         for epoch in self.file.measurement.epochs:
-            found = epoch.nodes.positions[node]
-            at = found if at is None else np.where(found >= 0, found + start, at)
+            positions = epoch.nodes.positions[node]
+            at = positions if at is None else np.where(positions >= 0, positions + start, at)
             start += len(epoch.nodes)
         if at is None:
             return np.zeros(len(node), np.int32)

@@ -149,11 +149,11 @@ def _series_fields(columns: dict[str, str]) -> tuple[Field, ...]:
 def _series(columns: dict[str, str], opened: Opened, wanted: Wanted) -> Iterator[Table]:
     """Parameters stand between the first two columns and the last six."""
     study = opened if isinstance(opened, Study) else opened.study()
-    found = study.table()
-    own = dict(zip(study.parameters, found.columns[2:-6], strict=True))
-    nothing = Column("", [None] * len(found))
-    points = [Column(columns[name], own.get(name, nothing).values) for name in columns]
-    yield Table((*found.columns[:2], *points, *found.columns[-6:]))
+    table = study.table()
+    coordinates = dict(zip(study.parameters, table.columns[2:-6], strict=True))
+    nothing = Column("", [None] * len(table))
+    points = [Column(columns[name], coordinates.get(name, nothing).values) for name in columns]
+    yield Table((*table.columns[:2], *points, *table.columns[-6:]))
 
 
 # -- all tables of all inputs ------------------------------------------------------------------------------------------
@@ -187,14 +187,14 @@ class Catalog:
 
     def relation(self, name: str) -> Relation:
         """By its name; one that none of the inputs has is an error."""
-        found = self.relations[name]
-        if not any(found.has(one) for one in self.inputs):
+        relation = self.relations[name]
+        if not any(relation.has(one) for one in self.inputs):
             first = self.inputs[0]
             what = (
                 "a study, which has series and parameters" if isinstance(first, Study) else "no study over parameters"
             )
             raise UsageError(f"{first.path}: is {what}, not {name}")
-        return found
+        return relation
 
     def rows(self, name: str, wanted: Wanted) -> Iterator[Table]:
         """Chunks of the columns wanted, with ids numbered through."""

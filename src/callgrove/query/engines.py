@@ -80,12 +80,12 @@ class SqliteEngine:
         with self._reading_only():
             program = self._connection.execute(f"EXPLAIN {query}").fetchall()
         opened = {one: tables[two] for _, what, one, two, *_ in program if what == "OpenRead" and two in tables}
-        found: dict[str, set[str]] = {name: set() for name in opened.values()}
+        columns_of: dict[str, set[str]] = {name: set() for name in opened.values()}
         for _, what, one, two, *_ in program:
             if what in ("Column", "RowData") and one in opened:
                 names = self._columns[opened[one]]
-                found[opened[one]].update(names[two : two + 1] if what == "Column" else names)
-        return {name: frozenset(columns) for name, columns in found.items()}
+                columns_of[opened[one]].update(names[two : two + 1] if what == "Column" else names)
+        return {name: frozenset(columns) for name, columns in columns_of.items()}
 
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
         fields = [field for field in relation.fields if field.name in wanted]
@@ -290,12 +290,12 @@ class DuckdbEngine:
         with self._translate_errors():
             plans = connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
         connection.execute("RESET disabled_optimizers")
-        found: dict[str, set[str]] = {}
+        columns_of: dict[str, set[str]] = {}
         for _, plan in plans:
             for table, columns in _scans(json.loads(plan)):
                 if table in self._tables:
-                    found.setdefault(table, set()).update(columns)
-        return {name: frozenset(columns) for name, columns in found.items()}
+                    columns_of.setdefault(table, set()).update(columns)
+        return {name: frozenset(columns) for name, columns in columns_of.items()}
 
     @_hear_ctrl_c()
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:

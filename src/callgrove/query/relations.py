@@ -258,8 +258,8 @@ class Engine(Protocol):
         """Delete everything."""
 
 
-def refuse(found: str) -> UsageError:
-    return UsageError(f"{found}: {READ_ONLY}")
+def refuse(reason: str) -> UsageError:
+    return UsageError(f"{reason}: {READ_ONLY}")
 
 
 def quote(name: str) -> str:

@@ -95,13 +95,15 @@ def _processes(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     example = np.full(len(lanes.processes), ABSENT)
     example[known] = np.flatnonzero(process >= 0)[first]  # a profile of every process that has one
     places = {word: as_column(word, lanes.column(word)).plain() for word in ("rank", "nid")}
-    own = [Column(word, [cells[k] if k >= 0 else None for k in example.tolist()]) for word, cells in places.items()]
+    place_columns = [
+        Column(word, [cells[k] if k >= 0 else None for k in example.tolist()]) for word, cells in places.items()
+    ]
     guids = lanes.processes.column("guid").plain()
     facts = _facts(lanes, "process_facts", [(guid,) for guid in guids])
     times = {"start": lanes.processes.column("init").plain(), "end": lanes.processes.column("fini").plain()}
     for name, usual in times.items():  # families that know one pair of times only
         facts[name] = [given if said is None else said for said, given in zip(facts[name], usual, strict=True)]
-    yield Table((*lanes.processes.columns, *own, *(Column(name, cells) for name, cells in facts.items())))
+    yield Table((*lanes.processes.columns, *place_columns, *(Column(name, cells) for name, cells in facts.items())))
 
 
 def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
@@ -134,8 +136,8 @@ def _threads(opened: Opened, wanted: Wanted) -> Iterator[Table]:
     columns = [lane_column(word, lanes.column(word), threads) for word in words]
     guids, numbers = columns[0].plain(), columns[2].plain()
     facts = _facts(lanes, "process_facts", [(guid,) for guid in guids])
-    own = _facts(lanes, "thread_facts", list(zip(guids, numbers, strict=True)))
-    facts |= {name: own[name] for name in ("start", "end")}
+    times = _facts(lanes, "thread_facts", list(zip(guids, numbers, strict=True)))
+    facts |= {name: times[name] for name in ("start", "end")}
     name = lane_column("name", lanes.column("stream"), threads)
     yield Table((*columns, name, Column("profile", threads), *(Column(word, facts[word]) for word in facts)))
 
@@ -165,7 +167,7 @@ class Many:
 def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
     assert isinstance(opened, Experiment)
     reader = ViewReader(opened, "kernel", [cell for cell in many.cells if cell.field.name in wanted])
-    own = [cell for cell in many.own if cell.field.name in wanted or not wanted]
+    wanted_cells = [cell for cell in many.own if cell.field.name in wanted or not wanted]
     for number, part in enumerate(opened.traces.parts()):
         table = opened.traces.side(many.side, number)
         if table is None:
@@ -173,13 +175,15 @@ def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
         order = np.argsort(table.span, kind="stable")
         sorted_spans = table.span[order]
         for chunk in opened.traces.spans(sorted(reader.asked), profiles=part):
-            found = _rows_of(chunk, table, order, sorted_spans)
+            rows_of_spans = _rows_of(chunk, table, order, sorted_spans)
             if many.combined is not None:
-                found = many.combined(opened, chunk, found)
-            owner, rows = found
+                rows_of_spans = many.combined(opened, chunk, rows_of_spans)
+            owner, rows = rows_of_spans
             if len(owner):
                 expanded = {name: cells[owner] for name, cells in chunk.items()}
-                yield Table((*reader.columns(expanded), *(_read_column(cell, rows, expanded, reader) for cell in own)))
+                yield Table(
+                    (*reader.columns(expanded), *(_read_column(cell, rows, expanded, reader) for cell in wanted_cells))
+                )
 
 
 def _read_column(cell: Cell, rows: SideTable, chunk: SpanChunk, reader: ViewReader) -> Column:
@@ -200,9 +204,9 @@ def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Ro
     return owner, SideTable(table.span[rows], {name: np.asarray(c)[rows] for name, c in table.columns.items()})
 
 
-def _collect_counters(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
+def _collect_counters(experiment: Experiment, chunk: SpanChunk, rows_of_spans: Rows) -> Rows:
     """One row per span and counter."""
-    owner, table = found
+    owner, table = rows_of_spans
     if not (whole := table.is_whole).all():
         owner, table = owner[whole], table.take(np.flatnonzero(whole))
     if not len(owner):
@@ -222,9 +226,9 @@ def _collect_counters(experiment: Experiment, chunk: SpanChunk, found: Rows) -> 
     return at, SideTable(chunk["span"][at], made)
 
 
-def _stream_arguments(experiment: Experiment, chunk: SpanChunk, found: Rows) -> Rows:
+def _stream_arguments(experiment: Experiment, chunk: SpanChunk, rows_of_spans: Rows) -> Rows:
     """Arguments called `stream`, and the number of the stream, which is in their JSON."""
-    owner, table = found
+    owner, table = rows_of_spans
     rows = np.flatnonzero(np.asarray(table.columns["name"], object) == "stream")
     kept = table.take(rows)
     texts = np.asarray(kept.columns.get("extdata", np.full(len(rows), None, object)), object).tolist()
@@ -234,10 +238,10 @@ def _stream_arguments(experiment: Experiment, chunk: SpanChunk, found: Rows) -> 
 
 def _stream_number(text: str | None) -> int:
     try:
-        found = json.loads(text or "{}")
+        arguments = json.loads(text or "{}")
     except ValueError:
         return ABSENT
-    number = found.get("stream_id") if isinstance(found, dict) else None
+    number = arguments.get("stream_id") if isinstance(arguments, dict) else None
     return number if isinstance(number, int) and 0 <= number < 2**63 else ABSENT
 
 

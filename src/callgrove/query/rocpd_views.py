@@ -71,8 +71,8 @@ class Lanes:
 
     @cached_property
     def places(self) -> Table | None:
-        found = self.table(PLACES)
-        return found if found is not None and len(found) == len(self._experiment.profiles) else None
+        table = self.table(PLACES)
+        return table if table is not None and len(table) == len(self._experiment.profiles) else None
 
     @cached_property
     def processes(self) -> Table | None:
@@ -92,8 +92,8 @@ class Lanes:
         known = self._ids_of(name)
         guid = lane_column("guid", self.column("guid"), np.array([profile])).plain()[0]
         different, number = np.unique(ids, return_inverse=True)
-        found = np.array([known.get((guid, id_), ABSENT) for id_ in different.tolist()], np.int64)
-        return found[number.reshape(-1)]
+        rows = np.array([known.get((guid, id_), ABSENT) for id_ in different.tolist()], np.int64)
+        return rows[number.reshape(-1)]
 
     def _ids_of(self, name: str) -> dict[tuple[str | None, int], int]:
         if name not in self._rows_by_id:
@@ -144,9 +144,9 @@ class Lanes:
         return np.isin(self._experiment.profiles.kind, (ProfileKind.GPU_STREAM, ProfileKind.QUEUE, ProfileKind.GPU))
 
     def _agent_types(self) -> Coded:
-        found = pick(self.agents, "type", self.rows_of("agent"))
-        if isinstance(found, Coded):
-            return found
+        types = pick(self.agents, "type", self.rows_of("agent"))
+        if isinstance(types, Coded):
+            return types
         return Coded(np.where(self._on_device(), 0, ABSENT), ["GPU"])
 
     def _thread_ids(self) -> Ints:
@@ -164,8 +164,8 @@ class Lanes:
         return Coded(np.arange(len(profiles)), [name or None for name in profiles.name])
 
     def _hosts(self) -> Coded:
-        found = pick(self.processes, "hostname", self.rows_of("process"))
-        return found if isinstance(found, Coded) else Coded(np.full(len(found), ABSENT), [])
+        names = pick(self.processes, "hostname", self.rows_of("process"))
+        return names if isinstance(names, Coded) else Coded(np.full(len(names), ABSENT), [])
 
 
 def pick(table: Table | None, column: str, rows: Ints) -> Array | Coded:

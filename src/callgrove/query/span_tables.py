@@ -147,16 +147,16 @@ def _flows(opened: Opened, wanted: Wanted) -> Iterator[Table]:
         valid = usable(cells["start_ns"], cells["end_ns"])
         device = np.flatnonzero(np.isin(cells["kind"], ON_DEVICE))
         calls = np.flatnonzero(np.isin(cells["kind"], LAUNCHING) & valid)
-        own = process[cells["profile"]].astype(np.int64)
-        found = launch_calls(
+        process_of_span = process[cells["profile"]].astype(np.int64)
+        call = launch_calls(
             cells["correlation"][device],
-            own[device],
+            process_of_span[device],
             cells["correlation"][calls],
-            own[calls],
+            process_of_span[calls],
             cells["start_ns"][calls],
             cells["start_ns"][device],
         )
-        known = found >= 0
+        known = call >= 0
         yield Table(
-            (Column("call", cells["span"][calls[found[known]]]), Column("operation", cells["span"][device[known]]))
+            (Column("call", cells["span"][calls[call[known]]]), Column("operation", cells["span"][device[known]]))
         )

@@ -43,16 +43,16 @@ MOST_OWNERS = 4  # tables that are named where many have a column
 def complaint(text: str, relations: Mapping[str, Relation], query: str) -> UsageError:
     """Return the error to raise for what an engine said about a query."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "it failed")
-    if found := NO_TABLE.search(first):
-        name = found[1] or found[2]
+    if match := NO_TABLE.search(first):
+        name = match[1] or match[2]
         return UsageError(f"there is no table {name!r}; ", meant(name, relations))
     if hint := _missing_quotes(relations, query):
         return UsageError(f"the query cannot be run: {_without_class(first)}; {hint}")
-    if found := NO_COLUMN.search(first):
-        name = (found[1] or found[2] or found[3]).rpartition(".")[2].strip('"')
+    if match := NO_COLUMN.search(first):
+        name = (match[1] or match[2] or match[3]).rpartition(".")[2].strip('"')
         return UsageError(_no_column(name, relations, query))
-    if found := AMBIGUOUS.search(first):
-        name = (found[1] or found[2]).rpartition(".")[2]
+    if match := AMBIGUOUS.search(first):
+        name = (match[1] or match[2]).rpartition(".")[2]
         return UsageError(f"several tables of the query have a column {name!r}; write which one, like t.{name}")
     if NO_ACCESS.search(first):
         return UsageError("a query reads the tables of its inputs only: no other file can be read or written")
@@ -82,8 +82,8 @@ def _no_column(name: str, relations: Mapping[str, Relation], query: str) -> str:
     near = _nearest(name, {column: None for one in used or relations.values() for column in one.names})
     said = f"there is no column {name!r}{where}"
     if any(one.name in owners for one in used):  # another table of the query has it
-        own = [one.name for one in used if one.name in owners]
-        return f"there is no column {name!r} where it is asked for; it is one of {_list_names(own)}"
+        tables = [one.name for one in used if one.name in owners]
+        return f"there is no column {name!r} where it is asked for; it is one of {_list_names(tables)}"
     if near:
         return f"{said}; did you mean {near!r}?"
     if f'"{name}"' in query:

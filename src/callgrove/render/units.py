@@ -70,8 +70,8 @@ _PRINTF = re.compile(r"(?:[^%]|%%){0,40}%[-+ #0]{0,5}\d{0,2}(?:\.\d{1,2})?(?P<ki
 
 def printf(number_format: str) -> Callable[[float], str] | None:
     """How C writes one number in this format; None where the format is not one of a number."""
-    found = _PRINTF.fullmatch(number_format)
-    if found is None:
+    match = _PRINTF.fullmatch(number_format)
+    if match is None:
         return None
     return lambda value: (number_format % value).strip() if isfinite(value) else str(value)
 

@@ -82,14 +82,14 @@ def _add(name: str, sources: Mapping[str, str], done: dict[str, str], above: tup
     if name in above:
         raise ValueError(f"modules import one another: {' -> '.join((*above, name))}")
     text = sources[name]
-    for found in _IMPORT.finditer(text):
-        _add(found[2], sources, done, (*above, name))
+    for match in _IMPORT.finditer(text):
+        _add(match[2], sources, done, (*above, name))
     done[name] = _wrap(name, text)
 
 
 def _wrap(name: str, text: str) -> str:
     body = _COMMENT.sub("", text)
-    body = _IMPORT.sub(lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = {_variable(found[2])};", body)
+    body = _IMPORT.sub(lambda match: f"const {{{match[1].replace(' as ', ': ')}}} = {_variable(match[2])};", body)
     names = _EXPORT.findall(body)
     body = _EXPORT.sub("", body)
     odd = _OTHER.search(body)

@@ -83,31 +83,31 @@ class Manifest:
     @classmethod
     def read(cls, folder: Path) -> Manifest:
         path = folder / MANIFEST
-        found = _Json(path, _parse_json(path))
-        if found.get("format", str) != FORMAT_NAME:
+        content = _Json(path, _parse_json(path))
+        if content.get("format", str) != FORMAT_NAME:
             raise NotRecognised(f"{path}: is not the manifest of a callgrove folder")
-        version = found.get("version", int)
+        version = content.get("version", int)
         if version != FORMAT_VERSION:
             newer = "was written by a newer callgrove" if version > FORMAT_VERSION else "has an unknown version"
             raise UnsupportedVersion(
                 f"{path}: {newer}: version {version} of the format, and {FORMAT_VERSION} is read here"
                 + ("; update callgrove" if version > FORMAT_VERSION else "")
             )
-        origin = found.inner("origin")
-        tables = found.get("tables", dict)
+        origin = content.inner("origin")
+        tables = content.get("tables", dict)
         for name, rows in tables.items():
             if not TABLE_NAME.fullmatch(name) or type(rows) is not int or not 0 <= rows < 2**63:
-                raise found.wrong("tables", "names of tables with their numbers of rows", f"{name!r}: {rows!r}")
-        holds = found.get("holds", str)
+                raise content.wrong("tables", "names of tables with their numbers of rows", f"{name!r}: {rows!r}")
+        holds = content.get("holds", str)
         if holds not in ("experiment", "study"):
-            raise found.wrong("holds", "experiment or study", repr(holds))
+            raise content.wrong("holds", "experiment or study", repr(holds))
         return cls(
             holds,
-            found.get("title", str),
+            content.get("title", str),
             (origin.get("format", str), origin.get("version", str)),
             tables,
-            {k: v for k, v in found.content.items() if k not in OWN_KEYS},
-            found.get("minor", int) if "minor" in found.content else 0,
+            {k: v for k, v in content.content.items() if k not in OWN_KEYS},
+            content.get("minor", int) if "minor" in content.content else 0,
         )
 
     def get(self, folder: Path, key: str, kind: type[Any], default: Any = None) -> Any:
@@ -162,15 +162,15 @@ def warnings_in(warnings: tuple[InputWarning, ...]) -> list[list[str]]:
 
 
 def warnings_from(manifest: Manifest, folder: Path) -> list[InputWarning]:
-    found = []
+    warnings = []
     for one in manifest.get(folder, "warnings", list, []):
         try:
             severity, text = one
-            found.append(InputWarning(Severity(severity), str(text)))
+            warnings.append(InputWarning(Severity(severity), str(text)))
         except (TypeError, ValueError) as error:
             path = folder / MANIFEST
             raise CorruptFile(path, "warnings", expected="pairs of severity and text", found=repr(one)[:60]) from error
-    return found
+    return warnings
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -219,10 +219,10 @@ class Group:
             whole = column.unify_dictionaries().combine_chunks()
             if isinstance(whole, arrow().ChunkedArray):  # of no rows
                 return np.empty(0, np.int32), []
-            found = texts(whole.dictionary)
-            if any(text is None for text in found):
+            words = texts(whole.dictionary)
+            if any(text is None for text in words):
                 raise ValueError(f"a dictionary with NULL in column {name}")
-            return numbers(whole.indices, "int32").astype(np.int32), [text or "" for text in found]
+            return numbers(whole.indices, "int32").astype(np.int32), [text or "" for text in words]
 
     def lists(self, name: str) -> Array:
         """The numbers of lists of equal length, one row each."""
@@ -237,8 +237,8 @@ class Group:
     def cells(self, name: str) -> list[Any]:
         """Anything else, as Python objects."""
         with self._table.reading(self._section):
-            found: list[Any] = self._columns.column(name).to_pylist()
-            return found
+            cells: list[Any] = self._columns.column(name).to_pylist()
+            return cells
 
 
 class StoredTable:
@@ -337,9 +337,9 @@ class StoredTable:
         """Some columns of one row group."""
         section = f"row group {number}"
         with self.reading(section):
-            found = self._file.read_row_group(number, columns=list(names), use_threads=False)
-            self._check_rows(section, found, int(np.diff(self.first_rows)[number]), names)
-            return Group(self, section, found)
+            rows = self._file.read_row_group(number, columns=list(names), use_threads=False)
+            self._check_rows(section, rows, int(np.diff(self.first_rows)[number]), names)
+            return Group(self, section, rows)
 
     def groups_of(self, first: int, last: int) -> range:
         """The row groups that have any of the rows from `first` up to `last`."""
@@ -356,15 +356,15 @@ class StoredTable:
             if self.n_rows > max(FREE_ROWS, PER_BYTE * size):
                 raise self.damage("footer", f"rows that {size:,} bytes can hold", f"{self.n_rows:,}")
         with self.reading("rows"):
-            found = self._file.read(columns=names, use_threads=False)
-            self._check_rows("rows", found, self.n_rows, names)
-            return Group(self, "rows", found)
+            rows = self._file.read(columns=names, use_threads=False)
+            self._check_rows("rows", rows, self.n_rows, names)
+            return Group(self, "rows", rows)
 
-    def _check_rows(self, section: str, found: Any, rows: int, names: Sequence[str]) -> None:
-        if found.num_rows != rows:
-            raise self.damage(section, f"{rows:,} rows", f"{found.num_rows:,}")
+    def _check_rows(self, section: str, table: Any, rows: int, names: Sequence[str]) -> None:
+        if table.num_rows != rows:
+            raise self.damage(section, f"{rows:,} rows", f"{table.num_rows:,}")
         for name in names:
-            if found.column(name).null_count and not self.column(name).nullable:
+            if table.column(name).null_count and not self.column(name).nullable:
                 raise self.damage(section, f"a value in every row of {name}", "NULL")
 
 
@@ -410,12 +410,12 @@ class Folder:
 
     def ids(self, table: StoredTable, rows: Group, column: str, n: int, lowest: int = ABSENT) -> Array:
         """Numbers of rows of another table."""
-        found = rows.numbers(column)
-        wrong = np.flatnonzero((found < lowest) | (found >= n))
+        ids = rows.numbers(column)
+        wrong = np.flatnonzero((ids < lowest) | (ids >= n))
         if len(wrong):
             expected = f"numbers below {n}"
-            raise table.damage(f"column {column}", expected, f"{int(found[wrong[0]])} in row {int(wrong[0])}")
-        return found
+            raise table.damage(f"column {column}", expected, f"{int(ids[wrong[0]])} in row {int(wrong[0])}")
+        return ids
 
     def or_warn(self, read: Callable[[], T], otherwise: T) -> T:
         """What reading gives; where that is damaged, the rest is still worth having."""

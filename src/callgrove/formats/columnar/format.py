@@ -39,11 +39,11 @@ def problems(opened: Experiment | Study, folder: Path, progress: Progress) -> It
         progress("checking values", done, max(done, total))
     for _ in opened.traces.lines():
         pass
-    found = list(opened.values.problems)
+    damage = list(opened.values.problems)
     if opened.traces.samples is not None:
-        found += opened.traces.samples.problems
-    found += _collect_damage(opened)
-    for error in found:
+        damage += opened.traces.samples.problems
+    damage += _collect_damage(opened)
+    for error in damage:
         section = error.section if isinstance(error, CorruptFile) else "values"
         yield Problem(Severity.DAMAGE, folder.name, section, str(error))
 

@@ -175,7 +175,7 @@ def _read_parameters(folder: Folder, n_contexts: int) -> Parameters:
     rows = table.whole()
     context = folder.ids(table, rows, "context", n_contexts, lowest=0)
     columns = rows.texts("text"), rows.cells("integer"), rows.numbers("number").tolist()
-    values = [next((one for one in found if one is not None), np.nan) for found in zip(*columns, strict=True)]
+    values = [next((one for one in row if one is not None), np.nan) for row in zip(*columns, strict=True)]
     cells = list(zip(rows.names("name"), values, strict=True))
     starts = np.flatnonzero(np.append(True, np.diff(context) != 0)).tolist() if len(context) else []
     out: Parameters = {}

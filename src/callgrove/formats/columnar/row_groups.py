@@ -193,17 +193,23 @@ class TableIndex:
 
         def of(table: StoredTable) -> TableIndex | None:
             number = names.index(table.name) if table.name in names else -2
-            own = np.flatnonzero(ids == number)
+            entries = np.flatnonzero(ids == number)
             sizes = np.diff(table.first_rows)
-            inside = (group[own] >= 0) & (group[own] < len(sizes)) & (count[own] >= 0)
+            inside = (group[entries] >= 0) & (group[entries] < len(sizes)) & (count[entries] >= 0)
             if not inside.all() or not np.array_equal(
-                np.bincount(group[own], count[own], len(sizes)).astype(np.int64), sizes
+                np.bincount(group[entries], count[entries], len(sizes)).astype(np.int64), sizes
             ):
                 folder.warn(
                     folder.table("index").damage("rows", f"the rows of {table.path.name}", "other numbers of rows")
                 )
                 return None
-            return cls(group[own], profile[own], count[own], start[own], end[own])
+            return cls(
+                group[entries],
+                profile[entries],
+                count[entries],
+                start[entries],
+                end[entries],
+            )
 
         return of
 

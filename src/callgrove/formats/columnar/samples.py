@@ -71,13 +71,13 @@ class FolderSamples:
         parts = [Samples(np.empty(0, np.int64), np.empty(0, np.int32))]
         for group in self._table.groups_of(first, last):
             start = int(self._table.first_rows[group])
-            own = slice(max(first - start, 0), last - start)
+            part = slice(max(first - start, 0), last - start)
             try:
-                found = self._group(group)
+                samples = self._group(group)
             except CorruptFile as error:
                 self._record_problem(error)
                 continue
-            parts.append(Samples(found.time_ns[own], found.context[own]))
+            parts.append(Samples(samples.time_ns[part], samples.context[part]))
         time_ns, context = (np.concatenate([getattr(p, name) for p in parts]) for name in ("time_ns", "context"))
         return self._check(line, Samples(time_ns, context)).within(window)
 

@@ -161,8 +161,8 @@ def escape_texts(texts: Sequence[str | None]) -> Sequence[str | None]:
     return [text if text is None else _UNFIT.sub(_move_surrogate, text) for text in texts]
 
 
-def _move_surrogate(found: re.Match[str]) -> str:
-    return MARK + (MARK if found[0] == MARK else chr(ord(found[0]) + UP))
+def _move_surrogate(match: re.Match[str]) -> str:
+    return MARK + (MARK if match[0] == MARK else chr(ord(match[0]) + UP))
 
 
 def unescape_texts(texts: list[str | None]) -> list[str | None]:
@@ -172,11 +172,11 @@ def unescape_texts(texts: list[str | None]) -> list[str | None]:
     return [text if text is None else _MARKED.sub(_back, text) for text in texts]
 
 
-def _back(found: re.Match[str]) -> str:
-    if found[1] == MARK:
+def _back(match: re.Match[str]) -> str:
+    if match[1] == MARK:
         return MARK
-    low = ord(found[1]) - UP
-    return chr(low) if 0xD800 <= low < 0xE000 else found[0]
+    low = ord(match[1]) - UP
+    return chr(low) if 0xD800 <= low < 0xE000 else match[0]
 
 
 # -- from NumPy to Arrow and back, with -1 for NULL --------------------------------------------------------------------
@@ -220,8 +220,8 @@ class Words:
         used, ids = np.unique(self.ids, return_inverse=True)
         first = int(len(used) > 0 and used[0] < 0)
         numbers: dict[str, int] = {}
-        found = [numbers.setdefault(self.texts[k], len(numbers)) for k in used[first:].tolist()]
-        return Words(np.array([ABSENT] * first + found, np.int64)[ids.reshape(-1)], list(numbers))
+        new_ids = [numbers.setdefault(self.texts[k], len(numbers)) for k in used[first:].tolist()]
+        return Words(np.array([ABSENT] * first + new_ids, np.int64)[ids.reshape(-1)], list(numbers))
 
 
 Cells = Array | Sequence[Any] | Words
@@ -235,8 +235,8 @@ def arrow_type(type_: str) -> Any:
         return pa.list_(pa.string())
     if type_.startswith(LIST):
         return pa.list_(arrow_type(type_.removeprefix(LIST)))
-    found = {TEXT: pa.string(), "binary": pa.binary(), "double": pa.float64(), "bool": pa.bool_()}.get(type_)
-    return found if found is not None else pa.from_numpy_dtype(np.dtype(type_))
+    named_type = {TEXT: pa.string(), "binary": pa.binary(), "double": pa.float64(), "bool": pa.bool_()}.get(type_)
+    return named_type if named_type is not None else pa.from_numpy_dtype(np.dtype(type_))
 
 
 def schema_of(columns: Sequence[TableColumn]) -> Any:
@@ -260,8 +260,8 @@ def column_of(cells: Cells, column: TableColumn) -> Any:
             pa.array(ids, pa.int32()), pa.array(escape_texts(words.texts), pa.string())
         )
     if column.type in (TEXT, WORD):
-        found = pa.array(escape_texts(list(cells)), pa.string())
-        return found if column.type == TEXT else found.dictionary_encode()
+        texts_column = pa.array(escape_texts(list(cells)), pa.string())
+        return texts_column if column.type == TEXT else texts_column.dictionary_encode()
     if column.type == "texts":
         return pa.array([escape_texts(cell) for cell in cells], arrow_type(column.type))
     if not isinstance(cells, np.ndarray):
@@ -298,8 +298,8 @@ def numbers(column: Any, column_type: str) -> Array:
     if whole.null_count:
         fill: object = {"double": np.nan, "uint64": int(NO_OFFSET), "bool": False}.get(column_type, ABSENT)
         whole = whole.fill_null(pa.scalar(fill, whole.type))
-    found: Array = whole.to_numpy(zero_copy_only=False)
-    return found
+    values: Array = whole.to_numpy(zero_copy_only=False)
+    return values
 
 
 def texts(column: Any) -> list[str | None]:

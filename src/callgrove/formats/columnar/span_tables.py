@@ -91,8 +91,8 @@ def describe_columns(known: Described) -> list[list[str]]:
 
 def columns_of(told: Sequence[Sequence[str]]) -> tuple[TableColumn, ...]:
     """The columns of a side table as the manifest tells them; -1 and NULL are the same for numbers."""
-    own = (TableColumn(name, TEXT if kind == JSON else kind, True) for name, kind, _ in told)
-    return (TableColumn("span", "int64"), *own)
+    columns = (TableColumn(name, TEXT if kind == JSON else kind, True) for name, kind, _ in told)
+    return (TableColumn("span", "int64"), *columns)
 
 
 def fitting(piece: SideTable, told: Sequence[Sequence[str]]) -> dict[str, Array]:
@@ -144,8 +144,8 @@ def write_beside(folder: Path, traces: Traces, n_rows: dict[str, int]) -> dict[s
     for name, make in traces.tables.items():
         columns = {column.name: column.plain() for column in make().columns}
         told[name] = [[column, _type(cells)] for column, cells in columns.items()]
-        own = {column: _cells(columns[column], kind) for column, kind in told[name]}
-        n_rows[BESIDE + name] = write_table(folder, BESIDE + name, _schema(told[name]), own)
+        table_cells = {column: _cells(columns[column], kind) for column, kind in told[name]}
+        n_rows[BESIDE + name] = write_table(folder, BESIDE + name, _schema(told[name]), table_cells)
     return told
 
 
@@ -239,16 +239,19 @@ class StoredDevices:
         kind, name, attributes = (rows.names(name) for name in ("kind", "name", "attributes"))
         cells = zip(process, kind, index, name, attributes, strict=True)
         for part, number, row in zip(parts, numbers, cells, strict=True):
-            own = self._parts.setdefault(part, [])
-            if number != len(own):
-                raise self._table.damage("column device", f"the number {len(own)} of part {part}", str(number))
-            own.append(row)
+            rows_of_part = self._parts.setdefault(part, [])
+            if number != len(rows_of_part):
+                raise self._table.damage("column device", f"the number {len(rows_of_part)} of part {part}", str(number))
+            rows_of_part.append(row)
 
     def only(self, parts: range) -> StoredDevices:
         """Those of some parts: less to send."""
-        own = StoredDevices.__new__(StoredDevices)
-        own._table, own._parts = self._table, {part: self._parts[part] for part in parts if part in self._parts}
-        return own
+        part_devices = StoredDevices.__new__(StoredDevices)
+        part_devices._table, part_devices._parts = (
+            self._table,
+            {part: self._parts[part] for part in parts if part in self._parts},
+        )
+        return part_devices
 
     def of(self, part: int) -> Iterator[Device]:
         for process, kind, index, name, text in self._parts.get(part, ()):

@@ -63,17 +63,17 @@ class ValueLayout:
     def _leaves(self) -> list[tuple[str, tuple[str, ...], np.dtype[Any], bool]]:
         """Column, path, type and whether it is a list, of every number of a composite value."""
         pending: list[tuple[tuple[str, ...], np.dtype[Any], bool]] = [((), self.dtype, False)]
-        found: list[tuple[str, tuple[str, ...], np.dtype[Any], bool]] = []
+        leaves: list[tuple[str, tuple[str, ...], np.dtype[Any], bool]] = []
         while pending:
             path, dtype, is_list = pending.pop(0)
             if dtype.base.names is None:
                 name = FIELD + "_".join(path)
-                taken = {known for known, *_ in found}
-                found.append((name if name not in taken else f"{name}_{len(found)}", path, dtype.base, is_list))
+                taken = {known for known, *_ in leaves}
+                leaves.append((name if name not in taken else f"{name}_{len(leaves)}", path, dtype.base, is_list))
                 continue
             inner = [(name, dtype.base[name]) for name in dtype.base.names]
             pending = [((*path, name), kind, is_list or bool(kind.shape)) for name, kind in inner] + pending
-        return found if self.dtype.names is not None else []
+        return leaves if self.dtype.names is not None else []
 
     def _field_columns(self) -> tuple[TableColumn, ...]:
         return tuple(
@@ -166,23 +166,23 @@ class FolderValues:
         return metric in self._summarised
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        found = []
+        blocks = []
         for number, one in enumerate(self._tables):
             for group in one.groups(np.array([profile])).tolist():
                 block = self._group(number, group)
                 part = block.take(block.profile == profile).of_metrics(metrics)
                 if len(part):
-                    found.append(part)
-        return SparseBlock.concatenate(found)
+                    blocks.append(part)
+        return SparseBlock.concatenate(blocks)
 
     def context(self, context: int) -> SparseBlock:
         """Every row group is looked at: values lie by profile."""
-        found = []
+        blocks = []
         for block in self._stream(None, None):
             part = block.take((block.context == context) & ~self._summary[block.profile])
             if len(part):
-                found.append(part)
-        return SparseBlock.concatenate(found)
+                blocks.append(part)
+        return SparseBlock.concatenate(blocks)
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         return self._stream(profiles, metrics)
@@ -217,9 +217,9 @@ class FolderValues:
 
     def _read(self, number: int, group: int, measured: bool) -> SparseBlock:
         one = self._tables[number]
-        found = one.table.group(group, [*one.layout.needed, *([FILLER] if measured else [])])
-        ids = [found.numbers(name) for name in ("profile", "context", "metric")]
-        block = SparseBlock(ids[0], ids[1], ids[2], one.layout.decode(found))
+        rows = one.table.group(group, [*one.layout.needed, *([FILLER] if measured else [])])
+        ids = [rows.numbers(name) for name in ("profile", "context", "metric")]
+        block = SparseBlock(ids[0], ids[1], ids[2], one.layout.decode(rows))
         fields = zip(ids, ("profile", "context", "metric"), self._limits, strict=True)
         unknown = np.zeros(len(block), np.bool_)
         for column, what, n in fields:
@@ -239,7 +239,7 @@ class FolderValues:
             block = replace(block, profile=np.where(unknown, np.int32(ABSENT), block.profile))
         if measured and block.value.dtype.names is None:
             neutral = self._neutral[np.where(unknown, 0, block.metric)]
-            filler = found.numbers(FILLER).astype(np.bool_)
+            filler = rows.numbers(FILLER).astype(np.bool_)
             value = block.value if np.isfinite(neutral[filler]).all() else block.value.astype(np.float64)
             fillers = filler if filler.any() else None
             block = replace(block, value=np.where(filler, neutral.astype(value.dtype), value), fillers=fillers)
@@ -263,11 +263,11 @@ def _choose_rows(block: SparseBlock, profiles: Ints | None, metrics: Ints | None
     if len(block) and int(block.profile.min()) < 0:
         kept = block.profile >= 0
     if profiles is not None:
-        own = np.isin(block.profile, profiles)
-        kept = own if kept is None else kept & own
+        matches = np.isin(block.profile, profiles)
+        kept = matches if kept is None else kept & matches
     if metrics is not None:
-        own = np.isin(block.metric, metrics)
-        kept = own if kept is None else kept & own
+        matches = np.isin(block.metric, metrics)
+        kept = matches if kept is None else kept & matches
     return None if kept is None or kept.all() else kept
 
 
@@ -281,19 +281,19 @@ def read_values(
     """What the manifest says of values; tables that cannot be read are left out, and said."""
     fillers = folder.manifest.get(folder.path, "fillers", bool, False)
     limits = len(profiles), n_contexts, len(metrics)
-    found: dict[int, ValueTable] = {}
+    tables: dict[int, ValueTable] = {}
     for number, entry in enumerate(folder.manifest.get(folder.path, "values", list)):
         layout = _layout(folder, entry, fillers, limits[2])
         one = folder.or_warn(lambda layout=layout: _value_table(folder, layout, index), None)  # type: ignore[misc]
         if one is not None:
-            found[number] = one
-    numbers = {number: place for place, number in enumerate(found)}
-    runs = folder.or_warn(lambda: _read_runs(folder, found), _one_after_another(found))
+            tables[number] = one
+    numbers = {number: place for place, number in enumerate(tables)}
+    runs = folder.or_warn(lambda: _read_runs(folder, tables), _one_after_another(tables))
     kind = FilledFolderValues if fillers else FolderValues
     summarised = {m for m in folder.manifest.get(folder.path, "summarised", list, []) if isinstance(m, int)}
-    own = [(numbers[number], first, last) for number, first, last in runs]
+    runs_by_place = [(numbers[number], first, last) for number, first, last in runs]
     neutral = np.array([metric.aggregation.neutral for metric in metrics] or [0.0])
-    return kind(list(found.values()), own, limits, profiles.is_summary, summarised, neutral)
+    return kind(list(tables.values()), runs_by_place, limits, profiles.is_summary, summarised, neutral)
 
 
 def _value_table(
@@ -320,25 +320,25 @@ def _layout(folder: Folder, entry: object, fillers: bool, n_metrics: int) -> Val
     raise CorruptFile(path, "values", expected="tables with types of values", found=found, remedy=REMEDY)
 
 
-def _read_runs(folder: Folder, found: dict[int, ValueTable]) -> list[Run]:
+def _read_runs(folder: Folder, tables: dict[int, ValueTable]) -> list[Run]:
     """The runs of all tables that can be read; they must cover these."""
     table = folder.table("value_order")
     rows = table.whole()
     columns = [rows.numbers(name).tolist() for name in ("file", "first", "rows")]
-    at = dict.fromkeys(found, 0)
+    at = dict.fromkeys(tables, 0)
     runs: list[Run] = []
     for number, first, length in zip(*columns, strict=True):
-        if number in found:
+        if number in tables:
             if first != at[number] or length <= 0:
                 raise table.damage("rows", "runs that follow one another", f"one from row {first} of table {number}")
             at[number] += length
             runs.append((number, first, first + length))
-    for number, one in found.items():
+    for number, one in tables.items():
         if at[number] != one.table.n_rows:
             expected = f"{one.table.n_rows:,} rows of {one.table.path.name}"
             raise table.damage("rows", expected, f"{at[number]:,}")
     return runs
 
 
-def _one_after_another(found: dict[int, ValueTable]) -> list[Run]:
-    return [(number, 0, one.table.n_rows) for number, one in found.items() if one.table.n_rows]
+def _one_after_another(tables: dict[int, ValueTable]) -> list[Run]:
+    return [(number, 0, one.table.n_rows) for number, one in tables.items() if one.table.n_rows]

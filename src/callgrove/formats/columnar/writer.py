@@ -150,26 +150,26 @@ class Measured:
 
     def triples(self, block: Block) -> tuple[SparseBlock, Bools | None]:
         """The values of a block, and which of them nobody measured."""
-        found = block.triples()
+        triples = block.triples()
         other = None if self._blocks is None else next(self._blocks, None)
         if other is None:
-            return found, None
+            return triples, None
         if isinstance(block, DenseBlock) and isinstance(other, DenseBlock) and _is_like(block, other):
             kept = block.matrix.T != block.neutral if block.matrix.dtype.names is None else is_set(block.matrix.T)
             measured = other.matrix.T[kept]
             absent = measured == other.neutral if measured.dtype.names is None else ~is_set(measured)
-            return found, absent
+            return triples, absent
         if isinstance(block, SparseBlock) and isinstance(other, SparseBlock) and _is_same(block, other):
             if block.value.dtype.names is not None:
-                return found, None
+                return triples, None
             neutral = self._neutral[block.metric]
-            return found, (other.value == neutral) & (block.value != neutral)
-        return found, None
+            return triples, (other.value == neutral) & (block.value != neutral)
+        return triples, None
 
 
 def _is_same(block: SparseBlock, other: SparseBlock) -> bool:
     pairs = ((block.profile, other.profile), (block.context, other.context), (block.metric, other.metric))
-    return all(np.array_equal(own, theirs) for own, theirs in pairs)
+    return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
 
 def _is_like(block: DenseBlock, other: DenseBlock) -> bool:

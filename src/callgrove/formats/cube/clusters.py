@@ -164,12 +164,12 @@ class _Expansion:
                     key = (int(tree.region[child]), tree.parameters.get(child, ()))
                     seen[key] = seen.get(key, 0) + 1  # the k-th of equal siblings is that of the others
                     children.setdefault((*key, seen[key]), []).append(child)
-            found = []
+            groups_below = []
             for group in children.values():
                 number = self._copy(group[0], at, regions, iteration)
                 self.copies += [(other, number, iteration) for other in group[1:]]
-                found.append((group, number))
-            waiting.extend(reversed(found))
+                groups_below.append((group, number))
+            waiting.extend(reversed(groups_below))
 
     def _cluster_of(self) -> Ids:
         """For every context inside of a cluster, the cluster."""

@@ -66,9 +66,9 @@ def _negative(experiment: Experiment) -> Iterator[Problem]:
         if metric.scope == Scope.INCLUSIVE and metric.dtype.upper().startswith("U") and metric.composite is None:
             if not (experiment.values.totals(row) > 0).any():
                 continue
-            found = int(np.count_nonzero(experiment.totals(metric.name, Scope.EXCLUSIVE) < 0))
-            if found:
-                who = "1 context has" if found == 1 else f"{found} contexts have"
+            n_contexts = int(np.count_nonzero(experiment.totals(metric.name, Scope.EXCLUSIVE) < 0))
+            if n_contexts:
+                who = "1 context has" if n_contexts == 1 else f"{n_contexts} contexts have"
                 text = f"{who} less than what it calls: the exclusive value is negative"
                 yield Problem(Severity.NOTE, experiment.path, metric.name, text)
 
@@ -219,8 +219,8 @@ class CubeFormat:
             return self._match_gzipped(source)
         if is_archive(head):
             return self._match_archive(FileBytes(source.path))
-        if found := CUBE3.match(head):
-            return Match(Grade.STRONG, f"it is a Cube {found[2].decode()} file")
+        if match := CUBE3.match(head):
+            return Match(Grade.STRONG, f"it is a Cube {match[2].decode()} file")
         if _is_named(source.path):
             return Match(Grade.WEAK, "its name ends like that of a Cube file")
         return None
@@ -228,15 +228,15 @@ class CubeFormat:
     def _match_archive(self, file: FileBytes) -> Match | None:
         with suppress(CallgroveError):  # damaged before anything of Cube's was found
             for member in headers(file, [], MOST_HEADERS):
-                if found := _claim(member, file):
-                    return found
+                if claim := _claim(member, file):
+                    return claim
         return Match(Grade.WEAK, "it is an archive named like a Cube file") if _is_named(file.path) else None
 
     def _match_gzipped(self, source: Source) -> Match | None:
         inner = gunzip_head(source.head(GZIP_HEAD), GZIP_INFLATED)
         if is_archive(inner):
-            found = self._match_archive(FileBytes.over(source.path, inner))
-            return found if found is None else Match(found.grade, f"{found.reason}, gzipped")
+            claim = self._match_archive(FileBytes.over(source.path, inner))
+            return claim if claim is None else Match(claim.grade, f"{claim.reason}, gzipped")
         if cube3 := CUBE3.match(inner):
             return Match(Grade.STRONG, f"it is a gzipped Cube {cube3[2].decode()} file")
         return None

@@ -85,12 +85,12 @@ class CubeValues:
 
     def context(self, context: int) -> SparseBlock:
         """One row of every metric."""
-        found = [
+        blocks = [
             self._block(metric, one, np.array([row]), None).triples()
             for metric, one in enumerate(self.metrics)
             if one is not None and (row := int(self._rows_of(metric)[context])) >= 0
         ]
-        return SparseBlock.concatenate([block for block in found if len(block)])
+        return SparseBlock.concatenate([block for block in blocks if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for metric, one in self._choose_metrics(metrics):
@@ -268,9 +268,9 @@ def read_experiment(path: Path, format_name: str) -> Experiment:
         text = "iterations are clustered: the call tree is shown as stored, with sums over the iterations of a cluster"
         builder.warn(Severity.NOTE, f"{path}: {text}")
     builder.set_values(_values(cube, builder, location_ids))
-    own = cube.member_names()
+    known = cube.member_names()
     builder.attachments.update(
-        {name: MemberBytes(archive, member) for name, member in archive.members.items() if name not in own}
+        {name: MemberBytes(archive, member) for name, member in archive.members.items() if name not in known}
     )
     return builder.build()
 
@@ -280,29 +280,29 @@ def _values(cube: CubeFile, builder: ExperimentBuilder, location_ids: Ints) -> C
     contexts = {False: order, True: order[wide_order(np.array(cube.anchor.cnode_parent, np.int32))]}
     n, top = len(location_ids), int(location_ids.max()) + 1 if len(location_ids) else 0
     widths = (n,) if n == top else (n, top)
-    found: list[MetricValues | None] = []
+    values: list[MetricValues | None] = []
     for raw in cube.anchor.metrics:
         rows = _rows(cube, builder, raw, len(order), widths)
         if rows is None:
-            found.append(None)
+            values.append(None)
             continue
         columns = location_ids if rows.width == top else np.arange(n)
         contexts_of_rows = contexts[type_of(raw) in WIDE][rows.position]
-        found.append(MetricValues(rows, contexts_of_rows, columns, rows.type.aggregation))
-    _find_partners(cube.anchor.metrics, found)
-    return CubeValues(found, n, len(order))
+        values.append(MetricValues(rows, contexts_of_rows, columns, rows.type.aggregation))
+    _find_partners(cube.anchor.metrics, values)
+    return CubeValues(values, n, len(order))
 
 
-def _find_partners(metrics: list[RawMetric], found: list[MetricValues | None]) -> None:
+def _find_partners(metrics: list[RawMetric], values: list[MetricValues | None]) -> None:
     """For minima and maxima, the metrics that tell which of their cells were measured."""
-    names = {raw.texts.get("uniq_name", "").strip(): k for k, raw in enumerate(metrics) if found[k] is not None}
+    names = {raw.texts.get("uniq_name", "").strip(): k for k, raw in enumerate(metrics) if values[k] is not None}
     for name, k in names.items():
-        one = found[k]
+        one = values[k]
         assert one is not None
         if one.rows.type.absent and name.startswith(("min", "max")):
             one.visits = names.get(VISITS, -1)
             partner = names.get("max" + name.removeprefix("min"), -1) if name.startswith("min") else -1
-            other = found[partner] if partner >= 0 else None
+            other = values[partner] if partner >= 0 else None
             if other is not None and other.aggregation == Aggregation.MAXIMUM != one.aggregation:
                 one.partner = partner
 

@@ -236,8 +236,10 @@ def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
         {k: attributes for k, p in enumerate(places) if (attributes := _attributes(p))},
         source_id=np.array([p.id for p in places], np.int64),
     )
-    found = [t for cart in anchor.carts if (t := _topology(path, builder, cart, anchor.places, places)) is not None]
-    builder.set_system(replace(system, topologies=tuple(found)), np.array(order, np.int32))
+    topologies = [
+        t for cart in anchor.carts if (t := _topology(path, builder, cart, anchor.places, places)) is not None
+    ]
+    builder.set_system(replace(system, topologies=tuple(topologies)), np.array(order, np.int32))
     return np.array([places[k].id for k in order], np.int64)
 
 
@@ -245,9 +247,9 @@ def _renumber(places: list[RawPlace]) -> list[RawPlace]:
     """The places with ids that differ: machines and nodes of old anchors are numbered by themselves."""
     out = list(places)
     for level in (Level.NODE, Level.GROUP):
-        own = [k for k, place in enumerate(places) if place.level == level]
-        if len({places[k].id for k in own}) < len(own):
-            for number, k in enumerate(own):
+        rows = [k for k, place in enumerate(places) if place.level == level]
+        if len({places[k].id for k in rows}) < len(rows):
+            for number, k in enumerate(rows):
                 out[k] = replace(places[k], id=number)
     return out
 
@@ -277,13 +279,13 @@ def _add_profile(builder: ExperimentBuilder, places: Sequence[RawPlace], leaf: i
         at = places[at].parent
     node = next((k for k in above if _kind_of_place(places[k]) == "node"), above[0])
     kind = _kind_of_place(location)
-    found: list[Identifier] = list(_identifier(NODE, places[node].id))
+    identifiers: list[Identifier] = list(_identifier(NODE, places[node].id))
     if _kind_of_place(group) == "accelerator":
-        found += [*_identifier(DEVICE, _rank(group)), *_identifier(STREAM, _rank(location))]
+        identifiers += [*_identifier(DEVICE, _rank(group)), *_identifier(STREAM, _rank(location))]
     else:
-        found += [*_identifier(RANK, _rank(group)), *_identifier(THREAD, _rank(location))]
+        identifiers += [*_identifier(RANK, _rank(group)), *_identifier(THREAD, _rank(location))]
     profile_kind = ProfileKind.GPU_STREAM if kind in STREAMS else KINDS.get(kind, ProfileKind.OTHER)
-    builder.add_profile(profile_kind, found, name=location.texts.get("name", ""), source_id=location.id)
+    builder.add_profile(profile_kind, identifiers, name=location.texts.get("name", ""), source_id=location.id)
 
 
 def _identifier(kind: int, number: int) -> Iterable[Identifier]:

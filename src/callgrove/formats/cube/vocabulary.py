@@ -106,12 +106,12 @@ class CubeMetric:
 
     @classmethod
     def of_row(cls, metric: Metric) -> CubeMetric:
-        own = [(key.removeprefix(PREFIX), value) for key, value in metric.attributes if key.startswith(PREFIX)]
-        words = dict(own)
+        attributes = [(key.removeprefix(PREFIX), value) for key, value in metric.attributes if key.startswith(PREFIX)]
+        words = dict(attributes)
         return cls(
             {word: words[word] for word in GIVEN if word in words},
             {word: words[word] for word in TEXTS if word in words},
-            tuple((key.removeprefix(RULE), value) for key, value in own if key.startswith(RULE)),
+            tuple((key.removeprefix(RULE), value) for key, value in attributes if key.startswith(RULE)),
             words.get(ROW_WISE),
             words.get(UNIT),
             tuple((key, value) for key, value in metric.attributes if not key.startswith(PREFIX)),
@@ -119,9 +119,9 @@ class CubeMetric:
 
     def attributes(self) -> tuple[tuple[str, str], ...]:
         """For the metric's row in the model."""
-        own = [*self.given.items(), *self.texts.items(), *((RULE + kind, text) for kind, text in self.rules)]
-        own += [(word, value) for word, value in ((ROW_WISE, self.row_wise), (UNIT, self.unit)) if value is not None]
-        return (*self.others, *((PREFIX + word, value) for word, value in own))
+        pairs = [*self.given.items(), *self.texts.items(), *((RULE + kind, text) for kind, text in self.rules)]
+        pairs += [(word, value) for word, value in ((ROW_WISE, self.row_wise), (UNIT, self.unit)) if value is not None]
+        return (*self.others, *((PREFIX + word, value) for word, value in pairs))
 
 
 # -- orders of rows ----------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def value_type(name: str) -> ValueType | None:
     if word in NUMBERS:
         rules = {"MINDOUBLE": Aggregation.MINIMUM, "MAXDOUBLE": Aggregation.MAXIMUM}
         return ValueType(word, NUMBERS[word], NUMBERS[word].itemsize, rules.get(word, Aggregation.SUM))
-    if (found := composite_named(name)) is None:
+    if (composite := composite_named(name)) is None:
         return None
-    item = SCALE_FUNC_BYTES if found is SCALE_FUNC else found.dtype.itemsize
-    return ValueType(word, found.dtype, item, Aggregation.COMPOSITE, found)
+    item = SCALE_FUNC_BYTES if composite is SCALE_FUNC else composite.dtype.itemsize
+    return ValueType(word, composite.dtype, item, Aggregation.COMPOSITE, composite)

@@ -59,14 +59,14 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     if rows := [row for row in plan.left_out if not metrics[row].is_derived]:
         yield f"scopes that can be computed, or not be stored: {some(_label(metrics, row) for row in rows)}"
     written = [(metrics[p.row], p) for p in plan.metrics]
-    if found := [m.name for m, _ in written if m.scope == Scope.POINT]:
-        yield f"costs of instructions of {some(found)}: stored as exclusive costs of their contexts"
-    if found := [f"{m.name} as {p.name}" for m, p in written if m.name != p.name]:
-        yield f"names of metrics: {some(found)}"
-    if found := [m.name for m, p in written if p.scalar]:
-        yield f"composite values of {some(found)}: their scalar reading is stored"
-    if found := [m.name for m, _ in written if m.number_format]:
-        yield f"number formats of {some(found)}"
+    if labels := [m.name for m, _ in written if m.scope == Scope.POINT]:
+        yield f"costs of instructions of {some(labels)}: stored as exclusive costs of their contexts"
+    if labels := [f"{m.name} as {p.name}" for m, p in written if m.name != p.name]:
+        yield f"names of metrics: {some(labels)}"
+    if labels := [m.name for m, p in written if p.scalar]:
+        yield f"composite values of {some(labels)}: their scalar reading is stored"
+    if labels := [m.name for m, _ in written if m.number_format]:
+        yield f"number formats of {some(labels)}"
     if any(m.statistic for m in metrics):
         yield "stored summaries: they are left out, as readers compute them"
     if metrics.columns:
@@ -81,8 +81,8 @@ def _contexts(tree: ContextTree) -> Iterator[str]:
     if elided := len(tree) - tree.n_listed:
         yield f"elided contexts: {elided}, whose cost is contained in others"
     kinds = [ContextKind(k) for k in np.unique(tree.kind).tolist()]
-    if found := [kind.word for kind in kinds if kind not in KEPT_KINDS]:
-        yield f"kinds of contexts: {some(found)} are stored as functions"
+    if words := [kind.word for kind in kinds if kind not in KEPT_KINDS]:
+        yield f"kinds of contexts: {some(words)} are stored as functions"
     if (tree.region[: tree.n_listed] < 0).any():
         yield "contexts without a region: they get one without a name"
     if (tree.within[: tree.n_listed] >= 0).any():

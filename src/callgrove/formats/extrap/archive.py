@@ -110,10 +110,10 @@ class ValueReader:
 
     def read(self, chunk: int, number: int) -> Array | None:
         """An array, or None where it cannot be had."""
-        found = self._chunk(chunk)
-        if found is not None and number < len(found[1]):
-            return self._array(found[0], found[1][number])
-        before = self._chunk(chunk - 1) if chunk > 0 and (found is None or number >= len(found[1])) else None
+        arrays = self._chunk(chunk)
+        if arrays is not None and number < len(arrays[1]):
+            return self._array(arrays[0], arrays[1][number])
+        before = self._chunk(chunk - 1) if chunk > 0 and (arrays is None or number >= len(arrays[1])) else None
         if before is not None and number == len(before[1]) - 1:
             self._complain("some are numbered with the next chunk, as Extra-P does for the last array of a chunk")
             return self._array(before[0], before[1][number])
@@ -156,16 +156,16 @@ def _npy(data: bytes, offset: int) -> Array:
     """The .npy array at an offset, as numbers of double precision."""
     if not 0 <= offset < len(data):
         raise ValueError(f"its offset {offset} lies outside of {len(data)} bytes")
-    found = NPY.match(data, offset, offset + LONGEST_HEADER)
-    if found is None:
+    match = NPY.match(data, offset, offset + LONGEST_HEADER)
+    if match is None:
         raise ValueError(f"byte {offset} is not the start of numbers in the .npy format")
-    shape = [int(extent) for extent in found["shape"].split(b",") if extent.strip()]
-    dtype, count = np.dtype(found["type"].decode()), math.prod(shape)
-    start = found.end()
+    shape = [int(extent) for extent in match["shape"].split(b",") if extent.strip()]
+    dtype, count = np.dtype(match["type"].decode()), math.prod(shape)
+    start = match.end()
     if count * dtype.itemsize > len(data) - start:
         raise ValueError(f"it announces {count} numbers, and {len(data) - start} bytes are left")
     numbers = np.frombuffer(data, dtype, count, start)
-    return numbers.reshape(shape, order="F" if found["fortran"] == b"True" else "C").astype(np.float64)
+    return numbers.reshape(shape, order="F" if match["fortran"] == b"True" else "C").astype(np.float64)
 
 
 class ValueWriter:

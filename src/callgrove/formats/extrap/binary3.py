@@ -67,9 +67,9 @@ class Reader3:
         size = struct.calcsize(kind)
         if self.at + size > self._file.size:
             raise self.bad(f"{size} bytes for {what}", f"{self._file.size - self.at}, then the file ends")
-        (found,) = struct.unpack_from(self._order + kind, self._file.buffer, self.at)
+        (value,) = struct.unpack_from(self._order + kind, self._file.buffer, self.at)
         self.at += size
-        number: int | float = found
+        number: int | float = value
         return number
 
     def i16(self, what: str) -> int:
@@ -102,9 +102,9 @@ class Reader3:
         return n
 
     def word(self, expected: str, what: str) -> None:
-        found = self.text(what)
-        if found != expected:
-            raise self.bad(expected, repr(found))
+        text = self.text(what)
+        if text != expected:
+            raise self.bad(expected, repr(text))
 
     def bad(self, expected: str, found: str) -> CorruptFile:
         return CorruptFile(
@@ -362,8 +362,8 @@ class _Contents:
         if std < 0 or math.isnan(mean):
             raise r.bad("a mean and a standard deviation that is not negative", f"{mean} and {std}")
         repetitions = samples if 0 < samples < 2**62 else -1
-        found = Statistics(mean, median, minimum, maximum, std, repetitions)
-        self.points.append((callpath, metric, coordinate, found))
+        statistics = Statistics(mean, median, minimum, maximum, std, repetitions)
+        self.points.append((callpath, metric, coordinate, statistics))
 
     def _model(self, r: Reader3) -> None:
         metric, callpath, generator = r.i64("a metric"), r.i64("a call path"), r.i64("a generator")

@@ -165,17 +165,17 @@ def _series(builder: StudyBuilder, callpath: str, metric: str, measurements: Nod
         seen.add(point)
         values = one["values"]
         try:
-            found = as_repetitions(values.value)
+            repetitions = as_repetitions(values.value)
         except NotANumber as error:
             raise _bad_values(values, error) from None
-        if all(type(value) is float for value in found):
-            builder.add_repetitions(series, point, found)  # type: ignore[arg-type]
+        if all(type(value) is float for value in repetitions):
+            builder.add_repetitions(series, point, repetitions)  # type: ignore[arg-type]
         else:
-            builder.add_values(callpath, metric, point, found)
+            builder.add_values(callpath, metric, point, repetitions)
 
 
 def _bad_values(values: Node, error: NotANumber) -> CorruptFile:
-    if values.value == [] or error.found is values.value:
+    if values.value == [] or error.value is values.value:
         return values.bad("at least one number")
     return CorruptFile(values.path, values.place, expected="numbers", found=str(error))
 
@@ -306,13 +306,15 @@ OLD_FORMAT = OldJsonFormat()
 
 def _by_id(list_: Node) -> list[tuple[int, Node]]:
     """The entries of a list, by their ids."""
-    found: dict[int, Node] = {}
+    entries: dict[int, Node] = {}
     for one in list_.elements():
         id_ = one["id"].whole()
-        if id_ in found:
-            raise CorruptFile(list_.path, one.place, expected="an id of its own", found=f"{id_}, as {found[id_].place}")
-        found[id_] = one
-    return sorted(found.items())
+        if id_ in entries:
+            raise CorruptFile(
+                list_.path, one.place, expected="an id of its own", found=f"{id_}, as {entries[id_].place}"
+            )
+        entries[id_] = one
+    return sorted(entries.items())
 
 
 def _names(list_: Node) -> dict[int, str]:

@@ -196,17 +196,17 @@ class RecordsFormat(StudyFormat):
 
 def _decode_records(numbers: list[int], texts: list[str], path: Path) -> list[Record]:
     """The records of some lines. They are decoded together; where that fails, one by one, to find the line."""
-    found: list[Record]
+    records: list[Record]
     try:
-        found = json.loads(f"[{','.join(texts)}]")
+        records = json.loads(f"[{','.join(texts)}]")
     except (ValueError, RecursionError):
-        found = []
-    if len(found) != len(texts):  # broken, or a line with two records in it
-        found = [_decode(number, text, path) for number, text in zip(numbers, texts, strict=True)]  # type: ignore[misc]
-    if set(map(type, found)) - {dict}:
-        wrong = next(k for k, record in enumerate(found) if type(record) is not dict)
+        records = []
+    if len(records) != len(texts):  # broken, or a line with two records in it
+        records = [_decode(number, text, path) for number, text in zip(numbers, texts, strict=True)]  # type: ignore[misc]
+    if set(map(type, records)) - {dict}:
+        wrong = next(k for k, record in enumerate(records) if type(record) is not dict)
         raise _bad(path, numbers[wrong], "a JSON object", quote_value(texts[wrong]))
-    return found
+    return records
 
 
 def _decode(number: int, text: str, path: Path) -> object:
@@ -248,7 +248,7 @@ class _Reader:
         try:
             given = [record[self.keys.parameters] for record in records]
             values = [record["value"] for record in records]
-            points = [tuple([own[name] for name in self.names]) for own in given]
+            points = [tuple([coordinates[name] for name in self.names]) for coordinates in given]
             names = [(record.get("callpath", callpath), record.get("metric", metric)) for record in records]
         except (KeyError, TypeError):
             return False
@@ -306,12 +306,12 @@ class _Reader:
             there = ", ".join(given) or "none"
             raise _bad(self.path, number, f"the parameter {name!r}, as in the first record", f"{there} only")
         try:
-            found = as_number(given[name])
+            value = as_number(given[name])
         except NotANumber as error:
             raise _bad(self.path, number, f"a number as the parameter {name!r}", str(error)) from None
-        if not math.isfinite(found):
-            raise _bad(self.path, number, f"a finite number as the parameter {name!r}", str(found))
-        return found
+        if not math.isfinite(value):
+            raise _bad(self.path, number, f"a finite number as the parameter {name!r}", str(value))
+        return value
 
     def _ignore(self, number: int, given: Iterable[str]) -> None:
         for name in given:
@@ -331,10 +331,10 @@ class _Reader:
             if self.keys.defaults is None:
                 raise self._missing(number, key, record)
             return self.keys.defaults[which]
-        found = record[key]
-        if not isinstance(found, str):
-            raise _bad(self.path, number, f"a text as {key}", quote_value(found))
-        return found
+        text = record[key]
+        if not isinstance(text, str):
+            raise _bad(self.path, number, f"a text as {key}", quote_value(text))
+        return text
 
     def _missing(self, number: int, key: str, record: Record) -> CorruptFile:
         return _bad(self.path, number, f"the key {key!r}", f"only {', '.join(map(repr, record)) or 'an empty object'}")
@@ -348,7 +348,7 @@ def _commas(line: str) -> str:
         parts = line.split('"')
         parts[::2] = [part.replace(";", ",") for part in parts[::2]]
         return '"'.join(parts)
-    return _OUTSIDE.sub(lambda found: "," if found.group() == ";" else found.group(), line)
+    return _OUTSIDE.sub(lambda match: "," if match.group() == ";" else match.group(), line)
 
 
 def _as_it_is(line: str) -> str:

@@ -110,10 +110,10 @@ def top_level(text: str) -> dict[str, str]:
     """The keys of the first object, as far as the text goes, and the first character of each value."""
     keys: dict[str, str] = {}
     at, depth, last = text.find("{"), 0, ""
-    while (found := _INTEREST.search(text, at)) is not None:
-        at, what = found.end(), found.group()
+    while (match := _INTEREST.search(text, at)) is not None:
+        at, what = match.end(), match.group()
         if what == '"':
-            string = _STRING.match(text, found.start())
+            string = _STRING.match(text, match.start())
             at = string.end() if string else len(text)
             last = string.group(1) if string and depth == 1 else ""
         elif what == ":":
@@ -144,8 +144,8 @@ class StudyFormat(ABC):
     title: str
 
     def match(self, source: Source) -> Match | None:
-        found = sniff(source)
-        return found[1] if found is not None and found[0] == self.name else None
+        claim = sniff(source)
+        return claim[1] if claim is not None and claim[0] == self.name else None
 
     @abstractmethod
     def read(self, source: Source, options: ReadOptions) -> Study:

@@ -66,15 +66,15 @@ def number_trouble(path: Path, section: str, line: int, token: str) -> CorruptFi
 def parse_points(text: str, parameters: Sequence[str], path: Path, line: int) -> list[Point]:
     """The points of one POINTS line."""
     if "(" not in text and ")" not in text:
-        found = _bare(text, parameters, path, line)
+        points = _bare(text, parameters, path, line)
     else:
-        found = _read_flat(text) or [one.coordinates for one in _read_nested(text, len(parameters), path, line)]
-    if wrong := [point for point in found if len(point) != len(parameters)]:
+        points = _read_flat(text) or [one.coordinates for one in _read_nested(text, len(parameters), path, line)]
+    if wrong := [point for point in points if len(point) != len(parameters)]:
         raise _wrong_count(wrong[0], parameters, path, line)
-    if not all(map(math.isfinite, chain.from_iterable(found))):
-        point = next(one for one in found if not all(map(math.isfinite, one)))
+    if not all(map(math.isfinite, chain.from_iterable(points))):
+        point = next(one for one in points if not all(map(math.isfinite, one)))
         raise CorruptFile(path, "POINTS", line=line, expected="finite coordinates", found=_write_point(point))
-    return found
+    return points
 
 
 def _bare(text: str, parameters: Sequence[str], path: Path, line: int) -> list[Point]:
@@ -258,9 +258,9 @@ class TextFormat(StudyFormat):
 FORMAT = TextFormat()
 
 
-def _strictly(found: object) -> str:
+def _strictly(described: object) -> str:
     """Return what only a strict reader refuses."""
-    return worded(found, " (", Parameter("strict", True), ")")
+    return worded(described, " (", Parameter("strict", True), ")")
 
 
 class _Reader:
@@ -327,9 +327,9 @@ class _Reader:
         if not self.builder.parameters:
             raise self._too_early(number, "POINTS")
         point = self.builder.point
-        found = [point(one) for one in parse_points(text, self.builder.parameters, self.path, number)]
+        points = [point(one) for one in parse_points(text, self.builder.parameters, self.path, number)]
         before = len(self.points)
-        self.points += found
+        self.points += points
         if len(set(self.points)) < len(self.points):
             if self.strict:
                 raise self._bad(number, "POINTS", "different points", _strictly("one that is there already"))

@@ -107,9 +107,9 @@ LONGEST = 80  # characters of a value in a message
 class NotANumber(Exception):
     """What was found instead; the reader makes an error of it that names the place."""
 
-    def __init__(self, found: object) -> None:
-        self.found = found
-        super().__init__(quote_value(found))
+    def __init__(self, value: object) -> None:
+        self.value = value
+        super().__init__(quote_value(value))
 
 
 def quote_value(value: object) -> str:
@@ -137,10 +137,10 @@ def as_repetitions(value: object) -> Sequence[object]:
     several values."""
     if not isinstance(value, list):
         return [as_number(value)]
-    found: list[object] = [one if type(one) is float else _flatten_numbers(one) for one in value]
-    if not found or [] in found:
+    repetitions: list[object] = [one if type(one) is float else _flatten_numbers(one) for one in value]
+    if not repetitions or [] in repetitions:
         raise NotANumber(value)
-    return found
+    return repetitions
 
 
 def _flatten_numbers(value: object) -> object:
@@ -246,10 +246,10 @@ class Node:
 
     def whole(self) -> int:
         """A whole number, also one that is written as text or as 3.0."""
-        found = self.number()
-        if found != found // 1 or abs(found) > 2**53:
+        number = self.number()
+        if number != number // 1 or abs(number) > 2**53:
             raise self.bad("a whole number")
-        return int(found)
+        return int(number)
 
     def bad(self, expected: str, remedy: str = "") -> CorruptFile:
         return wrong(self.path, self.place, expected, self.value, remedy)

@@ -263,8 +263,8 @@ def _epoch_summary(epoch: Epoch, limit: int | None) -> Iterator[str]:
     yield f"values {len(stored.raw)} nodes={len(distinct(stored.node))}\n"
     yield f"totals {len(epoch.metrics)}\n"
     for number, metric in enumerate(epoch.metrics):
-        own = stored.raw[stored.metric == number]
-        yield f"  {number} {quote(metric.name)} = {_total(own, metric.is_real) * (metric.period or 1)!r}\n"
+        values = stored.raw[stored.metric == number]
+        yield f"  {number} {quote(metric.name)} = {_total(values, metric.is_real) * (metric.period or 1)!r}\n"
     counts = np.bincount(nodes.lm, minlength=1)
     used = [module for module in epoch.modules if module.id < len(counts) and counts[module.id]]
     yield f"modules {len(epoch.modules)} used={len(used)}\n"
@@ -306,8 +306,8 @@ def _rows(epoch: Epoch, rows: Array, is_old: bool) -> Iterator[str]:
     for row in rows.tolist():
         lm, ip = int(epoch.nodes.lm[row]), int(epoch.nodes.ip[row])
         label = _label(lm, ip, modules, is_old)
-        own = _node_values(epoch, stored, order[bounds[row] : bounds[row + 1]])
-        yield f"{'  ' * (int(depth[row]) + 1)}{label} [{epoch.nodes.id[row]}]{own}\n"
+        values = _node_values(epoch, stored, order[bounds[row] : bounds[row + 1]])
+        yield f"{'  ' * (int(depth[row]) + 1)}{label} [{epoch.nodes.id[row]}]{values}\n"
 
 
 def _label(lm: int, ip: int, modules: dict[int, str], is_old: bool) -> str:

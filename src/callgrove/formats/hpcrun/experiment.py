@@ -148,17 +148,17 @@ def open_files(source: Source, builder: ExperimentBuilder, progress: Progress) -
     """The file, or all that can be read of a folder, in the order of identifier tuples and names."""
     if not source.is_folder:
         return [OpenedFile.of(source.path)]
-    found, paths = [], measurement_files(source.path)
+    files, paths = [], measurement_files(source.path)
     for number, path in enumerate(paths):
         progress("opening profiles", number, len(paths))
         try:
-            found.append(OpenedFile.of(path))
+            files.append(OpenedFile.of(path))
         except InputError as error:
             builder.warn(Severity.DAMAGE, str(error))
-    if not found:
+    if not files:
         reason = f": {builder.warnings[0].text}" if builder.warnings else ""
         raise InputError(f"{source.path}: none of {len(paths)} measurement files can be read{reason}")
-    return sorted(found, key=lambda f: (f.measurement.tuple_of_identifiers(), sort_key(f.path.name)))
+    return sorted(files, key=lambda f: (f.measurement.tuple_of_identifiers(), sort_key(f.path.name)))
 
 
 def assemble(builder: ExperimentBuilder, files: Sequence[OpenedFile]) -> Experiment:
@@ -187,7 +187,7 @@ class _Assembly:
         rows = [table.add(epoch.metrics, str(file.path)) for file, epoch in self.parts]
         contexts = self._add_contexts()
         final = builder.order()
-        parts = self._value_parts(rows, [final[own] for own in contexts])
+        parts = self._value_parts(rows, [final[numbers] for numbers in contexts])
         builder.set_values(MeasurementValues([f.path for f in self.files], parts))
         self._add_profiles()
         self._add_traces(parts)
@@ -201,32 +201,35 @@ class _Assembly:
         ordered = list(paths) if self.is_lone else sorted(paths)
         numbers = {path: number for number, path in enumerate(ordered)}
         in_builder = np.array([self.builder.module(readable(path)) for path in ordered], np.int64)
-        regions, own = Regions(), []
+        regions, regions_of_parts = Regions(), []
         for file, epoch in self.parts:
-            own.append(regions.add(*places_of(epoch, numbers, file.measurement.is_old)))
+            regions_of_parts.append(regions.add(*places_of(epoch, numbers, file.measurement.is_old)))
         known, maps = regions.all()
         region, kind = add_regions(self.builder, known, in_builder)
-        trees = [(epoch.nodes.above, maps[k][own[k]]) for k, (_, epoch) in enumerate(self.parts)]
+        trees = [(epoch.nodes.above, maps[k][regions_of_parts[k]]) for k, (_, epoch) in enumerate(self.parts)]
         if self.is_lone:
             [(above, rows)], nodes = trees, self.parts[0][1].nodes
             self.builder.add_contexts(parent=above, kind=kind[rows], region=region[rows], source_id=nodes.id)
-            found = [np.arange(len(above), dtype=np.int32)]
+            contexts = [np.arange(len(above), dtype=np.int32)]
         elif trees:
             merged = merge(trees)
             ids = self._source_ids(merged.contexts, len(merged.parent))
             columns = {"kind": kind[merged.region], "region": region[merged.region]}
             self.builder.add_contexts(parent=merged.parent, source_id=ids, **columns)
-            found = merged.contexts
+            contexts = merged.contexts
         else:
-            found = []
-        self._describe(found)
-        return found
+            contexts = []
+        self._describe(contexts)
+        return contexts
 
     def _source_ids(self, contexts: list[Ids], n: int) -> Ints:
         """Of several epochs of one file, the node's id where it is the only one and no other context has it."""
         ids = np.full(n, ABSENT, np.int64)
         if len(self.files) == 1:
-            pairs = [np.stack([own, e.nodes.id], axis=1) for own, (_, e) in zip(contexts, self.parts, strict=True)]
+            pairs = [
+                np.stack([contexts_of_nodes, e.nodes.id], axis=1)
+                for contexts_of_nodes, (_, e) in zip(contexts, self.parts, strict=True)
+            ]
             unique = np.unique(np.concatenate(pairs).astype(np.int64), axis=0)
             once = [np.isin(c, k[m == 1]) for c in unique.T for k, m in [np.unique(c, return_counts=True)]]
             unique = unique[once[0] & once[1]]
@@ -235,25 +238,27 @@ class _Assembly:
 
     def _describe(self, contexts: list[Ids]) -> None:
         """Marks contexts of GPU code whose callers are not known."""
-        for own, (_, epoch) in zip(contexts, self.parts, strict=True):
+        for contexts_of_nodes, (_, epoch) in zip(contexts, self.parts, strict=True):
             flags = epoch.nodes.flags
             if flags is not None:
-                for context in np.unique(own[(flags & rec.UNWOUND) == 0]).tolist():
+                for context in np.unique(contexts_of_nodes[(flags & rec.UNWOUND) == 0]).tolist():
                     self.builder.describe_context(context, attributes=dict([NOT_UNWOUND]))
 
     # -- values and traces -------------------------------------------------------------------------------------
 
     def _value_parts(self, rows: list[MetricRows], contexts: list[Ids]) -> list[list[ValuePart]]:
-        found: list[list[ValuePart]] = []
+        parts_of_files: list[list[ValuePart]] = []
         part = 0
         for file in self.files:
-            found.append([])
+            parts_of_files.append([])
             for epoch, n_values in zip(file.measurement.epochs, file.n_values, strict=True):
-                own = contexts[part]
-                is_merged = not self.is_lone and len(distinct(own)) < len(own)
-                found[-1].append(ValuePart(epoch.place, rows[part], epoch.nodes.id, own, n_values, is_merged))
+                contexts_of_nodes = contexts[part]
+                is_merged = not self.is_lone and len(distinct(contexts_of_nodes)) < len(contexts_of_nodes)
+                parts_of_files[-1].append(
+                    ValuePart(epoch.place, rows[part], epoch.nodes.id, contexts_of_nodes, n_values, is_merged)
+                )
                 part += 1
-        return found
+        return parts_of_files
 
     def _add_traces(self, parts: list[list[ValuePart]]) -> None:
         lines = [line for k in range(len(self.files)) if (line := self._line(k, parts[k])) is not None]
@@ -291,11 +296,11 @@ class _Assembly:
         builder.id_names = _id_names([file.measurement for file in self.files])
         tuples = [file.measurement.tuple_of_identifiers() for file in self.files]
         names = _names(self.files, tuples)
-        for own, identifiers, name in zip(pairs, tuples, names, strict=True):
+        for header_pairs, identifiers, name in zip(pairs, tuples, names, strict=True):
             words = {builder.id_names[k] for k, _, _, _ in identifiers if k < len(builder.id_names)}
             kind = ProfileKind.GPU_STREAM if words & set(GPU_KINDS) else ProfileKind.THREAD
             kind = ProfileKind.AGGREGATE if "SUMMARY" in words else kind
-            rest = [pair for pair in own if pair not in common]
+            rest = [pair for pair in header_pairs if pair not in common]
             builder.add_profile(kind, identifiers, name=name, attributes=rest)
 
 

@@ -81,16 +81,16 @@ def read_02(file: FileBytes, seen: list[Seen] | None = None) -> Measurement:
     """The tables and nodes of a file, in the dialect that fits it; its values stay there."""
     cursor = Cursor(file, "header", seen=seen)
     header = Header.read(cursor)
-    found: list[Measurement] = []
+    readings: list[Measurement] = []
     errors: list[CorruptFile] = []
     for dialect in DIALECTS if header.version == "02.00" else DIALECTS[1:]:
         try:
-            found.append(Measurement(header, dialect, _read_epochs(file, cursor.at, dialect)))
+            readings.append(Measurement(header, dialect, _read_epochs(file, cursor.at, dialect)))
         except CorruptFile as error:
             errors.append(error)
-    if not found:
+    if not readings:
         raise _furthest(errors)
-    chosen = found[0] if len(found) == 1 else more_sensible(*found)
+    chosen = readings[0] if len(readings) == 1 else more_sensible(*readings)
     if seen is not None:  # once more, taking notes
         _read_epochs(file, cursor.at, chosen.dialect, seen)
     return chosen
@@ -228,11 +228,11 @@ def _read_nodes(cursor: Cursor) -> Nodes:
 
 
 def _read_kinds(cursor: Cursor) -> tuple[tuple[int, str], ...]:
-    n, found = cursor.count("u2", "number of kinds", SMALLEST_KIND), []
+    n, kinds = cursor.count("u2", "number of kinds", SMALLEST_KIND), []
     for cursor.index in range(n):
-        found.append((cursor.number("u2", "kind"), cursor.text("name")))
+        kinds.append((cursor.number("u2", "kind"), cursor.text("name")))
     cursor.index = -1
-    return tuple(found)
+    return tuple(kinds)
 
 
 def _read_sparse(cursor: Cursor, nodes: Nodes) -> tuple[tuple[Identifier, ...], SparsePlace]:
@@ -324,8 +324,8 @@ def measurement_bytes(measurement: Measurement) -> bytes:
 def measurement_files(folder: Path) -> list[Path]:
     """The measurement files of a folder, in the order of their names; nothing below it. A link that leads nowhere is
     one: whoever reads it says so."""
-    found = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
-    return sorted((p for p in found if _may_be_file(p)), key=lambda p: sort_key(p.name))
+    candidates = (p for p in folder.iterdir() if p.suffix == SUFFIX and not p.name.startswith("."))
+    return sorted((p for p in candidates if _may_be_file(p)), key=lambda p: sort_key(p.name))
 
 
 def _may_be_file(path: Path) -> bool:

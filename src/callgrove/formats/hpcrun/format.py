@@ -45,8 +45,8 @@ def problems(experiment: Experiment, paths: list[Path]) -> Iterator[Problem]:
     for warning in experiment.warnings:
         said.add(warning.text)
         yield Problem(warning.severity, experiment.path, "opening", warning.text)
-    for place, found in (("values", _met_in_values(experiment)), ("traces", _met_in_traces(experiment))):
-        for error in found:
+    for place, errors in (("values", _met_in_values(experiment)), ("traces", _met_in_traces(experiment))):
+        for error in errors:
             if str(error) not in said:
                 yield Problem(Severity.DAMAGE, experiment.path, place, str(error))
     for path in paths:

@@ -103,9 +103,9 @@ class Nodes:
 
     @property
     def has_children(self) -> Bools:
-        found = np.zeros(len(self), np.bool_)
-        found[self.above[self.above >= 0]] = True
-        return found
+        has_child = np.zeros(len(self), np.bool_)
+        has_child[self.above[self.above >= 0]] = True
+        return has_child
 
     def pack_04(self) -> bytes:
         """As 04.00 stores them, with flags or, in files of 2021 and 2022, without."""
@@ -248,8 +248,8 @@ class SparsePlace:
 
     def read(self, file: FileBytes) -> SparseValues:
         """All values, in native byte order."""
-        found = self.view(file)
-        return replace(found, raw=found.raw.astype(np.uint64))
+        values = self.view(file)
+        return replace(values, raw=values.raw.astype(np.uint64))
 
     def view(self, file: FileBytes) -> SparseValues:
         """Return values that are still those of the file, so that a part of them costs only that part."""
@@ -340,13 +340,15 @@ class Measurement:
         """The identifier tuple: the file's own, in 02.00 what the header says of node, rank and thread."""
         if not self.is_old:
             return list(self.identifiers)
-        found = []
+        identifiers = []
         for name, kind, base in (("host-id", "NODE", 16), ("mpi-rank", "RANK", 10), ("thread-id", "THREAD", 10)):
             number = _number(self.value(name), base)
             if number is not None:
                 is_node = kind == "NODE"
-                found.append((DEFAULT_ID_NAMES.index(kind), number, 0 if is_node else number, 1 if is_node else 3))
-        return found
+                identifiers.append(
+                    (DEFAULT_ID_NAMES.index(kind), number, 0 if is_node else number, 1 if is_node else 3)
+                )
+        return identifiers
 
     def find_unknown_modules(self) -> Iterator[tuple[int, Ints]]:
         """(epoch, module ids that nodes name and the loadmap does not)."""

@@ -75,7 +75,7 @@ def code_of(name: str) -> int | None:
     """The instruction pointer of the placeholder with that name; None where no eight characters can say it."""
     if name in CODES:
         return code_number(CODES[name])
-    plain = ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
+    plain = ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
     return code_number(plain) if len(plain) == 8 and all(ord(c) < 256 for c in plain) else None
 
 

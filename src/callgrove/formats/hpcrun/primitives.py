@@ -131,7 +131,7 @@ class Cursor:
         if self.seen is not None:
             return None
         buffer, at, end, size_of = self.file.buffer, self.at, self.end, FORMATS["u4"].unpack_from
-        found: list[str] = []
+        texts: list[str] = []
         for _ in range(count):
             start = at + TEXT_START
             if start > end:
@@ -139,31 +139,31 @@ class Cursor:
             at = start + size_of(buffer, at)[0]
             if at > end or at - start > LONGEST_TEXT:
                 return None
-            found.append(buffer[start:at].decode("utf-8", "surrogateescape"))
+            texts.append(buffer[start:at].decode("utf-8", "surrogateescape"))
         self.at = at
-        return found
+        return texts
 
     def tag(self, expected: bytes, name: str) -> None:
         """Bytes that must stand here."""
         at = self.need(len(expected), name)
-        found = bytes(self.file.buffer[at : at + len(expected)])
-        if found != expected:
-            raise self.fail(repr(expected)[1:], repr(found)[1:], at)
+        content = bytes(self.file.buffer[at : at + len(expected)])
+        if content != expected:
+            raise self.fail(repr(expected)[1:], repr(content)[1:], at)
         if self.seen is not None:
             self.seen.append(Seen(self.section, self.index, at, name, expected.decode("ascii")))
 
     def record(self, dtype: np.dtype[Any]) -> np.void:
         """One record."""
-        found: np.void = self.table(dtype, 1)[0]
-        return found
+        record: np.void = self.table(dtype, 1)[0]
+        return record
 
     def table(self, dtype: np.dtype[Any], count: int, name: str = "records") -> Array:
         """`count` records as they lie in the file."""
         at = self.need(count * dtype.itemsize, name)
-        found = self.file.array(dtype, count, at, self.section)
+        rows = self.file.array(dtype, count, at, self.section)
         if self.seen is not None:
-            self.seen.append(Seen(self.section, self.index, at, name, found))
-        return found
+            self.seen.append(Seen(self.section, self.index, at, name, rows))
+        return rows
 
     def finish(self) -> None:
         """The section must end here."""
@@ -178,12 +178,12 @@ def read_cached(read: Callable[[Cursor], Result], cursor: Cursor) -> Result:
         return read(cursor)
     key = read, cursor.file.copy(cursor.at, size, cursor.section)
     if key not in _remembered:
-        found = read(cursor)
+        value = read(cursor)
         if cursor.at != cursor.end:
-            return found
+            return value
         if len(_remembered) >= MOST_REMEMBERED:
             _remembered.clear()
-        _remembered[key] = found
+        _remembered[key] = value
     cursor.at = cursor.end
     result: Result = _remembered[key]
     return result
@@ -213,13 +213,13 @@ def quote(text: str) -> str:
 
 def read_pairs(cursor: Cursor) -> Pairs:
     """A list of name-value pairs."""
-    n, found = cursor.count("u4", "number of pairs", SMALLEST_PAIR), []
+    n, pairs = cursor.count("u4", "number of pairs", SMALLEST_PAIR), []
     if (texts := cursor.texts(2 * n)) is not None:
         return tuple(zip(texts[::2], texts[1::2], strict=True))
     for cursor.index in range(n):
-        found.append((cursor.text("name"), cursor.text("value")))
+        pairs.append((cursor.text("name"), cursor.text("value")))
     cursor.index = -1
-    return tuple(found)
+    return tuple(pairs)
 
 
 def pairs_bytes(pairs: Sequence[tuple[str, str]]) -> bytes:
@@ -363,7 +363,7 @@ class MetricDescription:
 
     def words(self) -> dict[str, int | float | str]:
         """Every field by the name that `dump` prints, in its order."""
-        found: dict[str, int | float | str] = {
+        words: dict[str, int | float | str] = {
             "desc": self.description,
             "ty": TYPES[self.ty],
             "valty": VALUE_TYPES.get(self.val_ty, str(self.val_ty)),
@@ -377,9 +377,9 @@ class MetricDescription:
             "format": self.format,
         }
         if self.is_frequency is not None:
-            found |= {"freq": self.is_frequency, "mux": self.is_multiplexed or 0}
-            found |= {"mean": self.threshold_mean or 0.0, "samples": self.n_samples or 0}
-        return found | {"reserved": "0000000000000000"}
+            words |= {"freq": self.is_frequency, "mux": self.is_multiplexed or 0}
+            words |= {"mean": self.threshold_mean or 0.0, "samples": self.n_samples or 0}
+        return words | {"reserved": "0000000000000000"}
 
     def line(self) -> str:
         texts = ("desc", "formula", "format")
@@ -410,11 +410,11 @@ class Module:
 
 def read_metrics(cursor: Cursor, has_tail: bool) -> tuple[MetricDescription, ...]:
     """A metric table."""
-    n, found = cursor.count("u4", "number of metrics", MetricDescription.SMALLEST), []
+    n, metrics = cursor.count("u4", "number of metrics", MetricDescription.SMALLEST), []
     for cursor.index in range(n):
-        found.append(MetricDescription.read(cursor, has_tail))
+        metrics.append(MetricDescription.read(cursor, has_tail))
     cursor.index = -1
-    return tuple(found)
+    return tuple(metrics)
 
 
 def metrics_bytes(metrics: Sequence[MetricDescription], has_tail: bool) -> bytes:
@@ -423,11 +423,11 @@ def metrics_bytes(metrics: Sequence[MetricDescription], has_tail: bool) -> bytes
 
 def read_modules(cursor: Cursor) -> tuple[Module, ...]:
     """A loadmap."""
-    n, found = cursor.count("u4", "number of modules", Module.SMALLEST), []
+    n, modules = cursor.count("u4", "number of modules", Module.SMALLEST), []
     for cursor.index in range(n):
-        found.append(Module.read(cursor))
+        modules.append(Module.read(cursor))
     cursor.index = -1
-    return tuple(found)
+    return tuple(modules)
 
 
 def modules_bytes(modules: Sequence[Module]) -> bytes:

@@ -165,9 +165,9 @@ def merge(trees: Sequence[tuple[Ids, Ids]]) -> Merged:
     starts = np.cumsum([0, *sizes])
     n = int(starts[-1])
     above, region = np.empty(n, np.int32), np.empty(n, np.int64)
-    for start, (own, regions) in zip(starts.tolist(), trees, strict=False):
-        part = slice(start, start + len(own))
-        above[part] = np.where(own < 0, ABSENT, own + start)
+    for start, (parents_of_tree, regions) in zip(starts.tolist(), trees, strict=False):
+        part = slice(start, start + len(parents_of_tree))
+        above[part] = np.where(parents_of_tree < 0, ABSENT, parents_of_tree + start)
         region[part] = regions
     number = np.empty(n, np.int64)
     parents: list[Ids] = []
@@ -176,11 +176,11 @@ def merge(trees: Sequence[tuple[Ids, Ids]]) -> Merged:
     for level in levels(depths(above)):
         up = above[level]
         key = (np.where(up < 0, ABSENT, number[up]) + 1 << 32) | region[level]
-        found, inverse = np.unique(key, return_inverse=True)
+        keys, inverse = np.unique(key, return_inverse=True)
         number[level] = n_contexts + inverse
-        parents.append(((found >> 32) - 1).astype(np.int32))
-        kinds.append((found & 0xFFFF_FFFF).astype(np.int32))
-        n_contexts += len(found)
+        parents.append(((keys >> 32) - 1).astype(np.int32))
+        kinds.append((keys & 0xFFFF_FFFF).astype(np.int32))
+        n_contexts += len(keys)
     none = [np.empty(0, np.int32)]
     own_maps = np.split(number.astype(np.int32), starts[1:-1])
     return Merged(np.concatenate(parents or none), np.concatenate(kinds or none), own_maps)

@@ -70,17 +70,17 @@ class MeasurementValues:
 
     def context(self, context: int) -> SparseBlock:
         """Looked up in every file whose tree has the context."""
-        found: list[SparseBlock] = []
+        blocks: list[SparseBlock] = []
         for profile, parts in enumerate(self._parts):
             if any((part.context == context).any() for part in parts):
-                found += [b.take(b.context == context) for b in self._whole(profile, None)]
-        return SparseBlock.concatenate([block for block in found if len(block)])
+                blocks += [b.take(b.context == context) for b in self._whole(profile, None)]
+        return SparseBlock.concatenate([block for block in blocks if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for profile in range(len(self._paths)) if profiles is None else profiles.tolist():
             large = self._large(profile)
-            found = self._whole(profile, metrics) if large is None else self._in_parts(profile, *large, metrics)
-            yield from (block for block in found if len(block))
+            parts = self._whole(profile, metrics) if large is None else self._in_parts(profile, *large, metrics)
+            yield from (block for block in parts if len(block))
 
     def _large(self, profile: int) -> tuple[SparseValues, Positions] | None:
         """The values of a profile that is to be given in parts: a large one whose values need no adding up."""
@@ -120,7 +120,7 @@ class MeasurementValues:
     def _of_profile(self, profile: int, metrics: Ints | None) -> list[SparseBlock]:
         """The blocks of a profile: integers, reals, or both."""
         file, parts = FileBytes(self._paths[profile]), self._parts[profile]
-        found: dict[bool, list[SparseBlock]] = {}
+        by_type: dict[bool, list[SparseBlock]] = {}
         add_up = len(parts) > 1
         for part in parts:
             values = part.place.read(file)
@@ -131,8 +131,8 @@ class MeasurementValues:
             if values.repeats(positions):
                 add_up |= self._has_repetition(values.list_stored(positions), part, file.path)
             for is_real, block in _by_type(stored, part, profile, metrics):
-                found.setdefault(is_real, []).append(block)
-        blocks = [SparseBlock.concatenate(same) if len(same) > 1 else same[0] for same in found.values()]
+                by_type.setdefault(is_real, []).append(block)
+        blocks = [SparseBlock.concatenate(same) if len(same) > 1 else same[0] for same in by_type.values()]
         return [_add_up(block) for block in blocks] if add_up else blocks
 
     def _has_repetition(self, stored: Stored, part: ValuePart, path: Path) -> bool:
@@ -238,8 +238,8 @@ KEPT = {
 
 def unit_of(name: str) -> str:
     """The unit that hpcrun writes behind a metric's name: `CPUTIME (usec)`."""
-    found = re.search(r"\(([^()]+)\)\s*$", name)
-    return found[1] if found and (found[1] in TIME_UNITS or found[1] == "B") else ""
+    match = re.search(r"\(([^()]+)\)\s*$", name)
+    return match[1] if match and (match[1] in TIME_UNITS or match[1] == "B") else ""
 
 
 @dataclass
@@ -268,15 +268,15 @@ class MetricTable:
 
     def _names(self, metrics: Sequence[MetricDescription], where: str) -> list[str]:
         """The names of a table; the second metric of one name gets a number, as values of both are kept apart."""
-        found: list[str] = []
+        names: list[str] = []
         for metric in metrics:
             name = readable(metric.name)
-            if name in found:
-                again = next(f"{name} [{k}]" for k in range(2, len(metrics) + 2) if f"{name} [{k}]" not in found)
+            if name in names:
+                again = next(f"{name} [{k}]" for k in range(2, len(metrics) + 2) if f"{name} [{k}]" not in names)
                 self.builder.warn(Severity.NOTE, f"{where}: there are several metrics {name}; one is called {again}")
                 name = again
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     def _metric(self, name: str, metric: MetricDescription, number: int, rows: list[int]) -> Metric:
         kept = [(word, getattr(metric, attribute), default) for word, (attribute, default) in KEPT.items()]
@@ -302,10 +302,10 @@ class MetricTable:
 def renumber_formula(formula: str, rows: Sequence[int] | Mapping[int, int], sign: str) -> str:
     """A formula whose metrics have other numbers, and this sign before them: `#`, or `$` in 02.00."""
 
-    def one(found: re.Match[str]) -> str:
-        number = int(found[1])
+    def one(match: re.Match[str]) -> str:
+        number = int(match[1])
         known = rows.get(number) if isinstance(rows, Mapping) else rows[number] if number < len(rows) else None
-        return found[0] if known is None else f"{sign}{known}"
+        return match[0] if known is None else f"{sign}{known}"
 
     return REFERENCE.sub(one, formula)
 

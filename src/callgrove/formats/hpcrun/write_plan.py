@@ -61,8 +61,8 @@ class NodePlan:
         if tree.n_listed and not is_node.any():
             raise UsageError(f"{what}: measurement files hold addresses in modules, and no context has one")
         roots = np.flatnonzero((tree.parent < 0) & tree.listed)
-        own = roots[(lm[roots] == 0) & (ip[roots] == placeholders.code_number(placeholders.ROOT))]
-        root = int(own[0]) if len(own) == 1 and len(roots) == 1 else n
+        stored_roots = roots[(lm[roots] == 0) & (ip[roots] == placeholders.code_number(placeholders.ROOT))]
+        root = int(stored_roots[0]) if len(stored_roots) == 1 and len(roots) == 1 else n
         lm = np.append(lm, [0, 0]).astype(np.int32)
         codes = [placeholders.code_number(c) for c in (placeholders.ROOT, placeholders.NO_ACTIVITY)]
         ip = np.append(ip, np.array(codes, np.uint64))
@@ -76,8 +76,8 @@ class NodePlan:
     def idle(self) -> int:
         """The row that idle samples are on: one that is there already, or the last."""
         code = placeholders.code_number(placeholders.NO_ACTIVITY)
-        found = np.flatnonzero((self.lm == 0) & (self.ip == code) & (self.above == self.root))
-        return int(found[0])
+        nodes = np.flatnonzero((self.lm == 0) & (self.ip == code) & (self.above == self.root))
+        return int(nodes[0])
 
     @cached_property
     def _levels(self) -> list[Ints]:

@@ -109,8 +109,8 @@ class ProfileWriter:
     def pairs(self, profile: int) -> dict[str, str]:
         """The header of a profile without its times: what was read, else what the tables say."""
         tables = self._tables
-        own = dict(tables.profiles.attributes[profile]) if tables.profiles.attributes else {}
-        known = ({**tables.attributes} if self._has_headers else {}) | own
+        attributes = dict(tables.profiles.attributes[profile]) if tables.profiles.attributes else {}
+        known = ({**tables.attributes} if self._has_headers else {}) | attributes
         rank, thread, node = self._ranks[profile], self._threads[profile], self._nodes[profile]
         given = {
             "program-name": tables.title,
@@ -153,16 +153,16 @@ class ProfileWriter:
         has_any = samples is not None and len(samples.time) > 0
         ends = (int(samples.time[0]), int(samples.time[-1])) if samples is not None and has_any else (0, 0)
         unit = 1000 if self._is_old else 1
-        found = {"trace-min-time": str(ends[0] // unit), "trace-max-time": str(ends[1] // unit)}
-        return found if self._is_old else found | {"trace-disorder": "0"}
+        pairs = {"trace-min-time": str(ends[0] // unit), "trace-max-time": str(ends[1] // unit)}
+        return pairs if self._is_old else pairs | {"trace-disorder": "0"}
 
     def _column(self, row: int, values: Sequence[tuple[np.dtype[Any], Array]], position: Ids) -> Column:
         """The values of one metric; those of integers and of reals may both be there."""
         parts = [(kind, records[records["metric"] == row]) for kind, records in values]
-        found = [(records["context"], records["value"].view(kind)) for kind, records in parts if len(records)]
+        columns = [(records["context"], records["value"].view(kind)) for kind, records in parts if len(records)]
         none = np.empty(0, np.float64 if self._metrics.is_real[row] else np.uint64)
-        context = np.concatenate([c for c, _ in found]) if found else np.empty(0, np.int32)
-        value = np.concatenate([v for _, v in found]) if found else none
+        context = np.concatenate([c for c, _ in columns]) if columns else np.empty(0, np.int32)
+        value = np.concatenate([v for _, v in columns]) if columns else none
         where = position[self._plan.into[: len(self._plan.tree)]]
         return self._metrics.column(row, context, value, where, self._plan.tree)
 
@@ -235,11 +235,11 @@ class Spill:
 
     def batches(self, profile: int) -> list[tuple[str, Array]]:
         """(mark, records) of everything that was added for a profile, in that order."""
-        found = []
+        batches = []
         for offset, count, mark in self._batches.get(profile, []):
             self._file.seek(offset)
-            found.append((mark, np.frombuffer(self._file.read(count * self._record.itemsize), self._record)))
-        return found
+            batches.append((mark, np.frombuffer(self._file.read(count * self._record.itemsize), self._record)))
+        return batches
 
     def close(self) -> None:
         self._file.close()
@@ -393,8 +393,8 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
     def _places(self, profile: int, names: set[str]) -> tuple[Path, Path | None]:
         """Where a profile and its trace are written."""
         if not self._is_folder:
-            *trace, own = self._pending.parts
-            return own.place, trace[0].place if trace else None
+            *trace, file = self._pending.parts
+            return file.place, trace[0].place if trace else None
         pairs = self._profile.pairs(profile)
         host = number(pairs.get("host-id", ""), 16)
         fields = [number(pairs.get(word, ""), 10) for word in ("mpi-rank", "thread-id", "process-id")]

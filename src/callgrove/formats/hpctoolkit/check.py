@@ -307,7 +307,7 @@ def _first_difference(experiment: Experiment, here: SparseBlock, there: SparseBl
         return f"{len(here)} and {len(there)} values"
     profile, row = keys[0]
     metric = experiment.metrics[row]
-    left, right = pair_text(*(float(own.get(keys[0], 0.0)) for own in cells))
+    left, right = pair_text(*(float(values_of_side.get(keys[0], 0.0)) for values_of_side in cells))
     return f"{metric.name} ({metric.scope.word}) of profile {profile}: {left} here, {right} there"
 
 
@@ -326,13 +326,13 @@ def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
     for row, threads in combine_threads(experiment, sorted(inclusive)):
         totals[inclusive[row]] = threads.total[tree.roots]
         if at_root:
-            own = at_root.get(row, np.zeros(0))
-            yield from _unequal(experiment, inclusive[row], totals[inclusive[row]], own, "the file's own root")
-            yield from _root_of_summary(experiment, values, row, own)
+            numbers = at_root.get(row, np.zeros(0))
+            yield from _unequal(experiment, inclusive[row], totals[inclusive[row]], numbers, "the file's own root")
+            yield from _root_of_summary(experiment, values, row, numbers)
     function = {row: q for q in totals if (row := metrics.find(q, Scope.FUNCTION)) is not None}
     for row, threads in combine_threads(experiment, sorted(function)):
-        own = recipe(metrics, function[row], Scope.EXCLUSIVE).apply(threads.total, tree)[: tree.n_listed]
-        yield from _unequal(experiment, function[row], totals[function[row]], own, "exclusive over the tree")
+        numbers = recipe(metrics, function[row], Scope.EXCLUSIVE).apply(threads.total, tree)[: tree.n_listed]
+        yield from _unequal(experiment, function[row], totals[function[row]], numbers, "exclusive over the tree")
 
 
 def _root_of_summary(experiment: Experiment, values: DatabaseValues, row: int, threads: Floats) -> Iterator[Problem]:
@@ -341,23 +341,23 @@ def _root_of_summary(experiment: Experiment, values: DatabaseValues, row: int, t
         if not values.summarises(row):
             continue
         rows, numbers = values.root(summary)
-        own = numbers[rows == row]
+        numbers_of_row = numbers[rows == row]
         yield from _unequal(
-            experiment, experiment.metrics[row].name, threads, own, "the summary's root", "threads' root"
+            experiment, experiment.metrics[row].name, threads, numbers_of_row, "the summary's root", "threads' root"
         )
 
 
 def _at_root(experiment: Experiment, values: DatabaseValues) -> dict[int, Floats]:
     """What the file's own root says about each metric, one number per profile."""
-    found: dict[int, list[float]] = {}
+    numbers_of: dict[int, list[float]] = {}
     for profile in experiment.profiles.measured.tolist():
         try:
             rows, numbers = values.root(profile)
         except CorruptFile:
             continue  # reported with the blocks
         for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
-            found.setdefault(row, []).append(number)
-    return {row: np.array(numbers) for row, numbers in found.items()}
+            numbers_of.setdefault(row, []).append(number)
+    return {row: np.array(numbers) for row, numbers in numbers_of.items()}
 
 
 def _unequal(
@@ -394,8 +394,8 @@ def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
             yield Problem(Severity.DAMAGE, experiment.path, f"trace of profile {profile}", "time runs backwards")
         first.append(int(line.time_ns.min()))
         last.append(int(line.time_ns.max()))
-    found = (min(first), max(last)) if first else None
-    yield from problems_of_samples(experiment, samples.unknown, found, Severity.DAMAGE)
+    time_range = (min(first), max(last)) if first else None
+    yield from problems_of_samples(experiment, samples.unknown, time_range, Severity.DAMAGE)
 
 
 def _numbers_of_samples(experiment: Experiment, values: object, samples: DatabaseSamples) -> Iterator[Problem]:
@@ -412,13 +412,13 @@ def _numbers_of_samples(experiment: Experiment, values: object, samples: Databas
 
 
 def problems_of_samples(
-    experiment: Experiment, n_unknown: int, found: Window | None, severity: Severity
+    experiment: Experiment, n_unknown: int, time_range: Window | None, severity: Severity
 ) -> Iterator[Problem]:
     """Samples on contexts that are not there, and before or after the times that the database announces."""
     if n_unknown:
         text = f"{n_unknown} samples are on contexts that nothing names; they count as idle"
         yield Problem(Severity.NOTE, experiment.path, "traces", text)
     said = experiment.traces.time_range
-    if found is not None and said is not None and not (said[0] <= found[0] and found[1] <= said[1]):
-        text = f"samples run from {found[0]} to {found[1]}, announced is {said[0]} to {said[1]}"
+    if time_range is not None and said is not None and not (said[0] <= time_range[0] and time_range[1] <= said[1]):
+        text = f"samples run from {time_range[0]} to {time_range[1]}, announced is {said[0]} to {said[1]}"
         yield Problem(severity, experiment.path, "traces", text)

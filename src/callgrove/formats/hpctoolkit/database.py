@@ -56,8 +56,8 @@ WITHOUT = {
 
 def unit_of(name: str) -> str:
     """The unit that HPCToolkit writes behind a metric's name: `CPUTIME (sec)`."""
-    found = re.search(r"\(([^()]+)\)\s*$", name)
-    return found.group(1) if found and found.group(1) in UNITS else ""
+    match = re.search(r"\(([^()]+)\)\s*$", name)
+    return match.group(1) if match and match.group(1) in UNITS else ""
 
 
 def split_source_path(path: str) -> tuple[str, str]:
@@ -281,16 +281,16 @@ class Database:
         if self.by_profile is None:
             return np.empty(0, np.int64)
         sound = ~self.by_profile.broken
-        found: list[Ints] = [np.empty(0, np.int64)]
+        ids: list[Ints] = [np.empty(0, np.int64)]
         for profile in [*np.flatnonzero(sound & self.is_summary), *np.flatnonzero(sound & ~self.is_summary)]:
             try:
-                found.append(self.by_profile.index(profile)[0])
+                ids.append(self.by_profile.index(profile)[0])
             except CorruptFile as error:
                 self.record_damage(error)
             else:
                 if self.is_summary[profile]:
                     break
-        return distinct(*found)
+        return distinct(*ids)
 
     def _ids_in_traces(self) -> Ints:
         """Ids that a trace names, where no tree does."""

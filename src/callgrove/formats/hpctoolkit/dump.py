@@ -35,10 +35,10 @@ class Dumper:
 
     def record(self, section: str, dtype: np.dtype[Any], offset: int, index: int = -1) -> Iterator[Field]:
         """The fields of one record."""
-        found = self.file.record(dtype, offset, section)
+        record = self.file.record(dtype, offset, section)
         assert dtype.fields is not None
         for name in dtype.names or ():
-            yield Field(self.name, section, index, offset + dtype.fields[name][1], name, plain(found[name]))
+            yield Field(self.name, section, index, offset + dtype.fields[name][1], name, plain(record[name]))
 
     def table(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int = 0) -> Iterator[Field]:
         """The fields of `n` records."""
@@ -63,9 +63,9 @@ class Dumper:
         """Records, each followed by the strings that it points to."""
         for index, at in enumerate(self.places(section, dtype, n, offset, stride)):
             yield from self.record(section, dtype, at, index)
-            found = self.file.record(dtype, at, section)
+            record = self.file.record(dtype, at, section)
             for pointer in pointers:
-                yield from self.text(section, int(found[pointer]), pointer, index)
+                yield from self.text(section, int(record[pointer]), pointer, index)
 
     def blocks(self, blocks: SparseBlocks) -> Iterator[Field]:
         """The values and the index of every block."""

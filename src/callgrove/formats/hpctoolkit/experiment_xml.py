@@ -57,7 +57,7 @@ __all__ = [
 
 Attributes = Mapping[str, str]
 Warn = Callable[[str], None]
-Found = TypeVar("Found")
+Entry = TypeVar("Entry")
 Procedure = tuple[str, int, bool]
 UNKNOWN_FILE = "<unknown file>"
 NOT_MODULES = ("<unknown module>", "<no module>")
@@ -269,7 +269,7 @@ class TreeHandler:
         line = int(a.get("l", "0"))
         return (file, line if 0 <= line <= LAST_LINE else ABSENT) if file >= 0 else (ABSENT, ABSENT)
 
-    def _lookup(self, table: Mapping[int, Found], id_: str, what: str, otherwise: Found) -> Found:
+    def _lookup(self, table: Mapping[int, Entry], id_: str, what: str, otherwise: Entry) -> Entry:
         number = int(id_)
         if number not in table:
             self._complain(what, f"{what} {number} is in no table")
@@ -452,8 +452,8 @@ def parse_document(
 
 def major_version(head: bytes) -> str:
     """The major version of an experiment.xml, empty where the text is not one."""
-    found = re.search(rb"<HPCToolkitExperiment\s+version\s*=\s*[\"'](\d+)", head)
-    return found.group(1).decode() if found else ""
+    match = re.search(rb"<HPCToolkitExperiment\s+version\s*=\s*[\"'](\d+)", head)
+    return match.group(1).decode() if match else ""
 
 
 def names_by_number(table: Mapping[int, str], defaults: tuple[str, ...]) -> tuple[str, ...]:

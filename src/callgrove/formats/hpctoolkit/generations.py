@@ -141,10 +141,10 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
     measured = [row for row in measured if not row[0].is_derived]
     extremes = (Aggregation.MINIMUM, Aggregation.MAXIMUM)
     left_out = [(m, f"{m.name} ({m.scope.word or 'no scope'})") for m, written, _ in measured if not written]
-    if found := [label for metric, label in left_out if metric.aggregation in extremes]:
-        yield f"metrics {some(found)}: left out, minima and maxima cannot be added up over threads"
-    if found := [label for metric, label in left_out if metric.aggregation not in extremes]:
-        yield f"metrics {some(found)}: left out"
+    if labels := [label for metric, label in left_out if metric.aggregation in extremes]:
+        yield f"metrics {some(labels)}: left out, minima and maxima cannot be added up over threads"
+    if labels := [label for metric, label in left_out if metric.aggregation not in extremes]:
+        yield f"metrics {some(labels)}: left out"
     if computed := [m.name for m, written, stored in measured if written and stored < 0]:
         yield f"exclusive values of {some(computed)}: stored as function and execution, their sums"
     yield from _of_metrics([metric for metric, written, _ in measured if written])
@@ -153,14 +153,14 @@ def _metrics(metrics: Metrics, plan: MetricPlan) -> Iterator[str]:
 
 
 def _of_metrics(metrics: list[Metric]) -> Iterator[str]:
-    if found := [m.name for m in metrics if m.composite is not None]:
-        yield f"composite values of {some(found)}: their scalar reading is stored"
-    if found := [f"{m.name} ({m.unit})" for m in metrics if m.unit != unit_of(storable(m.name))]:
-        yield f"units of {some(found)}"
-    if found := [m.name for m in metrics if m.parent >= 0]:
-        yield f"nesting of metrics: {some(found)}"
-    if found := [m.name for m in metrics if m.formula or m.url or m.attributes]:
-        yield f"formulas, addresses and attributes of {some(found)}"
+    if labels := [m.name for m in metrics if m.composite is not None]:
+        yield f"composite values of {some(labels)}: their scalar reading is stored"
+    if labels := [f"{m.name} ({m.unit})" for m in metrics if m.unit != unit_of(storable(m.name))]:
+        yield f"units of {some(labels)}"
+    if labels := [m.name for m in metrics if m.parent >= 0]:
+        yield f"nesting of metrics: {some(labels)}"
+    if labels := [m.name for m in metrics if m.formula or m.url or m.attributes]:
+        yield f"formulas, addresses and attributes of {some(labels)}"
 
 
 def _profiles(profiles: Profiles) -> Iterator[str]:

@@ -123,7 +123,11 @@ class MetricPlan:
     def lexical_of_function(self) -> dict[int, int]:
         """The id of each metric's lexical scope by that of its function scope, for metrics that have both."""
         ids = [{scope.scope: scope.id for scope in metric.scopes} for metric in self.metrics]
-        return {own[Scope.FUNCTION]: own[Scope.LEXICAL] for own in ids if {Scope.FUNCTION, Scope.LEXICAL} <= own.keys()}
+        return {
+            ids_of_metric[Scope.FUNCTION]: ids_of_metric[Scope.LEXICAL]
+            for ids_of_metric in ids
+            if {Scope.FUNCTION, Scope.LEXICAL} <= ids_of_metric.keys()
+        }
 
     def renumber(self, metrics: Metrics) -> Mapping[int, int]:
         """From the ids that the source's summary uses, which columns refer to, to those of the file."""
@@ -147,10 +151,10 @@ def _choose_quantities(metrics: Metrics, scopes: tuple[Scope, ...], knows_thread
             statistics.setdefault(metric.name, set()).update([metric.statistic] if knows_threads else [])
         elif metric.aggregation in (Aggregation.SUM, Aggregation.COMPOSITE) and not metric.is_derived:
             groups.setdefault(metric.name, {})[metric.scope] = row
-    for name, own in groups.items():
-        if (exclusive := own.get(Scope.EXCLUSIVE)) is not None:
-            own = {Scope.FUNCTION: exclusive, Scope.INCLUSIVE: exclusive} | own
-        rows = {scope: own[scope] for scope in scopes if scope in own}
+    for name, row_of_scope in groups.items():
+        if (exclusive := row_of_scope.get(Scope.EXCLUSIVE)) is not None:
+            row_of_scope = {Scope.FUNCTION: exclusive, Scope.INCLUSIVE: exclusive} | row_of_scope
+        rows = {scope: row_of_scope[scope] for scope in scopes if scope in row_of_scope}
         asked = statistics.get(name, set()) | {SUM}
         if rows:
             yield name, rows, tuple(statistic for statistic in STATISTICS if statistic in asked)
@@ -158,19 +162,19 @@ def _choose_quantities(metrics: Metrics, scopes: tuple[Scope, ...], knows_thread
 
 def _bases(metrics: Metrics, wanted: list[Wanted], slots: Slots) -> tuple[list[int], int, bool]:
     """The first id of each metric, one more than the last id of all, and whether these are the source's ids."""
-    own: list[int] = []
+    bases_of_metrics: list[int] = []
     spans: list[int] = []
     for _, rows, statistics in wanted:
         places, step = slots.of(list(rows))
         spans.append(step * len(statistics))
         ids = {(metrics[row].source_id, places[scope]) for scope, row in rows.items() if metrics[row].scope == scope}
         bases = {id_ - place for id_, place in ids if id_ is not None}
-        own.append(bases.pop() if len(bases) == 1 and len(ids) == len(rows) else ABSENT)
+        bases_of_metrics.append(bases.pop() if len(bases) == 1 and len(ids) == len(rows) else ABSENT)
     following = 0
-    for base, span in sorted(zip(own, spans, strict=True)):  # ids are dense
+    for base, span in sorted(zip(bases_of_metrics, spans, strict=True)):  # ids are dense
         following = following + span if base == following else ABSENT
     if following == sum(spans):
-        return own, following, True
+        return bases_of_metrics, following, True
     return list(accumulate(spans, initial=0))[:-1], sum(spans), False
 
 

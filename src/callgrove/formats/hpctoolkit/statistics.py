@@ -119,9 +119,9 @@ class LexicalLoops:
         at_loop = self._is_loop[rows.context]
         if not at_loop.any():
             return rows, rows.take(slice(0))
-        own = self._as_lexical(rows, at_loop & (self._twin[rows.metric] >= 0))
-        found = _add_up(SparseBlock.concatenate([own, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
-        return rows.take(~(at_loop & self._is_lexical[rows.metric])), found.take(found.value != 0)
+        of_loops = self._as_lexical(rows, at_loop & (self._twin[rows.metric] >= 0))
+        sums = _add_up(SparseBlock.concatenate([of_loops, self._inside(int(rows.context[0]), int(rows.context[-1]))]))
+        return rows.take(~(at_loop & self._is_lexical[rows.metric])), sums.take(sums.value != 0)
 
     def _as_lexical(self, rows: SparseBlock, chosen: Bools) -> SparseBlock:
         """Rows of function scope under the ids of lexical scope."""

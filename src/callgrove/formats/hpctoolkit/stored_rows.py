@@ -198,8 +198,8 @@ class RowMaker:
         of_special = rows.take(special)
         parts = [part for part in self._carry(of_special) if len(part)]
         for owner, names in ((tree.around, plan.function), (tree.above, plan.execution)):
-            if (names >= 0).any() and len(own := _choose_rows(rows, names[rows.metric] >= 0)):
-                parts.append(_rename_rows(_gather(own, owner, tree.depth), names))
+            if (names >= 0).any() and len(chosen := _choose_rows(rows, names[rows.metric] >= 0)):
+                parts.append(_rename_rows(_gather(chosen, owner, tree.depth), names))
         kept = plan.stored[rows.metric] >= 0
         if tree.contained_in is not None:
             function = self._function[rows.metric]
@@ -215,9 +215,9 @@ class RowMaker:
         if not len(rows):
             return rows
         taken = _climb(rows, contained_in)
-        own = SparseBlock.concatenate([rows, SparseBlock(taken.profile, taken.context, taken.metric, -taken.value)])
-        own = combine_rows(own)
-        return _gather(own.take(own.value != 0), self._tree.around, self._tree.depth)
+        changes = SparseBlock.concatenate([rows, SparseBlock(taken.profile, taken.context, taken.metric, -taken.value)])
+        changes = combine_rows(changes)
+        return _gather(changes.take(changes.value != 0), self._tree.around, self._tree.depth)
 
     def _in_file(self, rows: SparseBlock) -> SparseBlock:
         return SparseBlock(rows.profile, self._ids[rows.context], rows.metric, rows.value)
@@ -299,10 +299,10 @@ def _gather(rows: SparseBlock, owner: Ids, depth: Ids) -> SparseBlock:
     out: list[SparseBlock] = []
     rising = SparseBlock.empty()
     for here in range(int(level.max()), -1, -1):
-        own = rows.take(order[bounds[here] : bounds[here + 1]])
-        found = combine_rows(SparseBlock.concatenate([own, rising]))
-        out.append(found)
-        rising = _climb(found, owner)
+        rows_of_depth = rows.take(order[bounds[here] : bounds[here + 1]])
+        combined = combine_rows(SparseBlock.concatenate([rows_of_depth, rising]))
+        out.append(combined)
+        rising = _climb(combined, owner)
     while len(rising):  # an owner may stand beside what it owns: the way to the root has more steps than levels
         out.append(rising)
         rising = _climb(rising.take(rising.context >= 0), owner)

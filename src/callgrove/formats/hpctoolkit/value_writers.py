@@ -250,8 +250,8 @@ class ProfileWriter:
         n_index = sum(len(ids) for ids, _ in self._summary_index)
         index = np.empty(n_index + (layout.end_marker is not None), layout.index)
         for name, column in (("id", 0), ("start", 1)):
-            found = [np.empty(0, np.int64), *(part[column] for part in self._summary_index)]
-            index[name][:n_index] = np.concatenate(found)
+            parts = [np.empty(0, np.int64), *(part[column] for part in self._summary_index)]
+            index[name][:n_index] = np.concatenate(parts)
         index[n_index:] = (layout.end_marker or 0, self._n_totals)
         index_at = align(at + self._n_totals * layout.value.itemsize, layout.alignment)
         self._file.seek(index_at)

@@ -33,8 +33,8 @@ class MetricTable:
                 self._rows[id_] = row
 
     def __getitem__(self, ids: Array) -> Ids:
-        found: Ids = self._rows[ids]
-        return found
+        rows: Ids = self._rows[ids]
+        return rows
 
     def __contains__(self, row: int) -> bool:
         return bool((self._rows == row).any())
@@ -140,11 +140,11 @@ class DatabaseValues:
             return SparseBlock.empty()
         id_ = int(self._context_ids[context])
         chosen = self._is_summary if self.summary_is_alone else ~self._is_summary
-        found = (
+        blocks = (
             self._of_profile(p, self.by_profile.lookup(p, id_))
             for p in np.flatnonzero(chosen & ~self.by_profile.broken).tolist()
         )
-        return SparseBlock.concatenate([b for b in found if len(b)])
+        return SparseBlock.concatenate([b for b in blocks if len(b)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         for block in self._from_profiles(profiles) if self.by_profile is not None else self._from_contexts():
@@ -185,25 +185,25 @@ class DatabaseValues:
 
     def _of_profile(self, profile: int, block: RawBlock) -> SparseBlock:
         contexts = self._contexts[block.ids]
-        found = SparseBlock(
+        triples = SparseBlock(
             np.full(len(block.value), profile, np.int32),
             block.major(contexts),
             (self._summary_metrics if self._is_summary[profile] else self._metrics)[block.minor],
             block.value.astype(np.float64),
         )
-        return self._keep_known(found, f"profile {profile}", self.by_profile)
+        return self._keep_known(triples, f"profile {profile}", self.by_profile)
 
     def _of_context(self, context: int, block: RawBlock) -> SparseBlock:
         profile = block.minor.astype(np.int64)
         inside = profile < len(self._is_summary)
-        found = SparseBlock(
+        triples = SparseBlock(
             np.where(inside, profile, -1).astype(np.int32),
             np.full(len(profile), context, np.int32),
             block.major(self._metrics[block.ids]),
             block.value.astype(np.float64),
         )
-        found = self._keep_known(found, f"context {int(self._context_ids[context])}", self.by_context)
-        return found.take(~self._is_summary[found.profile]) if self._is_summary.any() else found
+        triples = self._keep_known(triples, f"context {int(self._context_ids[context])}", self.by_context)
+        return triples.take(~self._is_summary[triples.profile]) if self._is_summary.any() else triples
 
     def _keep_known(self, block: SparseBlock, section: str, blocks: SparseBlocks | None) -> SparseBlock:
         """The values whose profile, context and metric some table names; the others are a problem, not a value."""

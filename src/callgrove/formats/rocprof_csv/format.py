@@ -121,8 +121,8 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             shown = ("bytes",) if self._extended else ()
             about = (self._counters, self._devices, self._places.queue, self._unshown, self._ledgers.given, shown)
             self._records = SpanRecords(self._traces, part, self._layout, *about)
-        own = chunk if self._region_names is None else self._region_names.of(chunk)
-        for table, records in self._records.of(own, self._domains(own)):
+        renamed = chunk if self._region_names is None else self._region_names.of(chunk)
+        for table, records in self._records.of(renamed, self._domains(renamed)):
             kept = self._usable(table, records)
             if table.name not in self._waiting:
                 self._waiting[table.name] = SpanOrder(self._places.process, WAITING_ROWS)
@@ -195,9 +195,9 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
                 columns = self._columns(table)
                 for records in waiting.chunks():
                     file = self._file(table)
-                    for own, text in rows_of(self._words, columns, records):
+                    for rows, text in rows_of(self._words, columns, records):
                         file.write(text)
-                        self._add_up(table, own, self._ledgers.passed)
+                        self._add_up(table, rows, self._ledgers.passed)
 
     def _columns(self, table: FileTable) -> Columns:
         more = table.extended if self._extended else ()

@@ -87,13 +87,13 @@ class Devices:
         self._traces, self._agents = traces, agents
         self._first: dict[int, tuple[int, int]] = {}
 
-    def numbers(self, part: int, own: Array) -> Array:
+    def numbers(self, part: int, numbers_in_part: Array) -> Array:
         if part not in self._first:
             labels = [device.label_by(self._agents) for device in self._traces.devices(part)]
             self._first[part] = len(self.labels), len(labels)
             self.labels += labels
         first, n = self._first[part]
-        return np.where((own >= 0) & (own < n), own + first, ABSENT)
+        return np.where((numbers_in_part >= 0) & (numbers_in_part < n), numbers_in_part + first, ABSENT)
 
 
 class SpanRecords:
@@ -156,19 +156,19 @@ class SpanRecords:
                     self._lost[OF_OTHERS] += int(table.is_whole[others].sum()) if name == "counter" else 0
 
     def _records(self, table: FileTable, chunk: SpanChunk, rows: Bools) -> Records:
-        own = _choose_spans(chunk, rows)
-        out = {name: own[name] for name in ("span", "profile", "start_ns", "correlation", "name", "category", "kind")}
-        out["end"], out["end_ns"] = own["end_ns"], np.zeros(len(own["span"]), np.int64)
-        out[LABEL] = np.where(own[LABEL] >= 0, own[LABEL], own["name"])
+        spans = _choose_spans(chunk, rows)
+        out = {name: spans[name] for name in ("span", "profile", "start_ns", "correlation", "name", "category", "kind")}
+        out["end"], out["end_ns"] = spans["end_ns"], np.zeros(len(spans["span"]), np.int64)
+        out[LABEL] = np.where(spans[LABEL] >= 0, spans[LABEL], spans["name"])
         if table.side:
             pieces = [_of_some(*piece, rows) for piece in self._pieces[table.side]]
             words = [name for name in table.sides if name != "virtual"]
-            out |= {name: self._column(pieces, name, len(own["span"])) for name in words}
+            out |= {name: self._column(pieces, name, len(spans["span"])) for name in words}
             self._count_unshown(table, pieces)
         if "virtual" in table.sides:
             out["virtual"] = self._is_of(VIRTUAL_LEVEL, len(rows))[rows].astype(np.int64)
         if "queue" in out:
-            out["queue"] = np.where(out["queue"] >= 0, out["queue"], self._queue[own["profile"]])
+            out["queue"] = np.where(out["queue"] >= 0, out["queue"], self._queue[spans["profile"]])
         return out
 
     def _column(self, pieces: Pieces, name: str, n: int) -> Ints:
@@ -204,7 +204,7 @@ class SpanRecords:
         pieces = [_of_whole(*_of_some(*piece, chosen)) for piece in self._pieces.get("counter", ())]
         if not any(len(rows) for _, rows, _ in pieces):
             return
-        place = np.concatenate([own for _, _, own in pieces])
+        place = np.concatenate([places for _, _, places in pieces])
         counter, value, averaged = self._values(pieces)
         place, counter, value = self._combine_instances(place, counter, value, averaged)
         self._given.add_amount(WIDELY_COUNTED, value[~np.isnan(value)])
@@ -265,8 +265,8 @@ def _of_some(table: SideTable, rows: Ints, places: Ints, chosen: Bools) -> tuple
     """Rows of the spans that are chosen, with the places of these among each other."""
     if chosen.all():
         return table, rows, places
-    own = chosen[places]
-    return table, rows[own], (np.cumsum(chosen) - 1)[places[own]]
+    is_chosen = chosen[places]
+    return table, rows[is_chosen], (np.cumsum(chosen) - 1)[places[is_chosen]]
 
 
 def _of_whole(table: SideTable, rows: Ints, places: Ints) -> tuple[SideTable, Ints, Ints]:
@@ -276,12 +276,12 @@ def _of_whole(table: SideTable, rows: Ints, places: Ints) -> tuple[SideTable, In
 
 def counter_names(traces: Traces) -> list[str]:
     """The names of all counters of kernels, in order."""
-    found: set[str] = set()
+    different: set[str] = set()
     for part in range(len(traces.parts())):
         for table in traces.side_chunks("counter", part):
             names = np.asarray(table.columns["name"], object)[table.is_whole]
-            found |= {str(name) for name in set(names.tolist())}
-    return sorted(found)
+            different |= {str(name) for name in set(names.tolist())}
+    return sorted(different)
 
 
 # -- texts about profiles ----------------------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ class Places:
 
     def _process_numbers(self) -> Ints:
         numbers: dict[int, int] = {}
-        own = [numbers.setdefault(above.get("process", ABSENT), len(numbers)) for above in self._above]
-        return np.array(own, np.int64)
+        number_of_profile = [numbers.setdefault(above.get("process", ABSENT), len(numbers)) for above in self._above]
+        return np.array(number_of_profile, np.int64)
 
     def _device(self, profile: int) -> str:
         place = self._above[profile].get("device", ABSENT)
@@ -345,8 +345,10 @@ class Places:
         return self._called[part].get(title, title) if title else ""
 
     def _numbers(self, numbers: list[int | None], kinds: tuple[ProfileKind, ...]) -> list[str]:
-        own = self._tables.profiles.kind.tolist()
-        return [str(n) if n is not None and kind in kinds else "" for n, kind in zip(numbers, own, strict=True)]
+        kind_of_profile = self._tables.profiles.kind.tolist()
+        return [
+            str(n) if n is not None and kind in kinds else "" for n, kind in zip(numbers, kind_of_profile, strict=True)
+        ]
 
 
 # -- records as rows of text -------------------------------------------------------------------------------------------
@@ -435,12 +437,12 @@ class Words:
 def rows_of(words: Words, columns: Columns, records: Records) -> Iterator[tuple[Records, bytes]]:
     """The rows, block after block: records, and their text."""
     for part in blocks(words.widths(records, columns), ROOM + 16 * max(0, len(columns) - USUAL)):
-        own = {name: column[part] for name, column in records.items()}
+        rows = {name: column[part] for name, column in records.items()}
         fields: list[Cells | bytes] = []
         for _, what in columns:
-            fields += [words.cells(what, own), b","]
+            fields += [words.cells(what, rows), b","]
         fields[-1] = b"\n"
-        yield own, join_fields(len(own["span"]), fields)
+        yield rows, join_fields(len(rows["span"]), fields)
 
 
 def _numbers(values: Ints) -> Cells | bytes:
@@ -499,9 +501,11 @@ def agent_rows(tables: Experiment, places: Places, layout: Layout) -> bytes:
     """The whole file; empty where nothing is known of any device."""
     lines = []
     for number, part in enumerate(tables.traces.parts()):
-        own = part.tolist()
-        guids = list(dict.fromkeys(places.guid[profile] for profile in own))
-        devices = [device for device in tables.traces.devices(number) if own and device.attributes.get("logical_index")]
+        profiles = part.tolist()
+        guids = list(dict.fromkeys(places.guid[profile] for profile in profiles))
+        devices = [
+            device for device in tables.traces.devices(number) if profiles and device.attributes.get("logical_index")
+        ]
         lines += [_row(guids[min(device.process, len(guids) - 1)], device, layout) for device in devices]
     if not lines:
         return b""

@@ -179,8 +179,15 @@ def _flow_ends(slices: Slices, rows: Ints, places: _Places) -> Fields:
     here = np.flatnonzero(slices.flow[rows] >= 0)
     if not len(here):
         return []
-    own = rows[here]
-    fields = [b',\n{"ph":"f","bp":"e"', *places.of(own), b",", FLOW, _flow_ids(slices, slices.flow[own]), b"}"]
+    rows_with_flow = rows[here]
+    fields = [
+        b',\n{"ph":"f","bp":"e"',
+        *places.of(rows_with_flow),
+        b",",
+        FLOW,
+        _flow_ids(slices, slices.flow[rows_with_flow]),
+        b"}",
+    ]
     return [only(len(rows), here, fields)]
 
 
@@ -190,9 +197,9 @@ def _flow_begins(slices: Slices, rows: Ints, again: Array, places: _Places) -> F
         return []
     begun = np.flatnonzero(~again)
     number = np.arange(len(rows)) - np.repeat(begun, np.diff(np.append(begun, len(rows))))
-    own = rows[here]
-    ids = _flow_ids(slices, slices.launched[own] + number[here])
-    return [only(len(rows), here, [b',\n{"ph":"s"', *places.of(own), b",", FLOW, ids, b"}"])]
+    calls = rows[here]
+    ids = _flow_ids(slices, slices.launched[calls] + number[here])
+    return [only(len(rows), here, [b',\n{"ph":"s"', *places.of(calls), b",", FLOW, ids, b"}"])]
 
 
 def _flow_ids(slices: Slices, number: Ints) -> Cells:
@@ -345,13 +352,13 @@ class ChromeWriter(TimelineWriter):
 
 def time_bounds(traces: Traces) -> Window | None:
     """The first and the last time of everything that can be written; None where there is nothing."""
-    found: list[tuple[int, int]] = []
+    bounds: list[tuple[int, int]] = []
 
     def see(first: Ints, last: Ints) -> None:
         good = (first >= 0) & (last >= first) & (first < OPEN)
         if good.any():
             ends = last[good]
-            found.append((int(first[good].min()), int(np.where(ends < OPEN, ends, first[good]).max())))
+            bounds.append((int(first[good].min()), int(np.where(ends < OPEN, ends, first[good]).max())))
 
     for chunk in traces.spans(("start_ns", "end_ns")):
         see(chunk["start_ns"], np.where(chunk["end_ns"] == np.iinfo(np.int64).min, chunk["start_ns"], chunk["end_ns"]))
@@ -359,7 +366,7 @@ def time_bounds(traces: Traces) -> Window | None:
         see(samples.time_ns, samples.time_ns)
     if traces.counters is not None:
         see(traces.counters.time_ns, traces.counters.time_ns)
-    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+    return (min(first for first, _ in bounds), max(last for _, last in bounds)) if bounds else None
 
 
 class ChromeJsonFormat(WrittenOnly):

@@ -154,15 +154,15 @@ class Texts:
     def of(cls, numbers: Ids, strings: Sequence[str], instead: Sequence[str], which: Ids, losses: Losses) -> Texts:
         """Texts by number; where that is -1, number `which` of `instead`."""
         n = len(strings)
-        own = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
-        first = np.full(n + len(instead), len(own), np.int64)
-        first[own[::-1]] = np.arange(len(own) - 1, -1, -1)
-        used = np.flatnonzero(first < len(own))
+        text_numbers = np.where(numbers >= 0, numbers, n + which.astype(np.int64))  # kinds come in eight bits
+        first = np.full(n + len(instead), len(text_numbers), np.int64)
+        first[text_numbers[::-1]] = np.arange(len(text_numbers) - 1, -1, -1)
+        used = np.flatnonzero(first < len(text_numbers))
         used = used[np.argsort(first[used], kind="stable")]
         place = np.empty(len(first), np.int64)
         place[used] = np.arange(len(used))
         texts = [clean(strings[k], losses) if k < n else instead[k - n] for k in used.tolist()]
-        return cls(place[own], texts)
+        return cls(place[text_numbers], texts)
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def _incomplete(folder: Path, n_events: int) -> str:
     Files are chunks of one size, each with the numbers of its first and last event at its beginning; the last one is as
     long as it needs to be, and ends with two bytes.
     """
-    found = 0
+    n_stored = 0
     for path in sorted(folder.rglob("*.*")):
         if path.suffix in (".evt", ".def"):
             with path.open("rb") as file:
@@ -212,8 +212,8 @@ def _incomplete(folder: Path, n_events: int) -> str:
                     return path.name
                 if path.suffix == ".evt":
                     file.seek((size - 1) // CHUNK_BYTES * CHUNK_BYTES + CHUNK_NUMBERS)
-                    found += struct.unpack("<QQ", file.read(16))[1]
-    return "" if found == n_events else "what was written of the events"
+                    n_stored += struct.unpack("<QQ", file.read(16))[1]
+    return "" if n_stored == n_events else "what was written of the events"
 
 
 def _is_archive(folder: Path) -> bool:
@@ -259,8 +259,8 @@ class Otf2Encoder:
         for first, last in pairwise(edges):
             rows = order[first:last]
             track = int(slices.track[rows[0]])
-            own = opened.events(track, rows, slices.start_ns[rows], slices.end_ns[rows], regions[rows])
-            self._write(tracks, track, own, attributes)
+            events = opened.events(track, rows, slices.start_ns[rows], slices.end_ns[rows], regions[rows])
+            self._write(tracks, track, events, attributes)
         yield from ()
 
     def _attributes_of(self, slices: Slices) -> Sequence[dict[Any, Any] | None]:

@@ -89,14 +89,14 @@ class Locations:
         """The writer of a counter, and the class of metrics that its events name."""
         key = (tracks.process.index, track)
         if key not in self._metrics:
-            otf2, own = self._otf2, tracks.tracks[track]
+            otf2, counter = self._otf2, tracks.tracks[track]
             member = self._trace.definitions.metric_member(
-                own.name,
+                counter.name,
                 description="",
                 metric_type=otf2.MetricType.OTHER,
                 metric_mode=otf2.MetricMode.ABSOLUTE_POINT,
                 value_type=otf2.Type.DOUBLE if is_float else otf2.Type.INT64,
-                unit=own.unit,
+                unit=counter.unit,
             )
             self._metrics[key] = self._trace.definitions.metric_class(
                 (member,),

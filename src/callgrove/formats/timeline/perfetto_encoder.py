@@ -62,9 +62,9 @@ class PerfettoEncoder:
 
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[bytes]:
         for tracks in processes:
-            own = tracks.take_new_tracks()
-            first = _descriptor(tracks, own[0], CLEARED | NEEDS_STATE)
-            yield b"".join([first, *(_descriptor(tracks, track) for track in own[1:])])
+            new = tracks.take_new_tracks()
+            first = _descriptor(tracks, new[0], CLEARED | NEEDS_STATE)
+            yield b"".join([first, *(_descriptor(tracks, track) for track in new[1:])])
 
     def part(self) -> PerfettoPart:
         return PerfettoPart()
@@ -245,8 +245,8 @@ class _Batch:
             if values == 1 or (values == 2 and bool(column.all())):
                 continue
             if size * values >= 1 << 62:
-                found, out = np.unique(out, return_inverse=True)
-                out, size = out.reshape(-1), len(found)
+                shapes, out = np.unique(out, return_inverse=True)
+                out, size = out.reshape(-1), len(shapes)
             out = out * values + column
             size *= values
         return out.astype(np.uint16) if size < 1 << 16 else out

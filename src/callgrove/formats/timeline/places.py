@@ -115,10 +115,10 @@ class ProcessTracks:
         """A further lane. That of a thread lies below it; that of a stream beside it, under the same name."""
         if lane == 0:
             return track
-        own = self.tracks[track]
-        parent = track if own.kind is TrackKind.THREAD else own.parent
-        more: dict[str, object] = {"lane": lane, "order": own.order, "nests": own.nests}
-        return self.child(("lane", track, lane), TrackKind.CHILD, own.name, parent, **more)
+        track_of_lane = self.tracks[track]
+        parent = track if track_of_lane.kind is TrackKind.THREAD else track_of_lane.parent
+        more: dict[str, object] = {"lane": lane, "order": track_of_lane.order, "nests": track_of_lane.nests}
+        return self.child(("lane", track, lane), TrackKind.CHILD, track_of_lane.name, parent, **more)
 
     def take_new_tracks(self) -> list[Track]:
         """Tracks that were made since this was asked for the last time."""
@@ -162,16 +162,16 @@ class Places:
         """The places of some profiles, numbered anew."""
         process = self.process[profiles]
         wanted = dict.fromkeys(process[process >= 0].tolist())
-        own = {index: self.processes[index] for index in wanted}
+        processes = {index: self.processes[index] for index in wanted}
         columns = self.track[profiles], self.device[profiles], self.stream[profiles]
-        return Places(own, process, *columns, self.naming, self.agents)
+        return Places(processes, process, *columns, self.naming, self.agents)
 
     def only(self, profiles: Ints) -> Places:
         """Return places in which all other profiles belong to no process."""
         process = np.full(len(self.process), ABSENT, np.int64)
         process[profiles] = self.process[profiles]
-        own = {index: self.processes[index] for index in dict.fromkeys(process[profiles].tolist()) if index >= 0}
-        return replace(self, processes=own, process=process, profiles=profiles)
+        processes = {index: self.processes[index] for index in dict.fromkeys(process[profiles].tolist()) if index >= 0}
+        return replace(self, processes=processes, process=process, profiles=profiles)
 
     def samples_beside(self, profile: int) -> int:
         """The track for samples of a profile that also has spans: they would not nest with each other."""
@@ -205,18 +205,18 @@ class _Making:
         groups: dict[tuple[object, ...], list[int]] = {}
         for profile in sorted(self._tables.profiles.measured.tolist(), key=self._order):
             groups.setdefault(self._process_key(profile), []).append(profile)
-        abouts = [self._about(index, own[0]) for index, own in enumerate(groups.values())]
+        abouts = [self._about(index, profiles[0]) for index, profiles in enumerate(groups.values())]
         n = len(self._tables.profiles)
         process, track = (np.full(n, ABSENT, np.int64) for _ in range(2))
         places = process, track, self._identity["gpu_device"], self._identity["gpu_stream"]
         out = Places({}, *places, self._naming, self._agents)
         real = _fit([about.real_pid for about in abouts], at_most_once=not self._real_pids)
-        for about, own in zip(abouts, groups.values(), strict=True):
+        for about, profiles in zip(abouts, groups.values(), strict=True):
             shown = replace(about, pid=about.real_pid if real else about.index + 1)
-            threads = [p for p in own if not self._on_device(p)]
+            threads = [p for p in profiles if not self._on_device(p)]
             tids = self._real_tids(shown, threads) if real else _choose_tids(shown, len(threads), len(abouts))
-            out.processes[shown.index] = self._tracks(shown, own, out, tids)
-            out.process[own] = shown.index
+            out.processes[shown.index] = self._tracks(shown, profiles, out, tids)
+            out.process[profiles] = shown.index
         return out
 
     def _order(self, profile: int) -> tuple[int, ...]:
@@ -267,17 +267,17 @@ class _Making:
         firsts = {tid: k for k, tid in reversed(list(enumerate(given))) if 0 < tid <= LARGEST_ID}
         return [tid if firsts.get(tid) == k else next(free) for k, tid in enumerate(given)]
 
-    def _tracks(self, process: Process, own: Sequence[int], out: Places, tids: Sequence[int]) -> ProcessTracks:
-        tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)], agents=self._labels(own))
+    def _tracks(self, process: Process, profiles: Sequence[int], out: Places, tids: Sequence[int]) -> ProcessTracks:
+        tracks = ProcessTracks(process, [Track(0, TrackKind.PROCESS, process.name)], agents=self._labels(profiles))
         taken: set[str] = set()
-        for profile in own:
+        for profile in profiles:
             if not self._on_device(profile):
                 number = len(tracks.tracks)
                 name = _unique(self._thread_name(profile, number), taken)
                 track = Track(number, TrackKind.THREAD, name, tid=tids[number - 1], order=number - 1, nests=True)
                 tracks.tracks.append(track)
                 out.track[profile] = number
-        for profile in own:
+        for profile in profiles:
             if self._on_device(profile):
                 device = int(self._identity["gpu_device"][profile])
                 agent = tracks.agent(device)
@@ -286,13 +286,13 @@ class _Making:
                 out.track[profile] = tracks.child(("profile", profile), TrackKind.STREAM, name, group)
         return tracks
 
-    def _labels(self, own: Sequence[int]) -> dict[int, str]:
+    def _labels(self, profiles: Sequence[int]) -> dict[int, str]:
         """What the devices of a process are called, where that is not the usual."""
-        part = next((self._part_of[profile] for profile in own if profile in self._part_of), ABSENT)
+        part = next((self._part_of[profile] for profile in profiles if profile in self._part_of), ABSENT)
         if self._agents is AgentIndex.TYPE_RELATIVE or part < 0:
             return {}
         called = labels_by_title(self._tables.traces.devices(part), self._agents)
-        numbers = {int(self._identity["gpu_device"][profile]) for profile in own}
+        numbers = {int(self._identity["gpu_device"][profile]) for profile in profiles}
         return {device: called[f"GPU {device}"] for device in numbers if f"GPU {device}" in called}
 
     def _thread_name(self, profile: int, number: int) -> str:

@@ -189,11 +189,11 @@ class SliceMaker:
         out = base.copy()
         for kind in OPERATIONS:
             column = side_of(kind, "queue", self.wanted)
-            own: Bools = (rows["kind"] == kind) & (rows[column] >= 0) if column else np.zeros(len(base), np.bool_)
-            if column and own.any():
-                device = self._places.device[rows["profile"][own]]
+            has_queue: Bools = (rows["kind"] == kind) & (rows[column] >= 0) if column else np.zeros(len(base), np.bool_)
+            if column and has_queue.any():
+                device = self._places.device[rows["profile"][has_queue]]
                 queue = self._copy_queue if kind is SpanKind.COPY else self._queue
-                out[own] = _replace_pairs(device, rows[column][own], partial(queue, tracks))
+                out[has_queue] = _replace_pairs(device, rows[column][has_queue], partial(queue, tracks))
         return out
 
     def _queue(self, tracks: ProcessTracks, device: int, queue: int) -> int:
@@ -215,16 +215,18 @@ class SliceMaker:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _memory_points(self, tracks: ProcessTracks, rows: SpanChunk) -> Iterator[CounterPoints]:
-        own = np.flatnonzero(rows["kind"] == SpanKind.ALLOC)
+        allocations = np.flatnonzero(rows["kind"] == SpanKind.ALLOC)
         memory = self._memory.get(tracks.process.index)
-        if not len(own) and memory is None:
+        if not len(allocations) and memory is None:
             return
         if memory is None:
             memory = self._memory[tracks.process.index] = MemoryInUse()
         columns = [side_of(SpanKind.ALLOC, name, self.wanted) or "" for name in ("bytes", "device", "address", "level")]
-        nameless = np.zeros(len(own), np.int32)
-        operation = Texts.of(rows[LABEL][own], self.source.labels, ["alloc"], nameless, self._losses)
-        memory.add(rows["end_ns"][own], operation.index, operation.all, *(rows[name][own] for name in columns))
+        nameless = np.zeros(len(allocations), np.int32)
+        operation = Texts.of(rows[LABEL][allocations], self.source.labels, ["alloc"], nameless, self._losses)
+        memory.add(
+            rows["end_ns"][allocations], operation.index, operation.all, *(rows[name][allocations] for name in columns)
+        )
         yield from self._points(tracks, memory, int(rows["start_ns"][-1]))
 
     def _points(self, tracks: ProcessTracks, memory: MemoryInUse, until: int) -> Iterator[CounterPoints]:
@@ -255,15 +257,15 @@ def counter_points(traces: Traces, places: Places, losses: Losses) -> Iterator[C
     counters = traces.counters
     if counters is None or not len(counters):
         return
-    own: Bools = np.ones(len(counters), np.bool_)
+    chosen: Bools = np.ones(len(counters), np.bool_)
     if places.profiles is not None:
-        own = np.isin(counters.profile, places.profiles)
-    losses.given.add_amount(MEASURED, counters.value[own])
+        chosen = np.isin(counters.profile, places.profiles)
+    losses.given.add_amount(MEASURED, counters.value[chosen])
     known, has_place = counters.time_ns >= 0, places.process[counters.profile] >= 0
-    for why, lost in ((POINTS, own & ~known), (NOWHERE, own & known & ~has_place)):
+    for why, lost in ((POINTS, chosen & ~known), (NOWHERE, chosen & known & ~has_place)):
         losses.add(why, int(np.count_nonzero(lost)))
         losses.given.add_amount(MEASURED, counters.value[lost], times=-1)
-    rows = np.flatnonzero(own & known & has_place)
+    rows = np.flatnonzero(chosen & known & has_place)
     rows = rows[np.lexsort((counters.time_ns[rows], counters.name[rows], counters.profile[rows]))]
     _, number = distinct_rows(counters.profile[rows], counters.name[rows])
     for each in np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else []:
@@ -379,11 +381,11 @@ class StackSlices:
             paths = self._paths(context[first : first + piece])
             n, ends = len(paths), {}
             for level in range(paths.shape[1]):
-                own = int(paths[0, level])
-                if own < 0:
+                first_context = int(paths[0, level])
+                if first_context < 0:
                     break
-                changes = np.flatnonzero(paths[:, level] != own)
-                ends[own] = first + int(changes[0]) if len(changes) else out[-1].get(own, first + n)
+                changes = np.flatnonzero(paths[:, level] != first_context)
+                ends[first_context] = first + int(changes[0]) if len(changes) else out[-1].get(first_context, first + n)
             out.append(ends)
         return out[::-1]
 
@@ -414,9 +416,9 @@ class StackSlices:
         used = np.argsort(first, kind="stable")
         place = np.empty(len(used), np.int64)
         place[used] = np.arange(len(used))
-        own = different[used].tolist()
+        contexts = different[used].tolist()
         number = place[index.reshape(-1)]
-        codes, first, kind = np.unique(self._tree.kind[own], return_index=True, return_inverse=True)
+        codes, first, kind = np.unique(self._tree.kind[contexts], return_index=True, return_inverse=True)
         by_use = np.argsort(first, kind="stable")
         n, absent = len(begin), np.full(len(begin), ABSENT, np.int64)
         return Slices(
@@ -424,12 +426,12 @@ class StackSlices:
             np.full(n, track, np.int64),
             time[begin],
             time[end],
-            Texts(number, self._texts(own)),
+            Texts(number, self._texts(contexts)),
             Texts(np.argsort(by_use)[kind.reshape(-1)][number], [ContextKind(k).word for k in codes[by_use].tolist()]),
             absent,
             absent,
             np.zeros(n, np.int64),
-            self._notes(own, number) if self._annotations is Annotations.ALL else [],
+            self._notes(contexts, number) if self._annotations is Annotations.ALL else [],
         )
 
     def _texts(self, contexts: list[int]) -> list[str]:

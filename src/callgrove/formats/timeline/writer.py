@@ -238,9 +238,9 @@ def _count_slices(slices: Slices, written: Ledger) -> None:
     for note in slices.notes:
         if note.key == BYTES and note.value is Value.INTEGER:
             allocates = kind[note.rows] == SpanKind.ALLOC
-            for what, own in ((COPIED, ~allocates), (ALLOCATED, allocates)):
-                if own.any():
-                    written.add_amount(what, note.values[own])
+            for what, chosen in ((COPIED, ~allocates), (ALLOCATED, allocates)):
+                if chosen.any():
+                    written.add_amount(what, note.values[chosen])
         elif note.value is Value.FLOAT:
             written.add_amount(COUNTED, note.values)
         elif note.value is Value.TRUE:
@@ -388,8 +388,8 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
     def _write_parts_elsewhere(self, output: FileOutput, n_parts: int, progress: Progress) -> None:
         tasks = [replace(self._task(number), target=output.place_of_part(number)) for number in range(n_parts)]
-        found = self._options.workers.map(_encode_part, tasks, label="writing parts", progress=progress)
-        for path, losses in found:
+        written_parts = self._options.workers.map(_encode_part, tasks, label="writing parts", progress=progress)
+        for path, losses in written_parts:
             output.append(path)
             self._losses.merge(losses)
 
@@ -403,9 +403,9 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
     def _task_of_whole(self, number: int) -> _Task:
         """A part of all traces, whose numbers of spans and profiles are kept."""
-        own, several = self._parts[number], len(self._parts) > 1
-        places = self._places.only(own)
-        chosen = own if several else None
+        profiles, several = self._parts[number], len(self._parts) > 1
+        places = self._places.only(profiles)
+        chosen = profiles if several else None
         return _Task(self._encoder, self._require_open().traces, number, chosen, places, self._slice_options)
 
     # -- the end -------------------------------------------------------------------------------------------------------

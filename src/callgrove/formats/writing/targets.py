@@ -78,11 +78,13 @@ def remove_leftovers(folder: Path, name: str) -> None:
 
 
 def _leftovers(folder: Path, name: str) -> Iterator[Path]:
-    own = re.compile(rf"(\.{re.escape(_shorten(name))}\.{_where()}-([1-9]\d{{0,9}})-[0-9a-f]{{8}})(\.\d+)?{PARTIAL}")
+    pattern = re.compile(
+        rf"(\.{re.escape(_shorten(name))}\.{_where()}-([1-9]\d{{0,9}})-[0-9a-f]{{8}})(\.\d+)?{PARTIAL}"
+    )
     names = {entry.name for entry in os.scandir(folder)}
-    for found in filter(None, map(own.fullmatch, sorted(names))):
-        place = folder / found[0]
-        if found[1] + OLD not in names and not _is_alive(int(found[2])) and _is_ours(place):
+    for match in filter(None, map(pattern.fullmatch, sorted(names))):
+        place = folder / match[0]
+        if match[1] + OLD not in names and not _is_alive(int(match[2])) and _is_ours(place):
             yield place
 
 

@@ -141,8 +141,8 @@ def _blocks(experiment: Experiment, with_fillers: bool, left_out: Counter[str]) 
 def _by_metric(experiment: Experiment, block: Block, fillers: Bools) -> dict[str, int]:
     """How many values of each sum a block lacks; minima and maxima of nothing are no loss."""
     metric = np.full(int(fillers.sum()), block.metric) if isinstance(block, DenseBlock) else block.metric[fillers]
-    found, count = np.unique(metric, return_counts=True)
-    rows = ((experiment.metrics[row], n) for row, n in zip(found.tolist(), count.tolist(), strict=True))
+    numbers, count = np.unique(metric, return_counts=True)
+    rows = ((experiment.metrics[row], n) for row, n in zip(numbers.tolist(), count.tolist(), strict=True))
     return {row.name: n for row, n in rows if row.aggregation == Aggregation.SUM}
 
 

@@ -103,9 +103,9 @@ class _Work:
         metric = self.study.metrics[self.study.series_metric[series]]
         while ARROW in path:
             path = path.rpartition(ARROW)[0]
-            found = self.study.find(path, metric)
-            if found is not None and self.kept[found]:
-                return found
+            above = self.study.find(path, metric)
+            if above is not None and self.kept[above]:
+                return above
         return None
 
     def result(self) -> Study:

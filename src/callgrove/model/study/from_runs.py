@@ -221,8 +221,10 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
         )
     for number, run in enumerate(experiment.runs):
         if set(run.parameters) != set(names):
-            own, first = ", ".join(run.parameters) or "none", ", ".join(names)
-            raise UsageError(f"{where}: run {run.name or number} has the parameters {own}, the first run has {first}")
+            parameters, first = ", ".join(run.parameters) or "none", ", ".join(names)
+            raise UsageError(
+                f"{where}: run {run.name or number} has the parameters {parameters}, the first run has {first}"
+            )
     return names
 
 
@@ -330,7 +332,10 @@ def _add_up(
         return values / max(1, stored.n_carriers) if combination == Combination.MEAN else values
     if combination == Combination.DEVICE:
         places = _places(experiment, profiles, stored.carriers)
-        columns = [_on_paths(experiment, way, experiment.values.totals(way.stored, own), paths) for own in places]
+        columns = [
+            _on_paths(experiment, way, experiment.values.totals(way.stored, profiles_of_place), paths)
+            for profiles_of_place in places
+        ]
         return np.stack(columns, axis=1) if columns else np.zeros((len(paths.texts), 0))
     columns = [
         _on_paths(experiment, way, column, paths)

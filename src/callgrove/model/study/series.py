@@ -279,8 +279,8 @@ class Study(StudyMethods):
         """Return one of MEASURES for all series and points."""
         if name not in MEASURES:
             raise UsageError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
-        found: Floats = getattr(self, name)
-        return found
+        values: Floats = getattr(self, name)
+        return values
 
     def incomplete(self) -> Ints:
         """Return the series that lack a point, but for those tagged as complete by nature."""

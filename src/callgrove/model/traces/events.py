@@ -464,8 +464,10 @@ class SideRows:
             self._span = every[self._order]
         place = np.searchsorted(self._span, span)
         inside = place < len(self._span)
-        found = inside & (np.append(self._span, -1)[np.where(inside, place, len(self._span))] == span)
-        return self._table, np.where(found, np.append(self._order, -1)[np.where(found, place, len(self._order))], -1)
+        has_row = inside & (np.append(self._span, -1)[np.where(inside, place, len(self._span))] == span)
+        return self._table, np.where(
+            has_row, np.append(self._order, -1)[np.where(has_row, place, len(self._order))], -1
+        )
 
     def cells(self, chunk: SpanChunk, column: str, *, signed: bool = False) -> list[object]:
         """Return a column for every span of the chunk; None where there is nothing, and of numbers, where they are
@@ -513,6 +515,6 @@ class SideChunks:
         for table in self._here:
             rows = np.arange(*np.searchsorted(table.span, [first, last + 1]))
             place = np.searchsorted(spans, table.span[rows])
-            found = spans[place] == table.span[rows]
-            if found.any():
-                yield table, rows[found], place[found]
+            has_span = spans[place] == table.span[rows]
+            if has_span.any():
+                yield table, rows[has_span], place[has_span]

@@ -117,10 +117,10 @@ def overlap(left: Intervals, right: Intervals) -> Intervals:
         return Intervals(left.start[:0], left.end[:0], left.excluded + right.excluded)
     low = np.searchsorted(right.end, left.start, side="right")
     n_partners = np.maximum(np.searchsorted(right.start, left.end, side="left") - low, 0)
-    own = np.repeat(np.arange(len(left)), n_partners)
-    partner = np.arange(len(own)) - np.repeat(np.cumsum(n_partners) - n_partners, n_partners) + low[own]
-    start = np.maximum(left.start[own], right.start[partner])
-    return Intervals(start, np.minimum(left.end[own], right.end[partner]), left.excluded + right.excluded)
+    left_row = np.repeat(np.arange(len(left)), n_partners)
+    partner = np.arange(len(left_row)) - np.repeat(np.cumsum(n_partners) - n_partners, n_partners) + low[left_row]
+    start = np.maximum(left.start[left_row], right.start[partner])
+    return Intervals(start, np.minimum(left.end[left_row], right.end[partner]), left.excluded + right.excluded)
 
 
 def overlap_length(left: Pair, right: Pair) -> int:
@@ -191,9 +191,9 @@ def exclusive_length(
     begins, ends = _arrays(start, end)
     if nest is not None and not nest.crossings:
         return _less_children(begins, ends, nest)
-    found = innermost(begins, ends, track)
+    pieces = innermost(begins, ends, track)
     out = np.zeros(len(begins), np.int64)
-    np.add.at(out, found.index, found.end - found.start)
+    np.add.at(out, pieces.index, pieces.end - pieces.start)
     return out
 
 
@@ -241,8 +241,8 @@ def enclosing(outer: Pair, inner: Pair, outer_track: ArrayLike | None = None, tr
     at = last_started[len(begins) :]
     known = np.append(tracks[: len(begins)], ABSENT)[at] == tracks[len(begins) :]
     at = np.where(known & (at >= 0) & (stops >= starts), at, ABSENT)
-    found = _climb(link, ends, at, stops, np.zeros(len(starts), np.bool_))
-    return np.where(found >= 0, np.append(order, ABSENT)[found], ABSENT)
+    encloser = _climb(link, ends, at, stops, np.zeros(len(starts), np.bool_))
+    return np.where(encloser >= 0, np.append(order, ABSENT)[encloser], ABSENT)
 
 
 def lanes(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) -> Ids:
@@ -322,8 +322,8 @@ def _levels(start: ArrayLike, end: ArrayLike) -> tuple[Ints, Ints, Ints]:
 
 
 def _covers(outer_end: Ints, end: Ints, strict: Bools) -> Bools:
-    found: Bools = (outer_end > end) | ((outer_end == end) & ~strict)
-    return found
+    covers: Bools = (outer_end > end) | ((outer_end == end) & ~strict)
+    return covers
 
 
 def _links(end: Ints, empty: Bools, first: Bools) -> Ints:

@@ -40,11 +40,11 @@ class Lanes:
         if not len(track):
             return out
         order = np.argsort(track.astype(np.uint16) if int(track.max()) < 1 << 16 else track, kind="stable")
-        own = track[order]
-        edges = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist(), len(own)]
+        sorted_track = track[order]
+        edges = [0, *(np.flatnonzero(np.diff(sorted_track)) + 1).tolist(), len(sorted_track)]
         for first, last in itertools.pairwise(edges):
             rows = order[first:last]
-            out[rows] = self._of_track(int(own[first]), bool(nests[rows[0]]), start[rows], end[rows])
+            out[rows] = self._of_track(int(sorted_track[first]), bool(nests[rows[0]]), start[rows], end[rows])
         return out
 
     def _of_track(self, track: int, nests: bool, start: Ints, end: Ints) -> Ids:
@@ -69,10 +69,10 @@ class Lanes:
             state = []
         out[rows] = _fill_lanes(state, start[rows].tolist(), end[rows].tolist(), nests)
         if not apart[-1]:  # the last cluster is all in lane 0
-            own = end[cluster == cluster[-1]]
+            ends_of_last = end[cluster == cluster[-1]]
             carried = state[0] if state and cluster[-1] == 0 else []
             now = int(start[-1])
-            state = [[*(stop for stop in carried if stop > now), *own[own > now].tolist()]]
+            state = [[*(stop for stop in carried if stop > now), *ends_of_last[ends_of_last > now].tolist()]]
         self._open[track] = state
         return out
 
@@ -80,17 +80,17 @@ class Lanes:
     def _needs_other_lanes(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, cluster: Ints) -> Bools:
         """The rows of clusters in which some interval needs another lane than the first."""
         n_carried = len(state[0]) if state else 0
-        found = np.zeros(int(cluster[-1]) + 1, np.bool_)
+        needs_more = np.zeros(int(cluster[-1]) + 1, np.bool_)
         if nests:
             whole_start = np.append(np.full(n_carried, start[0]), start)
             whole_end = np.append(np.array(state[0] if state else [], np.int64), end)
-            found[cluster[np.maximum(np.flatnonzero(_crosses(whole_start, whole_end)) - n_carried, 0)]] = True
+            needs_more[cluster[np.maximum(np.flatnonzero(_crosses(whole_start, whole_end)) - n_carried, 0)]] = True
         else:
-            found[np.bincount(cluster, minlength=1) > 1] = True
-            found[0] = True
+            needs_more[np.bincount(cluster, minlength=1) > 1] = True
+            needs_more[0] = True
         if any(state[1:]):  # lanes beside the first are still open: the first cluster goes on with them
-            found[0] = True
-        return found[cluster]
+            needs_more[0] = True
+        return needs_more[cluster]
 
 
 def _crosses(start: Ints, end: Ints) -> Bools:

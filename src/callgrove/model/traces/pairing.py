@@ -29,14 +29,14 @@ def launch_calls(
     """
     if not len(call_correlation):
         return np.full(len(correlation), ABSENT, np.int64)
-    own, asked = call_correlation, correlation
+    call_key, asked = call_correlation, correlation
     if not (_is(call_process, int(call_process[0])) and _is(process, int(call_process[0]))):
         both = np.append(call_process, process), np.append(call_correlation, correlation)
         keys = pack_columns(*both)
-        own, asked = np.split(distinct_rows(*both)[1] if keys is None else keys, [len(call_process)])
-    number = Directory(own, np.arange(len(own)))
+        call_key, asked = np.split(distinct_rows(*both)[1] if keys is None else keys, [len(call_process)])
+    number = Directory(call_key, np.arange(len(call_key)))
     if not number.is_unique:
-        number_of = _innermost(own, asked, call_start, start)
+        number_of = _innermost(call_key, asked, call_start, start)
     else:
         number_of = number[asked]
     return np.where(correlation != ABSENT, number_of, ABSENT)
@@ -47,17 +47,17 @@ def _is(column: Ints, value: int) -> bool:
     return bool((column == value).all())
 
 
-def _innermost(own: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> Ints:
+def _innermost(call_key: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> Ints:
     """Of calls with equal keys the one that started last, before the operation where its start is given."""
-    order = np.lexsort((call_start, own))
-    own, call_start = own[order], call_start[order]
-    first, last = (np.searchsorted(own, asked, side=side) for side in ("left", "right"))
+    order = np.lexsort((call_start, call_key))
+    call_key, call_start = call_key[order], call_start[order]
+    first, last = (np.searchsorted(call_key, asked, side=side) for side in ("left", "right"))
     place = last - 1
     if start is not None:
         _, rank = np.unique(np.append(call_start, start), return_inverse=True)
-        _, key = np.unique(np.append(own, asked), return_inverse=True)
+        _, key = np.unique(np.append(call_key, asked), return_inverse=True)
         width = int(rank.max(initial=0)) + 1
-        begun, when = np.split(key.reshape(-1) * width + rank.reshape(-1), [len(own)])
+        begun, when = np.split(key.reshape(-1) * width + rank.reshape(-1), [len(call_key)])
         place = np.maximum(np.searchsorted(begun, when, side="right") - 1, first)
     return np.where(first < last, np.append(order, ABSENT)[np.minimum(place, len(order))], ABSENT)
 
@@ -159,10 +159,10 @@ class MemoryInUse:
         changes = self._changes(_with_frees(rows))
         pairs, number = distinct_rows(changes["device"], changes["level"])
         for k, (device, level) in enumerate(pairs.T.tolist()):
-            own = np.flatnonzero(number == k)
-            curve = np.cumsum(changes["bytes"][own]) + self._in_use.get((device, level), 0)
+            rows_here = np.flatnonzero(number == k)
+            curve = np.cumsum(changes["bytes"][rows_here]) + self._in_use.get((device, level), 0)
             self._in_use[device, level] = int(curve[-1])
-            yield device, level, changes["time"][own], curve
+            yield device, level, changes["time"][rows_here], curve
 
     def _changes(self, rows: Rows) -> Rows:
         """What each operation adds, where, and when; frees take their place and size from their allocation."""

@@ -165,7 +165,7 @@ class _Tree:
         """The call that launched each operation; -1 elsewhere."""
         ops, api = np.flatnonzero(part.is_device), np.flatnonzero(~part.is_device)
         out = np.full(len(part), ABSENT, np.int64)
-        found = launch_calls(
+        call = launch_calls(
             part.correlation[ops],
             self._part.process[part.profile[ops]],
             part.correlation[api],
@@ -173,7 +173,7 @@ class _Tree:
             part.start_ns[api],
             part.start_ns[ops],
         )
-        out[ops] = np.append(api, ABSENT)[found]
+        out[ops] = np.append(api, ABSENT)[call]
         return out
 
     # -- the tree ----------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class _Tree:
     def _measure(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> list[tuple[str, Ints, Array]]:
         """(metric, rows, a number for each of these rows)."""
         ops = np.flatnonzero(part.is_device)
-        own = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
+        length = exclusive_length(part.start_ns[host], part.end_ns[host], part.profile[host], nest)
         is_program = part.kind[host] != SpanKind.OVERHEAD
         forward = ops[part.end_ns[ops] >= part.start_ns[ops]]
         linked = forward[calls[forward] >= 0]
@@ -246,13 +246,13 @@ class _Tree:
         out: list[tuple[str, Ints, Array]] = [
             ("gpu_time", forward, (part.end_ns[forward] - part.start_ns[forward]) * NS),
             ("gpu_ops", ops, np.ones(len(ops))),
-            ("host_time", host[is_program], own[is_program] * NS),
+            ("host_time", host[is_program], length[is_program] * NS),
             ("host_calls", host[is_program], np.ones(int(is_program.sum()))),
-            ("overhead_time", host[~is_program], own[~is_program] * NS),
+            ("overhead_time", host[~is_program], length[~is_program] * NS),
             ("launch_delay", linked, (part.start_ns[linked] - part.start_ns[calls[linked]]) * NS),
         ]
-        busy = [(own, fair_share(part.start_ns[own], part.end_ns[own])) for own in self._by_device(part, ops)]
-        return out + [("gpu_busy", own, share * NS) for own, share in busy]
+        busy = [(rows, fair_share(part.start_ns[rows], part.end_ns[rows])) for rows in self._by_device(part, ops)]
+        return out + [("gpu_busy", rows, share * NS) for rows, share in busy]
 
     def _by_device(self, part: _Spans, ops: Ints) -> list[Ints]:
         """Operations of one device after the other."""
@@ -273,9 +273,11 @@ class _Tree:
 
     def _sum(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
         """One value per (profile, context, metric)."""
-        rows = np.concatenate([own for _, own, _ in measured])
+        rows = np.concatenate([spans_of_metric for _, spans_of_metric, _ in measured])
         value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
-        metric = np.repeat([NUMBER[name] for name, _, _ in measured], [len(own) for _, own, _ in measured])
+        metric = np.repeat(
+            [NUMBER[name] for name, _, _ in measured], [len(spans_of_metric) for _, spans_of_metric, _ in measured]
+        )
         different, number = distinct_rows(part.profile[rows], context[rows], metric)
         sums = np.bincount(number, value, different.shape[1])
         kept = sums != 0

@@ -134,12 +134,12 @@ class SpanOrder:
     def up_to(self, rows: SpanChunk, bound: Key) -> int:
         """How many of the rows, which are sorted, come no later than the bound."""
         group, start, minus_end, span = bound
-        own = self._group[rows["profile"]]
+        group_of_row = self._group[rows["profile"]]
         before: Bools = rows["span"] <= span
         for column, limit, comes_first in (
             (rows["end_ns"], -minus_end, np.greater),
             (rows["start_ns"], start, np.less),
-            (own, group, np.less),
+            (group_of_row, group, np.less),
         ):
             before = comes_first(column, limit) | ((column == limit) & before)
         return int(np.count_nonzero(before))

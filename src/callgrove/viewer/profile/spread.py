@@ -130,13 +130,13 @@ class Places:
         joined = max(1, -(-self.n_cells // max(n_cells, 1)))
         column = self._column // joined
         key = column * len(self._lanes) + self._lane
-        found, cell = np.unique(key, return_inverse=True)
+        keys, cell = np.unique(key, return_inverse=True)
         n_lanes = len(self._lanes)
         return Grid(
             cell.ravel(),
-            found // n_lanes,
-            found % n_lanes,
-            np.bincount(cell.ravel(), minlength=len(found)),
+            keys // n_lanes,
+            keys % n_lanes,
+            np.bincount(cell.ravel(), minlength=len(keys)),
             _join_names(self._columns, joined),
             tuple(self._lanes),
             joined,
@@ -253,8 +253,8 @@ class Spread:
         """By metric, how much more than the mean the largest profile has, where every profile has some. Profiles of
         different runs never had to wait for each other, and differences have no mean."""
         metrics = [] if self.runs is not None else [metric for metric in self.metrics if not metric.costs.is_signed]
-        found = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
-        return {name: one["imbalance"] for name, one in found.items() if not one["none"]}
+        statistics = {metric.costs.metric.name: spread_statistics(metric.values[0]) for metric in metrics}
+        return {name: one["imbalance"] for name, one in statistics.items() if not one["none"]}
 
     def _notes(self, grid: Grid) -> tuple[str, ...]:
         notes = []
@@ -285,12 +285,12 @@ def spread_of(
     size = n_values if n_values is not None else len(experiment.contexts) * len(profiles)
     read = additive if size * len(additive) <= limits.values else additive[:1]
     numbers = {costs.metric.name: number for number, costs in enumerate(metrics)}
-    found = tuple(
+    spreads = tuple(
         _read(experiment, costs, functions, numbers[costs.metric.name], profiles, limits.functions) for costs in read
     )
     places = Places(experiment, profiles, limits.lanes)
     runs = RunSums.of(experiment, profiles)
-    return Spread(functions, places, found, len(additive) - len(read), limits, runs) if found else None
+    return Spread(functions, places, spreads, len(additive) - len(read), limits, runs) if spreads else None
 
 
 def _read(

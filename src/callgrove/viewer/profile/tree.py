@@ -94,8 +94,8 @@ class CallTree:
         costs = self.metrics[number]
         if not costs.is_signed:
             return costs.inclusive[self._contexts].astype(np.float64)
-        own = np.abs(self._exclusive[number][self._contexts].astype(np.float64))
-        return combine_upwards(own, self._parent, levels(depths(self._parent)), np.add)
+        sizes = np.abs(self._exclusive[number][self._contexts].astype(np.float64))
+        return combine_upwards(sizes, self._parent, levels(depths(self._parent)), np.add)
 
     def cut(self, n_contexts: int, labels: Labels) -> CutTree:
         """The largest contexts, and rows for what lies below them."""
@@ -243,9 +243,9 @@ def callers(costs: Costs, labels: Labels, detail: Detail, most: int) -> dict[str
     cannot be divided among callers."""
     if not is_additive(costs):
         return None
-    found = grow_callers(costs, detail.of(most, most, 20))
-    left = {"left": found.table.left, "functions_left": found.functions_left, "rest": found.rest}
-    return {**rows_of(found.table, labels), **left}
+    grown = grow_callers(costs, detail.of(most, most, 20))
+    left = {"left": grown.table.left, "functions_left": grown.functions_left, "rest": grown.rest}
+    return {**rows_of(grown.table, labels), **left}
 
 
 def rows_of(table: Table, labels: Labels) -> dict[str, Any]:

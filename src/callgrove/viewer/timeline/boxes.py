@@ -382,13 +382,23 @@ def runs_of_frames(events: Events, stacks: Stacks, names: Names) -> Iterator[Box
     for depth in range(stacks.n_levels(events.name)):
         frame = stacks.at(events.name, depth)
         there = np.flatnonzero(frame != ABSENT)
-        own, frame = events.take(there), frame[there]
-        goes_on = (own.row[1:] == own.row[:-1]) & (frame[1:] == frame[:-1]) & (own.start[1:] == own.end[:-1])
-        first = np.flatnonzero(np.append(True, ~goes_on))[: len(own)]
-        last = np.append(first[1:] - 1, len(own) - 1)[: len(first)]
+        framed, frame = events.take(there), frame[there]
+        goes_on = (
+            (framed.row[1:] == framed.row[:-1]) & (frame[1:] == frame[:-1]) & (framed.start[1:] == framed.end[:-1])
+        )
+        first = np.flatnonzero(np.append(True, ~goes_on))[: len(framed)]
+        last = np.append(first[1:] - 1, len(framed) - 1)[: len(first)]
         level, whole = np.full(len(first), depth, np.int64), np.full(len(first), WHOLE, np.int64)
         name = names.of(stacks.names(frame[first]))
-        yield Boxes(own.row[first], level, name, own.start[first], own.end[last], whole, whole)
+        yield Boxes(
+            framed.row[first],
+            level,
+            name,
+            framed.start[first],
+            framed.end[last],
+            whole,
+            whole,
+        )
 
 
 def dominant(tally: Tally, track: int, bin_ns: int, range_ns: int, factor: int = 1) -> Boxes:

@@ -106,8 +106,8 @@ def rows_of(experiment: Experiment, with_samples: Ints, with_spans: Ints, with_o
     of = {what: np.full(len(profiles), ABSENT, np.int32) for what in WHAT}
     for row, (profile, what) in enumerate(keys):
         of[what][profile] = row
-    found = np.array([profile for profile, _ in keys], np.int64)
-    return Rows(found, tuple(what for _, what in keys), tuple(group), tuple(name), *of.values())
+    profile_numbers = np.array([profile for profile, _ in keys], np.int64)
+    return Rows(profile_numbers, tuple(what for _, what in keys), tuple(group), tuple(name), *of.values())
 
 
 def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:
@@ -131,10 +131,10 @@ def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Ide
 def _name(experiment: Experiment, profile: int, identity: Identity) -> str:
     """What tells a profile from the others of its rank."""
     rank, device = identity["rank"][profile], identity["gpu_device"][profile]
-    own = experiment.profiles.name[profile]
-    if own and device is not None:
-        return f"gpu {device} {own}"
-    return own or experiment.profiles.describe(profile).removeprefix(f"rank {rank}").strip() or "process"
+    text = experiment.profiles.name[profile]
+    if text and device is not None:
+        return f"gpu {device} {text}"
+    return text or experiment.profiles.describe(profile).removeprefix(f"rank {rank}").strip() or "process"
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -233,15 +233,15 @@ def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
     spanned, watched = (np.zeros(len(experiment.profiles), np.bool_) for _ in range(2))
     alone: list[int] = []  # times of the profiler, where there are no others
     for chunk in experiment.traces.spans(("profile", "kind", "start_ns", "end_ns")):
-        own = chosen[chunk["profile"]]
-        kept = own & usable(chunk["start_ns"], chunk["end_ns"])
-        n_flagged += int(own.sum() - kept.sum())
+        is_chosen = chosen[chunk["profile"]]
+        kept = is_chosen & usable(chunk["start_ns"], chunk["end_ns"])
+        n_flagged += int(is_chosen.sum() - kept.sum())
         if kept.any():
             n_spans += int(kept.sum())
             overhead = kept & (chunk["kind"] == SpanKind.OVERHEAD)
             kept &= ~overhead
-            for found, of in ((spanned, kept), (watched, overhead)):
-                found[chunk["profile"][of]] = True
+            for has_spans, of in ((spanned, kept), (watched, overhead)):
+                has_spans[chunk["profile"][of]] = True
             overhead_ns += int((chunk["end_ns"][overhead] - chunk["start_ns"][overhead]).sum())
             if kept.any():
                 first.append(int(chunk["start_ns"][kept].min()))
@@ -315,10 +315,10 @@ def _stretches(row: int, time: Ints, context: Ids, busy: Bools, part: slice, ori
     return Events(np.full(len(start), row, np.int32), np.zeros(len(start), np.int8), names, start, end)
 
 
-def span_events(experiment: Experiment, found: Survey, window: Window, names: Names) -> Iterator[Part]:
+def span_events(experiment: Experiment, overview: Survey, window: Window, names: Names) -> Iterator[Part]:
     """Spans that touch the window, in the order of time, on the levels of their nesting. What the profiler did before
     and after the application is cut off."""
-    rows, (origin, end) = found.rows, found.window
+    rows, (origin, end) = overview.rows, overview.window
     order = SpanOrder(np.zeros(len(rows), np.int64))
     for chunk in experiment.traces.spans(COLUMNS, window):
         overhead = chunk["kind"] == SpanKind.OVERHEAD
@@ -358,19 +358,19 @@ def _divide_chunks(order: SpanOrder) -> Iterator[Part]:
         depth = nesting(now.start, now.end, now.row).depth
         now = replace(now, level=np.minimum(depth, MOST_LEVELS - 1).astype(np.int64))
         events.level[calls] = now.level[len(opened) :]
-        own = _clip(now, low, high)
-        yield Part(events, Events.concatenate([own, events.take(~chunk["calls"])]))
+        innermost_calls = _clip(now, low, high)
+        yield Part(events, Events.concatenate([innermost_calls, events.take(~chunk["calls"])]))
         opened, low = now.take(now.end > high), high
 
 
 def _clip(calls: Events, low: int, high: int) -> Events:
     """To which of some calls the time from `low` to `high` belongs: of those open at a time, the one that started
     last."""
-    found = innermost(calls.start, calls.end, calls.row)
-    start, end = np.maximum(found.start, low), np.minimum(found.end, high)
+    pieces = innermost(calls.start, calls.end, calls.row)
+    start, end = np.maximum(pieces.start, low), np.minimum(pieces.end, high)
     kept = end > start
-    own = calls.take(found.index[kept])
-    return replace(own, start=start[kept], end=end[kept])
+    clipped = calls.take(pieces.index[kept])
+    return replace(clipped, start=start[kept], end=end[kept])
 
 
 # -- call stacks of samples --------------------------------------------------------------------------------------------
@@ -391,8 +391,8 @@ class Stacks:
         frame = nearest(tree, ~(tree.folded | (tree.kind == ContextKind.LOOP)))
         above = np.where(tree.parent >= 0, np.append(frame, ABSENT)[tree.parent], ABSENT).astype(np.int32)
         depth: list[int] = []
-        for context, (own, up) in enumerate(zip(frame.tolist(), above.tolist(), strict=True)):
-            depth.append(depth[own] if own != context else depth[up] + 1 if up >= 0 else 0)
+        for context, (frame_of, up) in enumerate(zip(frame.tolist(), above.tolist(), strict=True)):
+            depth.append(depth[frame_of] if frame_of != context else depth[up] + 1 if up >= 0 else 0)
         return frame, above, np.array(depth, np.int32)
 
     def depth(self, contexts: Ints) -> Ids:
@@ -408,15 +408,15 @@ class Stacks:
     def cut(self, contexts: Ints, depth: int) -> Ints:
         """The innermost frame of each context's stack that is no deeper."""
         frame, above, depths = self._frames
-        found = frame[contexts]
-        while (deeper := depths[found] > depth).any():
-            found = np.where(deeper, above[found], found)
-        return found.astype(np.int64)
+        frames = frame[contexts]
+        while (deeper := depths[frames] > depth).any():
+            frames = np.where(deeper, above[frames], frames)
+        return frames.astype(np.int64)
 
     def at(self, contexts: Ints, depth: int) -> Ids:
         """The frame at a depth of each context's stack, -1 where it ends before."""
-        found = self.cut(contexts, depth)
-        out: Ids = np.where(self.depth(found) == depth, found, ABSENT).astype(np.int32)
+        frames = self.cut(contexts, depth)
+        out: Ids = np.where(self.depth(frames) == depth, frames, ABSENT).astype(np.int32)
         return out
 
     def n_levels(self, contexts: Ints) -> int:

@@ -34,9 +34,9 @@ __all__ = ["Gathered", "Layer", "Levels", "SampleLevels", "Shows", "SpanLevels",
 class Levels(ABC):
     """Whole times of calls by level (`whole`), and their own times (`own`)."""
 
-    def __init__(self, whole: Cells, own: Cells) -> None:
-        self.whole, self.own = whole.tally(), own.tally()
-        self._whole_ns, self._own_ns = whole.bin_ns, own.bin_ns
+    def __init__(self, whole: Cells, innermost: Cells) -> None:
+        self.whole, self.own = whole.tally(), innermost.tally()
+        self._whole_ns, self._own_ns = whole.bin_ns, innermost.bin_ns
 
     def __len__(self) -> int:
         return len(self.own)
@@ -88,8 +88,8 @@ class SpanLevels(Levels):
 
     @cached_property
     def numbers(self) -> list[int]:
-        found: list[int] = np.unique(self.whole.level).tolist()
-        return found
+        levels: list[int] = np.unique(self.whole.level).tolist()
+        return levels
 
     @cached_property
     def _least_depth(self) -> int:
@@ -112,8 +112,8 @@ class SampleLevels(Levels):
     """Samples: whole times are by context, so that they know what was innermost as well. Names are looked up for the
     contexts that occur, and then for the cells."""
 
-    def __init__(self, whole: Cells, own: Cells, frames: FrameNames) -> None:
-        super().__init__(whole, own)
+    def __init__(self, whole: Cells, innermost: Cells, frames: FrameNames) -> None:
+        super().__init__(whole, innermost)
         self._stacks, self._names = frames.stacks, frames.names
         self._time = np.zeros(len(self._stacks.tree), np.int64)
         np.add.at(self._time, self.whole.name, self.whole.ns)
@@ -235,7 +235,7 @@ class _Source:
 
 def gather(
     experiment: Experiment,
-    found: Survey,
+    overview: Survey,
     frames: FrameNames,
     windows: Sequence[Window],
     limits: Limits,
@@ -243,15 +243,15 @@ def gather(
 ) -> list[Gathered]:
     """What went on in windows of the timeline, in memory that does not grow with it; samples are read once for all of
     them. Everything is added to `times` as well."""
-    origin = found.window[0]
-    gathered = [Gathered(window, frames, len(found.rows), limits) for window in windows]
+    origin = overview.window[0]
+    gathered = [Gathered(window, frames, len(overview.rows), limits) for window in windows]
     outside = [(origin + start, origin + end + 1) for start, end in windows]  # with what has no length at its end
-    for number, events in sample_events(experiment, found.rows, origin, outside, frames.meet):
+    for number, events in sample_events(experiment, overview.rows, origin, outside, frames.meet):
         gathered[number].add_samples(events)
         if times is not None:
             times.add_samples(events)
     for one, window in zip(gathered, outside, strict=True):
-        for part in span_events(experiment, found, window, frames.names):
+        for part in span_events(experiment, overview, window, frames.names):
             one.add_spans(part)
             if times is not None:
                 times.add_spans(part)
@@ -281,8 +281,8 @@ class Gathered:
         depth = stacks.depth(events.name)
         self._too_deep |= int(depth.max(initial=0)) >= MOST_LEVELS
         level = np.minimum(depth, MOST_LEVELS - 1).astype(np.int8)
-        own = replace(events, name=self._frames.of(events.name), level=level)
-        self._samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), own))
+        innermost = replace(events, name=self._frames.of(events.name), level=level)
+        self._samples.add(Part(replace(events, name=stacks.cut(events.name, MOST_LEVELS - 1)), innermost))
 
     def add_spans(self, part: Part) -> None:
         """Add spans, and what was innermost then."""
@@ -419,5 +419,5 @@ class Gathered:
 
 def names_in_use(layers: list[Layer]) -> Ints:
     """The different names of some layers."""
-    found: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *(layer.boxes.name for layer in layers)]))
-    return found
+    names: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *(layer.boxes.name for layer in layers)]))
+    return names

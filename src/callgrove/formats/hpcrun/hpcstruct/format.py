@@ -78,20 +78,20 @@ class HpcstructFormat:
     def dump(self, source: Source) -> Iterator[Field]:
         """Every attribute of every tag. The section is the tag, the index counts tags of that name, the offset is that
         of the tag."""
-        found: list[Field] = []
+        fields: list[Field] = []
         counts: dict[str, int] = {}
         parser, name = new_parser(source.path), source.path.name
 
         def start(tag: str, attributes: dict[str, str]) -> None:
             index, at = counts.get(tag, 0), parser.CurrentByteIndex
             counts[tag] = index + 1
-            found.extend(Field(name, tag, index, at, key, value) for key, value in attributes.items())
+            fields.extend(Field(name, tag, index, at, key, value) for key, value in attributes.items())
 
         parser.StartElementHandler = start
         with readable(source.path) as file:
             for _ in pieces(source.path, parser, file):
-                yield from found
-                found.clear()
+                yield from fields
+                fields.clear()
 
 
 FORMAT = HpcstructFormat()

@@ -121,9 +121,9 @@ class Structure:
         at = np.searchsorted(lo, wanted, side="right") - 1
         inside = at >= 0
         inside[inside] = wanted[inside] < hi[at[inside]]
-        found = np.full(len(wanted), ABSENT, np.int32)
-        found[inside] = self.range_scope[first:last][at[inside]]
-        return found
+        scopes = np.full(len(wanted), ABSENT, np.int32)
+        scopes[inside] = self.range_scope[first:last][at[inside]]
+        return scopes
 
     def chains(self, scopes: Array) -> Chains:
         """From the procedure down to each of `scopes`; the chain of -1 is empty."""
@@ -368,14 +368,14 @@ class StructureReader:
 
     def _places(self, scope: int, text: str, kind: int) -> int:
         """The first address; ranges of code are kept for look-up."""
-        found = RANGE.findall(text)
-        if len(found) != text.count("["):
+        ranges = RANGE.findall(text)
+        if len(ranges) != text.count("["):
             self._fail("ranges like {[0x10-0x20)}", repr(text[:60]))
         if kind in (STATEMENT, CALL):
             module, pending = len(self._modules) - 1, self._ranges.pending
-            for lo, hi in found:
+            for lo, hi in ranges:
                 pending.append((module, scope, int(lo, 16), int(hi, 16)))
-        return int(found[0][0], 16) if found else NOWHERE
+        return int(ranges[0][0], 16) if ranges else NOWHERE
 
     def _line(self, text: str) -> int:
         """A line, or the first of `first-last`; 0 where no text is that long."""

@@ -102,9 +102,9 @@ def scan(trace: TraceFile) -> TraceScan:
 class TraceSamples:
     """Sample lines of profile 0. Records that are not in the order of time are sorted; equal times keep their order."""
 
-    def __init__(self, trace: TraceFile, found: TraceScan, contexts: IdMap) -> None:
-        self._trace, self._found, self._contexts = trace, found, contexts
-        n_lines = len(found.metric_ids) if trace.data_centric else 1
+    def __init__(self, trace: TraceFile, overview: TraceScan, contexts: IdMap) -> None:
+        self._trace, self._overview, self._contexts = trace, overview, contexts
+        n_lines = len(overview.metric_ids) if trace.data_centric else 1
         self.profile: Ids = np.zeros(n_lines, np.int32)
         self.metric: Ids = np.arange(n_lines, dtype=np.int32) if trace.data_centric else np.full(1, -1, np.int32)
 
@@ -118,17 +118,17 @@ class TraceSamples:
             return np.array([self._trace.n_records], np.int64)
         counts = np.zeros(len(self.metric), np.int64)
         for records in self._trace.chunks(CHUNK):
-            metric = np.searchsorted(self._found.metric_ids, records["metric"].astype(np.int64))
+            metric = np.searchsorted(self._overview.metric_ids, records["metric"].astype(np.int64))
             counts += np.bincount(metric, minlength=len(counts))
         return counts
 
     def line(self, line: int, window: Window | None = None) -> Samples:
         time, node, metric = self._trace.arrays()
         if metric is not None:
-            chosen = metric == self._found.metric_ids[line]
+            chosen = metric == self._overview.metric_ids[line]
             time, node = time[chosen], node[chosen]
         context = self._contexts[node]
-        if self._found.disordered:
+        if self._overview.disordered:
             order = np.argsort(time, kind="stable")
             time, context = time[order], context[order]
         return Samples(time, context).within(window)
@@ -191,15 +191,15 @@ def json_text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
 
 def summary(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
     """Counts and times. There is nothing of which `limit` could cut rows."""
-    found = scan(trace)
+    overview = scan(trace)
     yield _head(trace)
-    yield f"records {trace.n_records} disordered={found.disordered}\n"
-    if found.time_range is not None:
-        first, last = (time // trace.time_scale for time in found.time_range)
+    yield f"records {trace.n_records} disordered={overview.disordered}\n"
+    if overview.time_range is not None:
+        first, last = (time // trace.time_scale for time in overview.time_range)
         yield f"time {first} to {last} {'us' if trace.time_scale == MICROSECONDS else 'ns'}\n"
-    yield f"nodes {len(found.node_ids)}\n"
+    yield f"nodes {len(overview.node_ids)}\n"
     if trace.data_centric:
-        yield f"metrics {len(found.metric_ids)}\n"
+        yield f"metrics {len(overview.metric_ids)}\n"
     _damage(trace)
     yield "end\n"
 
@@ -241,27 +241,27 @@ class HpctraceFormat:
     def read(self, source: Source, options: ReadOptions) -> Experiment:
         trace = TraceFile.open(source.path)
         options.progress("reading the trace", 0, trace.file.size)
-        found = scan(trace)
+        overview = scan(trace)
         builder = ExperimentBuilder(self.name, trace.version, source.path.name, str(source.path))
         builder.attributes.update({FLAGS: f"{trace.flags:#x}", TIME_UNIT: unit_of(trace)})
         builder.warn(Severity.MISSING, f"{source.path}: {ALONE}")
         for problem in trace.problems:
             builder.warn(Severity.DAMAGE, str(problem))
         _add_profile(builder, trace)
-        for id_ in found.metric_ids.tolist():
+        for id_ in overview.metric_ids.tolist():
             builder.add_metric(Metric(f"metric#{id_}", Scope.NONE, source_id=id_))
-        _add_samples(builder, trace, found)
+        _add_samples(builder, trace, overview)
         return builder.build()
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
         """Whole records, in the order of time."""
         trace = TraceFile.open(source.path)
         options.progress("checking the trace", 0, trace.file.size)
-        found = scan(trace)
+        overview = scan(trace)
         for problem in trace.problems:
             yield Problem(Severity.DAMAGE, source.path.name, "trace", str(problem))
-        if found.disordered:
-            late = f"{found.disordered:,} records are earlier than the one before"
+        if overview.disordered:
+            late = f"{overview.disordered:,} records are earlier than the one before"
             yield Problem(Severity.NOTE, source.path.name, "records", f"{late}; they are sorted by time when read")
 
     def dump(self, source: Source) -> Iterator[Field]:
@@ -306,9 +306,9 @@ def _add_profile(builder: ExperimentBuilder, trace: TraceFile) -> None:
     builder.add_profile(ProfileKind.GPU_STREAM if is_stream else ProfileKind.THREAD, identifiers)
 
 
-def _add_samples(builder: ExperimentBuilder, trace: TraceFile, found: TraceScan) -> None:
-    ids = found.node_ids[found.node_ids > 0]
+def _add_samples(builder: ExperimentBuilder, trace: TraceFile, overview: TraceScan) -> None:
+    ids = overview.node_ids[overview.node_ids > 0]
     none = np.full(len(ids), ABSENT)
     builder.add_contexts(parent=none, kind=none * 0 + ContextKind.ELIDED, source_id=ids)
-    samples = TraceSamples(trace, found, IdMap(ids, builder.order()))
-    builder.set_traces(samples, time_range=found.time_range)
+    samples = TraceSamples(trace, overview, IdMap(ids, builder.order()))
+    builder.set_traces(samples, time_range=overview.time_range)

@@ -158,8 +158,8 @@ class LegacyDatabase:
     def add_traces(self, files: Files, merged: Path) -> None:
         """Traces, each given to the thread that it is of; one that nothing else is known of is a thread as well."""
         traces: list[tuple[ThreadName | None, str, TraceFile]] = []
-        found = files(self.xml.trace_db.glob if self.xml.trace_db else ALL_TRACES)
-        paths = [path for path in found if path != merged]
+        candidates = files(self.xml.trace_db.glob if self.xml.trace_db else ALL_TRACES)
+        paths = [path for path in candidates if path != merged]
         for path in sorted(paths, key=_by_thread):
             try:
                 traces.append((ThreadName.of(path.name), path.name, legacy_traces.open_trace(path)))

@@ -131,8 +131,8 @@ def _traces(experiment: Experiment) -> Iterator[Problem]:
         profile = int(samples.profile[line_number])
         text = "time runs backwards; the samples were sorted"
         yield Problem(Severity.NOTE, experiment.path, f"trace of profile {profile}", text)
-    found = (min(bounds), max(bounds)) if bounds else None
-    yield from problems_of_samples(experiment, samples.unknown, found, Severity.NOTE)
+    time_range = (min(bounds), max(bounds)) if bounds else None
+    yield from problems_of_samples(experiment, samples.unknown, time_range, Severity.NOTE)
 
 
 # -- fields for `dump` -------------------------------------------------------------------------------------------------
@@ -155,10 +155,10 @@ def fields_of(path: Path) -> Iterator[Field]:
 def _metric_db(path: Path) -> Iterator[Field]:
     file = FileBytes(path)
     yield from Dumper(file, path.name).record("header", rec.METRIC_DB, 0)
-    found = open_metric_db(path, [])
-    for node in range(found.n_nodes):
-        at = rec.METRIC_DB.itemsize + node * found.n_metrics * rec.VALUE.itemsize
-        for column, value in enumerate(file.array(rec.VALUE, found.n_metrics, at, "values").tolist()):
+    metric_db = open_metric_db(path, [])
+    for node in range(metric_db.n_nodes):
+        at = rec.METRIC_DB.itemsize + node * metric_db.n_metrics * rec.VALUE.itemsize
+        for column, value in enumerate(file.array(rec.VALUE, metric_db.n_metrics, at, "values").tolist()):
             yield Field(
                 path.name, "node", node + 1, at + column * rec.VALUE.itemsize, f"metric[{column}]", plain(value)
             )

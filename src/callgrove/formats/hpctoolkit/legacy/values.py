@@ -57,11 +57,11 @@ class ThreadName:
     @classmethod
     def of(cls, file_name: str) -> ThreadName | None:
         """`1.app-000003-001-a8c00270-160443-0.metric-db`, counted from the right; None where a name is another."""
-        found = FILE_NAME.fullmatch(file_name)
-        if found is None:
+        match = FILE_NAME.fullmatch(file_name)
+        if match is None:
             return None
-        rank, thread, pid, generation = (int(found[k]) for k in ("rank", "thread", "pid", "generation"))
-        return cls(rank, thread, int(found["host"], 16), pid, generation)
+        rank, thread, pid, generation = (int(match[k]) for k in ("rank", "thread", "pid", "generation"))
+        return cls(rank, thread, int(match["host"], 16), pid, generation)
 
     def identifiers(self, hosts: Mapping[int, int]) -> list[Identifier]:
         """The tuple of this thread; hosts are numbered in ascending order."""
@@ -86,8 +86,8 @@ class MetricDbFile:
     def values(self, first: int, n: int) -> Floats:
         """The values of `n` nodes from node number `first` (counting from 0) on, of the columns that are known."""
         at = rec.METRIC_DB.itemsize + first * self.n_metrics * rec.VALUE.itemsize
-        found = FileBytes(self.path).array(rec.VALUE, n * self.n_metrics, at, "values")
-        matrix: Floats = found.reshape(n, self.n_metrics)[:, self.columns].astype(np.float64)
+        numbers = FileBytes(self.path).array(rec.VALUE, n * self.n_metrics, at, "values")
+        matrix: Floats = numbers.reshape(n, self.n_metrics)[:, self.columns].astype(np.float64)
         return matrix
 
 
@@ -99,8 +99,8 @@ def open_metric_db(path: Path, meanings: Sequence[tuple[int, int]]) -> MetricDbF
     if magic != rec.METRIC_DB_MAGIC:
         raise CorruptFile(path, "header", offset=0, expected=f"{rec.METRIC_DB_MAGIC!r}", found=f"{magic!r}")
     if not version.startswith(b"00.") or head["endian"] != b"b":
-        found = f"{version.decode('latin-1')} {head['endian'].decode('latin-1')!r}"
-        raise UnsupportedVersion(f"{path}: metric-db of version {found}, not 00.x, big-endian ('b')")
+        described = f"{version.decode('latin-1')} {head['endian'].decode('latin-1')!r}"
+        raise UnsupportedVersion(f"{path}: metric-db of version {described}, not 00.x, big-endian ('b')")
     n, m = int(head["numNodes"]), int(head["numMetrics"])
     size = rec.METRIC_DB.itemsize + n * m * rec.VALUE.itemsize
     if size != file.size:
@@ -149,8 +149,8 @@ class LegacyValues:
             parts.append(self._of_file(profile, file, file.values(0, file.n_nodes), 0).of_metrics(metrics))
         if profile in self._inline:
             block = self._inline[profile].of_metrics(metrics)
-            own = ~np.isin(block.metric, self.files[profile].rows) if profile in self.files else slice(None)
-            parts.append(block.take(own))
+            rows = ~np.isin(block.metric, self.files[profile].rows) if profile in self.files else slice(None)
+            parts.append(block.take(rows))
         return SparseBlock.concatenate([part for part in parts if len(part)])
 
     def root(self, profile: int) -> tuple[Ids, Floats]:
@@ -160,14 +160,14 @@ class LegacyValues:
 
     def context(self, context: int) -> SparseBlock:
         id_ = int(self._node_ids[context])
-        found = [
+        blocks = [
             self._of_file(profile, file, file.values(id_ - 1, 1), id_ - 1)
             for profile, file in self.files.items()
             if 0 < id_ <= file.n_nodes
         ]
         threads = (block for profile, block in self._inline.items() if profile not in self._summaries)
-        found += [block.take(block.context == context) for block in threads]
-        return SparseBlock.concatenate([block for block in found if len(block)])
+        blocks += [block.take(block.context == context) for block in threads]
+        return SparseBlock.concatenate([block for block in blocks if len(block)])
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
         chosen = sorted(self._inline.keys() | self.files.keys()) if profiles is None else profiles.tolist()

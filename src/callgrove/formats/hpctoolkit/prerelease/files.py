@@ -34,7 +34,7 @@ def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Heade
     """The checked header of a file."""
     if file.size < rec.HEADER.itemsize:
         raise CorruptFile(file.path, "header", expected=f"{rec.HEADER.itemsize} bytes", found=f"{file.size} bytes")
-    found = file.record(rec.HEADER, 0, "header")
+    record = file.record(rec.HEADER, 0, "header")
     magic = file.copy(0, 16, "header")
     if magic.startswith(b"HPCTOOLKIT"):
         raise RefusedInput(
@@ -48,15 +48,15 @@ def header(file: FileBytes, magics: tuple[bytes, ...], n_sections: int) -> Heade
             expected=f"{magics[0]!r}",
             found=f"{magic!r}",
         )
-    version = f"{int(found['major'])}.{int(found['minor'])}"
-    if int(found["major"]) not in rec.VERSIONS:
+    version = f"{int(record['major'])}.{int(record['minor'])}"
+    if int(record["major"]) not in rec.VERSIONS:
         raise UnsupportedVersion(f"{file.path}: version {version}; this generation of files has 1.x and 4.x")
-    if int(found["nSections"]) < n_sections:
+    if int(record["nSections"]) < n_sections:
         raise CorruptFile(
-            file.path, "header", offset=22, expected=f"{n_sections} sections", found=f"{int(found['nSections'])}"
+            file.path, "header", offset=22, expected=f"{n_sections} sections", found=f"{int(record['nSections'])}"
         )
     table = file.array(rec.SECTION, n_sections, rec.HEADER.itemsize, "header")
-    return Header(version, int(found["nItems"]), tuple((int(s["size"]), int(s["offset"])) for s in table))
+    return Header(version, int(record["nItems"]), tuple((int(s["size"]), int(s["offset"])) for s in table))
 
 
 def footer_missing(file: FileBytes, name: str) -> bool:

@@ -180,8 +180,8 @@ def _add_statistics(database: Database, tables: ExperimentXml, stored: dict[tupl
     partials: dict[tuple[str, Scope], dict[int, XmlMetric]] = {}
     for metric in tables.metrics:
         full, scope = _split(metric.name, metric.id)
-        if (found := PARTIAL.fullmatch(full)) and (found[1], scope) in stored:
-            partials.setdefault((found[1], scope), {})[int(found[2])] = metric
+        if (match := PARTIAL.fullmatch(full)) and (match[1], scope) in stored:
+            partials.setdefault((match[1], scope), {})[int(match[2])] = metric
     views = {metric.name: metric.formulas.get("view", "") for metric in tables.metrics}
     for (name, scope), parts in partials.items():
         first, meaning = stored[name, scope], _meaning(name, scope, views)

@@ -167,8 +167,10 @@ class TagTree:
         out = np.zeros(len(self), np.bool_)
         unknown = (kind == ContextKind.UNKNOWN) & self._reads_as_unknown
         placeholder = (kind == ContextKind.PLACEHOLDER) & (self.contexts.column("module") < 0)
-        found = unknown | placeholder | np.isin(kind, (ContextKind.ENTRY, ContextKind.INSTRUCTION, ContextKind.CALL))
-        out[: len(kind)] = found & (self.shape[: len(kind)] == Shape.FRAME)
+        is_artificial = (
+            unknown | placeholder | np.isin(kind, (ContextKind.ENTRY, ContextKind.INSTRUCTION, ContextKind.CALL))
+        )
+        out[: len(kind)] = is_artificial & (self.shape[: len(kind)] == Shape.FRAME)
         return out
 
     @cached_property

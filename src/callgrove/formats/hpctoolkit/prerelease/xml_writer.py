@@ -80,20 +80,20 @@ class Tags:
 
         row = np.concatenate([rows, bodies, ends, around])
         first_body, first_around = len(rows), len(rows) + len(bodies) + len(ends)
-        own = np.full(n + 1, ABSENT)  # the tag of each row; the last one stands for the root
-        own[rows] = np.arange(len(rows))
-        body, outer = own.copy(), own.copy()
+        tag_of_row = np.full(n + 1, ABSENT)  # the tag of each row; the last one stands for the root
+        tag_of_row[rows] = np.arange(len(rows))
+        body, outer = tag_of_row.copy(), tag_of_row.copy()
         body[bodies] = first_body + np.arange(len(bodies))
         outer[around] = first_around + np.arange(len(around))
         parent = np.full(len(row), ABSENT)
-        parent[: len(rows)] = np.where(in_body, body[tree.parent], own[tree.parent])[rows]
-        parent[own[around]] = outer[around]
-        parent[first_body:first_around] = own[row[first_body:first_around]]
-        parent[first_around:] = own[tree.parent[around]]
+        parent[: len(rows)] = np.where(in_body, body[tree.parent], tag_of_row[tree.parent])[rows]
+        parent[tag_of_row[around]] = outer[around]
+        parent[first_body:first_around] = tag_of_row[row[first_body:first_around]]
+        parent[first_around:] = tag_of_row[tree.parent[around]]
 
         sizes = (len(bodies), len(ends), len(around))
         tag = np.append(TAG_OF_SHAPE[tree.shape[rows]], np.repeat([Tag.C, Tag.S, Tag.C], sizes))
-        tag[own[np.flatnonzero(nested & ~placed)]] = Tag.Pr
+        tag[tag_of_row[np.flatnonzero(nested & ~placed)]] = Tag.Pr
         order = _order(tree, row, parent, first_body, first_around)
         return cls._sort(tag, row, parent, np.arange(len(row)) >= first_body, order)
 
@@ -148,8 +148,8 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def quote(text: str) -> str:
     """An attribute's value in quotes. Characters that XML does not know become escapes such as `\\x00`."""
-    known = FORBIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-    return '"' + SPECIAL.sub(lambda found: ESCAPES[found[0]], known) + '"'
+    known = FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return '"' + SPECIAL.sub(lambda match: ESCAPES[match[0]], known) + '"'
 
 
 # -- LoadModuleTable, FileTable and ProcedureTable ---------------------------------------------------------------------
@@ -272,8 +272,8 @@ def tree_text(tree: TagTree, tables: ProgramTables) -> Iterator[str]:
     texts = [TEXT[tag] for tag in Tag]
     for first in range(0, len(tags), AT_A_TIME):
         part = slice(first, first + AT_A_TIME)
-        found = _attributes(tree, tables, places, tags, part)
-        columns = (tags.tag[part], tags.depth[part], tags.has_children[part], *vars(found).values())
+        attributes = _attributes(tree, tables, places, tags, part)
+        columns = (tags.tag[part], tags.depth[part], tags.has_children[part], *vars(attributes).values())
         lines: list[str] = []
         for tag, depth, has_children, i, n, s, f, line, lm, v in zip(*(c.tolist() for c in columns), strict=True):
             while len(open_tags) > depth:
@@ -400,9 +400,9 @@ def _partials(metric: StoredMetric) -> Iterator[_Element]:
 
 
 def _visible_columns(columns: list[ViewColumn]) -> Iterator[_Element]:
-    own = [shown.column.source_id for shown in columns]
-    keeps = len(set(own)) == len(own) and all(id_ is not None and id_ < 0 for id_ in own)
-    ids = [id_ if keeps and id_ is not None else -1 - k for k, id_ in enumerate(own)]
+    source_ids = [shown.column.source_id for shown in columns]
+    keeps = len(set(source_ids)) == len(source_ids) and all(id_ is not None and id_ < 0 for id_ in source_ids)
+    ids = [id_ if keeps and id_ is not None else -1 - k for k, id_ in enumerate(source_ids)]
     known = {(_title(s.column), s.column.scope == Scope.INCLUSIVE): id_ for s, id_ in zip(columns, ids, strict=True)}
     for shown, id_ in zip(columns, ids, strict=True):
         column = shown.column

@@ -25,7 +25,7 @@ def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]
     """The version and the sections as name -> (offset, size)."""
     if file.size < rec.HEADER.itemsize:
         raise CorruptFile(file.path, "header", expected=f"{rec.HEADER.itemsize} bytes", found=f"{file.size} bytes")
-    found = file.record(rec.HEADER, 0, "header")
+    record = file.record(rec.HEADER, 0, "header")
     magic = file.copy(0, 14, "header")
     if magic.startswith(b"HPCPROF-"):
         raise RefusedInput(
@@ -33,8 +33,8 @@ def header(file: FileBytes, kind: str) -> tuple[str, dict[str, tuple[int, int]]]
         )
     if magic != rec.MAGIC + kind.encode():
         raise CorruptFile(file.path, "header", offset=0, expected=f"{rec.MAGIC + kind.encode()!r}", found=f"{magic!r}")
-    version = f"{int(found['major'])}.{int(found['minor'])}"
-    if int(found["major"]) != 4:
+    version = f"{int(record['major'])}.{int(record['minor'])}"
+    if int(record["major"]) != 4:
         raise UnsupportedVersion(f"{file.path}: version {version}; callgrove reads 4.x")
     names = rec.SECTIONS[kind]
     table = file.array(rec.SECTION, len(names), rec.HEADER.itemsize, "header")

@@ -78,8 +78,8 @@ class PointerTable:
             pointer = int(pointers[wrong][0])
             expected = f"one of {self.n} records of {self.name} from byte {self.at}"
             raise CorruptFile(file.path, "Context", offset=pointer, expected=expected, found="none there")
-        found: Ids = np.where(pointers != 0, number.astype(np.int32), np.int32(ABSENT))
-        return found
+        numbers: Ids = np.where(pointers != 0, number.astype(np.int32), np.int32(ABSENT))
+        return numbers
 
 
 @dataclass(frozen=True)

@@ -175,13 +175,15 @@ def _metrics(out: _MetaBytes, plan: MetricPlan) -> tuple[int, ...]:
     for row, metric in zip(rows, plan.metrics, strict=True):
         pointers = [scopes_at + SCOPES_IN_ORDER.index(s.scope) * rec.SCOPE.itemsize for s in metric.scopes]
         instances = _records(rec.SCOPE_INSTANCE, pScope=pointers, propMetricId=[s.id for s in metric.scopes])
-        found = [(at, *one) for at, s in zip(pointers, metric.scopes, strict=True) for one in s.statistics]
+        statistics_of_scopes = [
+            (at, *one) for at, s in zip(pointers, metric.scopes, strict=True) for one in s.statistics
+        ]
         summaries = _records(
             rec.SUMMARY,
-            pScope=[at for at, _, _ in found],
-            pFormula=[out.string(SUMMARIES[statistic][0]) for _, statistic, _ in found],
-            combine=[COMBINATIONS.index(SUMMARIES[statistic][1]) for _, statistic, _ in found],
-            statMetricId=[id_ for _, _, id_ in found],
+            pScope=[at for at, _, _ in statistics_of_scopes],
+            pFormula=[out.string(SUMMARIES[statistic][0]) for _, statistic, _ in statistics_of_scopes],
+            combine=[COMBINATIONS.index(SUMMARIES[statistic][1]) for _, statistic, _ in statistics_of_scopes],
+            statMetricId=[id_ for _, _, id_ in statistics_of_scopes],
         )
         row["pName"], row["pScopeInsts"] = out.string(metric.name), out.array(instances)
         row["nScopeInsts"], row["nSummaries"] = len(instances), len(summaries)

@@ -257,5 +257,5 @@ def _find_inlined_beside_lines(contexts: ContextTree) -> tuple[Ints, Ints]:
     ]
     _, first, number = np.unique(np.stack(places, axis=1), axis=0, return_index=True, return_inverse=True)
     line = np.append(lines, np.full(len(inlined), n))[first[number.ravel()[len(lines) :]]]
-    found = line < n
-    return inlined[found], line[found]
+    has_line = line < n
+    return inlined[has_line], line[has_line]

@@ -247,10 +247,10 @@ def _from_children(
     if rule not in ("sum", "first"):
         raise MetricColumnsError(place, f"expected the formula to be a mapping, sum or first, found {rule[:40]!r}")
     same = [next((v for v in child.variants if v.name == name), None) for child in children]
-    found = [variant for variant in same if variant is not None]
-    if not found or len(found) < len(same):
+    variants = [variant for variant in same if variant is not None]
+    if not variants or len(variants) < len(same):
         raise MetricColumnsError(place, f"the formula {rule!r} needs children that all have this variant")
-    chosen = found[:1] if rule == "first" else found
+    chosen = variants[:1] if rule == "first" else variants
     return (
         _total([v.inclusive for v in chosen]),
         _total([v.exclusive_standard for v in chosen]),

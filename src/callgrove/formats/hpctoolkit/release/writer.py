@@ -303,8 +303,8 @@ def _as_nested_lists(expression: Expression, anchors: dict[int, str]) -> str | N
             return node.name, [*inner, *map(_as_list, others)], depth
         return node.name, [_as_list(arg) for arg in args], depth
 
-    found = fold(expression, combine)
-    return _as_list(found) if found[2] <= DEEPEST else None
+    folded = fold(expression, combine)
+    return _as_list(folded) if folded[2] <= DEEPEST else None
 
 
 def _as_list(part: tuple[str, list[str], int]) -> str:

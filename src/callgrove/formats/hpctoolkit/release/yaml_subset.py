@@ -205,8 +205,8 @@ class _Parser:
 
     def _end_line(self) -> None:
         if not self._take(LINE_END):
-            found = self.text[self.position : self.position + 20].partition("\n")[0]
-            raise self._error(f"expected the end of the line, found {found!r}")
+            rest = self.text[self.position : self.position + 20].partition("\n")[0]
+            raise self._error(f"expected the end of the line, found {rest!r}")
 
     def _count(self) -> None:
         self.n_nodes += 1
@@ -258,10 +258,10 @@ class _Parser:
             mapping[key] = self._block_value(column)
             if self._next_line() != column:
                 return mapping
-            found = self._key(PLAIN, COLON)
-            if found is None:
+            read = self._key(PLAIN, COLON)
+            if read is None:
                 raise self._error("expected `key:`")
-            key = self._check_unused(found, mapping)
+            key = self._check_unused(read, mapping)
 
     def _block_value(self, column: int) -> Node:
         anchor = self._take(ANCHOR)
