@@ -61,8 +61,8 @@ def freeze(array: Array) -> Array:
 
 
 def distinct(*parts: Array) -> Array:
-    """The different numbers in some columns, ascending. Where most of them differ, sorting is far faster than the hash
-    table of `np.unique`: 15 times for a million."""
+    """Return the different numbers in some columns, ascending. Where most of them differ, sorting is far faster than
+    the hash table of `np.unique`: 15 times for a million."""
     values = np.sort(parts[0] if len(parts) == 1 else np.concatenate(parts), kind="stable")
     fresh = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=fresh[1:])
@@ -123,8 +123,8 @@ def bundles(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
 
 
 def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
-    """One number for each row, equal and in order as its cells are; None where these need more than 62 bits. Cells of a
-    column that lie further apart than `far` are numbered first, which takes long."""
+    """Return one number for each row, equal and in order as its cells are; None where these need more than 62 bits.
+    Cells of a column that lie further apart than `far` are numbered first, which takes long."""
     out: Ints | None = None
     size = 1
     for column in columns:
@@ -143,7 +143,8 @@ def pack_columns(*columns: Array, far: int = FAR) -> Ints | None:
 
 
 def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
-    """The distinct rows, in order, as a matrix with a row for each column; and the number of every row among them."""
+    """Return the distinct rows, in order, as a matrix with a row for each column; and the number of every row among
+    them."""
     keys = pack_columns(*columns)
     if keys is None:
         different, number = np.unique(np.stack([c.astype(np.int64) for c in columns]), axis=1, return_inverse=True)
@@ -160,8 +161,8 @@ def distinct_rows(*columns: Array) -> tuple[Ints, Ints]:
 
 
 def in_order(*columns: Array) -> Ints:
-    """The rows in the order of their cells, equal ones as they stand. A number that ends with that of the row sorts
-    several times faster than rows do, where there is one."""
+    """Return the rows in the order of their cells, equal ones as they stand. A number that ends with that of the row
+    sorts several times faster than rows do, where there is one."""
     keys = pack_columns(*columns, far=LIMIT)
     if keys is None or not len(keys) or (int(keys.max()) + 1) * len(keys) > LIMIT:
         return np.lexsort(columns[::-1])
@@ -242,7 +243,7 @@ def cycles(parent: Ids) -> Ints:
 
 
 def preorder(parent: Ids) -> Ints:
-    """The order that puts every context before its children and keeps siblings as they were given.
+    """Return the order that puts every context before its children and keeps siblings as they were given.
 
     `parent` may be in any order but must be free of cycles.
     """
@@ -280,7 +281,7 @@ def _is_preorder(parent: Ids) -> bool:
 
 
 def subtree_ends(parent: Ids) -> Ids:
-    """One past the last context of each subtree, for contexts in preorder."""
+    """Return one past the last context of each subtree, for contexts in preorder."""
     ends = list(range(1, len(parent) + 1))
     above = parent.tolist()
     for context in range(len(ends) - 1, -1, -1):
@@ -311,7 +312,7 @@ def levels(depth: Ids) -> list[Ints]:
 def combine_upwards(
     values: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc = np.add, out: Array | None = None
 ) -> Array:
-    """Each context's value combined with those of everything below it. Level by level: no cancellation, as a
+    """Return each context's value combined with those of everything below it. Level by level: no cancellation, as a
     difference of running sums would have. `values` may be (contexts) or (contexts x profiles); `out` may be them."""
     if out is None:
         out = values.copy()
@@ -332,7 +333,7 @@ def _combine_rows(out: Array, parent: Ids, by_level: list[Ints], ufunc: np.ufunc
 
 
 def subtract_children(values: Array, owner: Ids) -> Array:
-    """Each context's value less the values of the contexts that it owns (`owner` -1: owned by none).
+    """Return each context's value less the values of the contexts that it owns (`owner` -1: owned by none).
 
     What remains of a difference of equal sums is rounding, not cost: it becomes zero.
     """
@@ -364,7 +365,7 @@ class Names:
         self._number: dict[str, int] = {}
 
     def __call__(self, text: str | None) -> int:
-        """The number of a text; -1 for none."""
+        """Return the number of a text; -1 for none."""
         if text is None:
             return ABSENT
         number = self._number.setdefault(text, len(self.all))

@@ -59,7 +59,7 @@ class TiledValues(ABC):
 
     @abstractmethod
     def tile(self, profiles: Ints, rows: Ints) -> Iterator[SparseBlock]:
-        """All values of these profiles and metric rows."""
+        """Yield all values of these profiles and metric rows."""
 
     @property
     def problems(self) -> list[CallgroveError]:
@@ -121,7 +121,7 @@ def is_by_metric(backend: ValueBackend) -> bool:
 
 
 def sparse(matrix: Array, profiles: Array, row: int, neutral: float = 0.0) -> SparseBlock:
-    """What is not neutral of a matrix (contexts x profiles)."""
+    """Return what is not neutral of a matrix (contexts x profiles)."""
     return DenseBlock(row, np.arange(len(matrix), dtype=np.int32), profiles.astype(np.int32), matrix, neutral).triples()
 
 
@@ -147,7 +147,8 @@ class Operand:
         return Totals(metrics, None, select_counted_contexts(self.experiment.contexts))
 
     def blocks(self, profiles: Ints, rows: Ints, given: Totals | None = None) -> Iterator[SparseBlock]:
-        """All values that the input has in these profiles and rows of the result; what is read is added to `given`."""
+        """Yield all values that the input has in these profiles and rows of the result; what is read is added to
+        `given`."""
         ways = {row: self.ways[row] for row in rows.tolist() if row in self.ways}
         if not ways:
             return
@@ -209,7 +210,7 @@ class Operand:
             yield self._outward(sparse(values, some, row, neutral), row)
 
     def _totals(self, ways: Mapping[int, Recipe], given: Totals | None) -> Iterator[SparseBlock]:
-        """All profiles as one."""
+        """Yield all profiles as one."""
         values = self.experiment.values
         for row, way in ways.items():
             stored = values.totals(way.stored)
@@ -229,7 +230,7 @@ class Operand:
 
 
 def matrix(experiment: Experiment, row: int, profiles: Ints) -> Array:
-    """One stored row as a matrix (contexts x profiles); absent is neutral. Integers stay integers."""
+    """Return one stored row as a matrix (contexts x profiles); absent is neutral. Integers stay integers."""
     metric = experiment.metrics[row]
     neutral = metric.aggregation.neutral
     place = np.full(len(experiment.profiles), -1)

@@ -51,7 +51,7 @@ LINEAR = (combine_cells, mean_of_cells, difference)
 
 
 def _weights(rule: Rule, n_inputs: int) -> list[float]:
-    """How often each input counts in a sum, a mean or a difference."""
+    """Return how often each input counts in a sum, a mean or a difference."""
     if rule is difference:
         return [1.0, *([-1.0] * (n_inputs - 1))]
     return [1 / n_inputs if rule is mean_of_cells else 1.0] * n_inputs
@@ -154,7 +154,7 @@ class CombinedValues(TiledValues):
         )
 
     def _scopes(self, block: SparseBlock, rows: set[int], profiles: Ints) -> Iterator[SparseBlock]:
-        """What was combined, in the scopes of the result: exclusive values of a base become those of its rows."""
+        """Yield what was combined, in the scopes of the result: exclusive values of a base become those of its rows."""
         bases = np.isin(block.metric, list(self._derived))
         if not bases.all():
             yield block.take(~bases)
@@ -291,14 +291,14 @@ def diff(
 
 
 def join_experiments(experiments: Sequence[Experiment], matching: Matching, rule: cells.Rule, word: str) -> Experiment:
-    """All that the inputs have; the rule decides where two have a value in one place."""
+    """Return all that the inputs have; the rule decides where two have a value in one place."""
     demands = Demands(word, rule in (cells.first, cells.last), any_unit="unit" in matching.ignore)
     operation = Operation(rule, demands, everywhere=False, keeps_traces=True, keeps_elided=True)
     return combine(experiments, matching, operation, _join_titles(experiments))
 
 
 def combine(experiments: Sequence[Experiment], matching: Matching, operation: Operation, title: str) -> Experiment:
-    """The experiment that an operation makes of its inputs."""
+    """Return the experiment that an operation makes of its inputs."""
     if not experiments:
         raise UsageError(f"{operation.demands.word} needs at least one experiment")
     profiles = match_profiles(experiments, matching.systems)
@@ -358,7 +358,7 @@ def _contexts(
     operation: Operation,
     profiles: MatchedProfiles,
 ) -> list[Ids]:
-    """The unified tree; gives the number in the builder for every context of each input."""
+    """Add the unified tree, and return the number in the builder for every context of each input."""
     places = tuple(place for place in matching.ignore if place in PLACES)
     unifier = Unifier(builder, ignore=places, by_name=matching.by_name)
     seen = np.zeros(len(profiles), np.bool_)

@@ -69,7 +69,7 @@ class Plan:
 
 
 def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, demands: Demands) -> Plan:
-    """The rows of the result of an operation on these inputs."""
+    """Return the rows of the result of an operation on these inputs."""
     plan = Plan(ways=[{} for _ in experiments])
     parents: dict[int, str] = {}
     lacking: dict[tuple[str, ...], list[str]] = {}
@@ -129,7 +129,7 @@ def _add_quantity(
     profiles: MatchedProfiles,
     demands: Demands,
 ) -> Iterator[int]:
-    """The rows of one quantity, added to the plan."""
+    """Yield the rows of one quantity, added to the plan."""
     first = next(iter(holders.values())).metrics
     model = first.first(name)
     scopes = _common_scopes(name, holders, demands.same_nesting or len(holders) == 1)
@@ -159,7 +159,7 @@ def _add_quantity(
 
 
 def _add_formula(plan: Plan, name: str, holders: Mapping[int, Experiment], n_inputs: int) -> Iterator[int]:
-    """A derived metric is copied as the formula that it is, where all inputs have the same one."""
+    """Add a derived metric as the formula that it is, where all inputs have the same one; yield its row."""
     models = [e.metrics.first(name) for e in holders.values()]
     if not all(model.is_derived for model in models):
         plan.notes.append(f"lost: metric {name}: is derived in one input and measured in another")
@@ -221,6 +221,6 @@ def spell_signed_type(dtype: str) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first few of some names."""
+    """Return the first few of some names."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

@@ -67,7 +67,7 @@ class Rows:
 
     @classmethod
     def of_contexts(cls, chosen: Ints, owner: Array) -> Rows:
-        """A row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
+        """Return a row for each context chosen; `owner` is the context that shows the exclusive cost of each one."""
         row = np.full(len(owner), -1, np.int64)
         row[chosen] = np.arange(len(chosen))
         contexts_in_rows = np.flatnonzero(row[owner] >= 0)
@@ -76,7 +76,7 @@ class Rows:
 
     @classmethod
     def of_groups(cls, chosen: Ints, group: Array, outermost: Array, n_groups: int) -> Rows:
-        """A row for each group chosen; `group` is that of every context."""
+        """Return a row for each group chosen; `group` is that of every context."""
         row = np.full(n_groups, -1, np.int64)
         row[chosen] = np.arange(len(chosen))
         contexts_in_rows = np.flatnonzero(row[group] >= 0)
@@ -92,7 +92,7 @@ class Statistics:
     profiles: Ints | None
 
     def of(self, quantities: Iterable[Quantity], rows: Rows) -> dict[Quantity, Floats]:
-        """One number per row, and one more: that of all roots together, in inclusive scope."""
+        """Return one number per row, and one more: that of all roots together, in inclusive scope."""
         out: dict[Quantity, Floats] = {}
         by_threads: dict[Quantity, list[Quantity]] = {}
         for quantity in dict.fromkeys(quantities):
@@ -135,7 +135,7 @@ class Statistics:
         )
 
     def _read_stored(self, quantity: Quantity, rows: Rows) -> Floats:
-        """A statistic that only a stored summary has; it says nothing about a choice of profiles."""
+        """Return a statistic that only a stored summary has; it says nothing about a choice of profiles."""
         metrics, profiles = self.experiment.metrics, self.experiment.profiles
         summaries = np.union1d(profiles.summaries, profiles.aggregates)
         key = (quantity.name, quantity.scope, quantity.statistic)
@@ -159,7 +159,7 @@ class Statistics:
         return out
 
     def _over_threads(self, bases: list[Quantity], rows: Rows) -> dict[Quantity, dict[str, Floats]]:
-        """One pass over the threads: each is read once, and reduced to the rows of the view."""
+        """Return statistics over the threads, in one pass: each is read once, and reduced to the rows of the view."""
         e = self.experiment
         ways = {base: way for base in bases if (way := self._recipe(base, rows)) is not None}
         stored = np.unique([way.stored for way in ways.values()]).astype(np.int64)
@@ -241,7 +241,7 @@ class ShownColumns:
     derived: tuple[str, ...] = field(default=())  # metrics whose formulas are not evaluated
 
     def of_rows(self, rows: Rows) -> tuple[CostColumn, ...]:
-        """The columns for the rows of a view; no value is an empty cell."""
+        """Return the columns for the rows of a view; no value is an empty cell."""
         inclusive = [q.inclusive for q in self.quantities]
         statistics = Statistics(self.experiment, self.profiles).of([*self.quantities, *inclusive], rows)
         values = {k: statistics[q][:-1] for k, q in enumerate(self.quantities)}
@@ -257,7 +257,7 @@ class ShownColumns:
         return CostColumn(shown.name, cells, np.nan, column.number_format, shown.unit, total)
 
     def _adds_up(self, column: Column) -> bool:
-        """Whether values are shares of a whole: a minimum or maximum is no part of another."""
+        """Return whether values are shares of a whole: a minimum or maximum is no part of another."""
         metrics = self.experiment.metrics
         return column.name not in metrics.quantities or metrics.first(column.name).aggregation == Aggregation.SUM
 
@@ -272,13 +272,13 @@ class ShownColumns:
 
 
 def _are_shares(cells: Floats, total: float) -> bool:
-    """Whether all cells are parts of the total; differences are not, as some of them lie below zero."""
+    """Return whether all cells are parts of the total; differences are not, as some of them lie below zero."""
     known = cells[~np.isnan(cells)]
     return bool(np.all(known >= -NEAR * abs(total)) and np.all(known <= (1 + NEAR) * total))
 
 
 def columns_to_show(experiment: Experiment, profiles: Ints | None = None) -> ShownColumns:
-    """The columns to show of an experiment, over all profiles or those given."""
+    """Return the columns to show of an experiment, over all profiles or those given."""
     reader = _Reader(experiment.metrics)
     shown, left_out = [], []
     for column in _choose_columns(experiment.metrics.columns):
@@ -355,7 +355,7 @@ class _Reader:
             return None
 
     def _expand(self, column: Column, above: tuple[Column, ...]) -> Expression:
-        """The formula of a column with those of the columns that it refers to in their places."""
+        """Return the formula of a column with those of the columns that it refers to in their places."""
         if column in above:
             raise KeyError(column.name)
 

@@ -109,7 +109,7 @@ class DeviceUses:
     cause_ns: dict[str, Ints]
 
     def going_on(self) -> list[dict[str, int]]:
-        """The time of every device by what went on at once, idle included."""
+        """Return the time of every device by what went on at once, idle included."""
         columns = [*(self.exactly_ns[chosen].tolist() for chosen in SETS), (self.span_ns - self.busy_ns).tolist()]
         return [dict(zip(SET_NAMES, times, strict=True)) for times in zip(*columns, strict=True)]
 
@@ -233,7 +233,7 @@ class _Sweep:
         return {chosen: coverage[tuple(k for k in chosen if k in present)] for chosen in SETS}
 
     def _measure_some(self, chosen: tuple[int, ...], every: bool) -> Ints:
-        """Some operations at a time: what is computed of them fits into caches."""
+        """Return the coverage by some classes, some operations at a time: what is computed of them fits into caches."""
         wanted = np.zeros(len(CLASSES), np.bool_)
         wanted[list(chosen)] = True
         sums, latest = np.zeros(len(self.start) + 1, np.int64), self.start[0]
@@ -250,7 +250,7 @@ class _Sweep:
         return lengths
 
     def most_at_once(self) -> Ints:
-        """How many operations went on at once; those that end when others start are over by then.
+        """Return how many operations went on at once; those that end when others start are over by then.
 
         When operation j starts there are more than m at once if the end j - m, of all ends in order, comes later.
         """
@@ -280,7 +280,7 @@ def _exactly(covered: dict[tuple[int, ...], Ints]) -> dict[tuple[int, ...], Ints
 
 
 def _causes(ending: Activity, gap_start: Ints, gap_end: Ints) -> dict[str, Ints]:
-    """How much of each gap was before, during and after the call that launched the operation which ends it."""
+    """Return how much of each gap was before, during and after the call that launched the operation which ends it."""
     linked = ending.linked
     length = gap_end - gap_start
     late = np.clip(ending.call_start_ns, gap_start, gap_end) - gap_start

@@ -62,7 +62,7 @@ class Durations:
         self._n_binned = 0
 
     def __getstate__(self) -> dict[str, object]:
-        """What waits in fewer bytes, for those who send it to another process."""
+        """Return what waits in fewer bytes, for those who send it to another process."""
         waiting = [(_narrow(group), _narrow(duration), _narrow(times)) for group, duration, times in self._waiting]
         return {**self.__dict__, "_waiting": waiting}
 
@@ -193,7 +193,7 @@ def _short(group: Ints | int, duration: Ints) -> Bools | None:
 
 
 def _take_rows(group: Ints | int, duration: Ints, times: Ints | None, rows: Ints | slice = slice(None)) -> Counted:
-    """All three columns of some rows."""
+    """Return all three columns of some rows."""
     length = duration[rows].astype(np.int64)
     groups = np.full(len(length), group, np.int64) if isinstance(group, int) else group[rows].astype(np.int64)
     return groups, length, np.ones(len(length), np.int64) if times is None else times[rows].astype(np.int64)

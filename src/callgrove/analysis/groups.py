@@ -64,7 +64,7 @@ class Groups:
         return self._combine(costs, costs.inclusive, np.flatnonzero(outermost(self.of, costs.tree)))
 
     def rows(self, chosen: Ints, tree: ContextTree) -> Rows:
-        """Some groups as rows of a view."""
+        """Return some groups as rows of a view."""
         return Rows.of_groups(chosen, self.of, outermost(self.of, tree), len(self))
 
     def _combine(self, costs: Costs, values: Array, contexts: Ints) -> Array:
@@ -75,7 +75,7 @@ class Groups:
 
 
 def nearest(tree: ContextTree, anchors: Bools) -> Ids:
-    """The closest anchor at or above every context of the tree; roots are anchors always."""
+    """Return the closest anchor at or above every context of the tree; roots are anchors always."""
     owner: list[int] = []
     for context, (above, anchor) in enumerate(zip(tree.parent[: len(anchors)].tolist(), anchors.tolist(), strict=True)):
         owner.append(context if anchor or above < 0 else owner[above])
@@ -83,7 +83,7 @@ def nearest(tree: ContextTree, anchors: Bools) -> Ids:
 
 
 def functions_of(tree: ContextTree) -> Ids:
-    """The context of the function that each context belongs to; what is called, not nested, stands by itself."""
+    """Return the context of the function that each context belongs to; what is called, not nested, stands by itself."""
     n = tree.n_listed
     anchors: Bools = np.isin(tree.kind[:n], FUNCTIONS) | (tree.relation[:n] != Relation.LEXICAL)
     return nearest(tree, anchors)
@@ -111,7 +111,7 @@ def _by_key(key: Array) -> Groups:
 
 
 def _region_keys(tree: ContextTree, owner: Ids) -> Ints:
-    """A key per context that is the region of its owner; owners without a region stand alone."""
+    """Return a key per context that is the region of its owner; owners without a region stand alone."""
     region = tree.region[owner].astype(np.int64)
     return np.where(region >= 0, region, len(tree.regions) + owner.astype(np.int64))
 

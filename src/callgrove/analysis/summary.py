@@ -54,8 +54,8 @@ def summarise(
     sections: Sequence[str] = SECTIONS,
     ignore_digits: bool = False,
 ) -> Summary:
-    """The whole trace, or some profiles of it, or a window of time; what other sections need may be left out. Names
-    that differ in digits alone, such as those of steps, may count as one."""
+    """Sum up the whole trace, or some profiles of it, or a window of time; what other sections need may be left out.
+    Names that differ in digits alone, such as those of steps, may count as one."""
     total = Summary(tuple(by))
     asked = not DEVICE_SECTIONS.isdisjoint(sections)
     every = _tasks(experiment, tuple(by), window, mode, profiles)
@@ -135,7 +135,7 @@ def table(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | Non
 
 
 def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | None = None) -> Iterator[Table]:
-    """One for each section that has rows, at most `limit` of them; the section is the heading of the names."""
+    """Yield a table for each section that has rows, with at most `limit` of them, headed by the name of the section."""
     for section, rows in _by_section(summary, sections).items():
         divisions = [by.value for by in summary.by if by in DIVIDES.get(section, summary.by)]
         made = _make_table(summary, rows[:limit], len(rows) - len(rows[:limit]), ("name", *divisions))
@@ -144,7 +144,7 @@ def tables(summary: Summary, sections: Sequence[str] = SECTIONS, limit: int | No
 
 
 def sections_of(summary: Summary, sections: Sequence[str] = SECTIONS) -> list[str]:
-    """The sections that have rows."""
+    """Return the sections that have rows."""
     return list(_by_section(summary, sections))
 
 
@@ -162,7 +162,7 @@ def _by_section(summary: Summary, sections: Sequence[str]) -> dict[str, list[Row
 
 
 def _make_table(summary: Summary, rows: Sequence[Row], left: int, always: Sequence[str]) -> Table:
-    """The columns in use, those named in `always` in any case."""
+    """Return the columns in use, those named in `always` in any case."""
     divided = tuple(by.value for by in summary.by)
     places = tuple(name for name in ("run", "rank", "agent") if name not in divided)
     names = (*FIRST_COLUMNS[:2], *divided, *places, *FIRST_COLUMNS[2:], *LAST_COLUMNS)
@@ -242,7 +242,8 @@ def _busy_row(device: DeviceSums) -> Row:
 
 
 def _overlap_rows(summary: Summary) -> Iterator[Row]:
-    """What went on at once on all devices together, or on those of each rank or agent; percent is of their time."""
+    """Yield what went on at once on all devices together, or on those of each rank or agent; percent is of their
+    time."""
     lengths: dict[tuple[Division, str], int] = {}
     spans: dict[Division, int] = {}
     for device in summary.devices:

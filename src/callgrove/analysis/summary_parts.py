@@ -84,7 +84,7 @@ class _Spans:
 
 
 def of_part(task: Task) -> Summary:
-    """Everything about one part."""
+    """Return the summary of one part."""
     summary = Summary(task.by)
     every = _read(task, summary)
     if every is not None:
@@ -111,8 +111,8 @@ def _among(kind: Ids, kinds: Sequence[SpanKind]) -> Array:
 
 
 def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
-    """All spans, and which of them can be measured. Calls and markers are looked for among all: they may lie outside of
-    the window."""
+    """Return all spans, and which of them can be measured. Calls and markers are looked for among all: they may lie
+    outside of the window."""
     wanted = (*COLUMNS, *(["category"] if By.DOMAIN in task.by else []))
     columns = _columns(task, (*wanted, "span"))
     if columns is None:
@@ -138,7 +138,7 @@ def _read(task: Task, summary: Summary) -> tuple[_Spans, Array] | None:
 
 
 def _columns(task: Task, names: Sequence[str]) -> dict[str, Array] | None:
-    """All spans of the task; None where there are none. Who knows how many there are needs the memory once."""
+    """Return all spans of the task; None where there are none. Who knows how many there are needs the memory once."""
     chunks = task.traces.spans([name for name in names if name != "span"], None, task.profiles)
     first = next(chunks, None)
     if first is None:
@@ -188,7 +188,7 @@ def _calls(columns: dict[str, Array], valid: Array, places: Places) -> Array:
 
 
 def _markers(columns: dict[str, Array], valid: Array, calls: Array) -> Ints:
-    """The name of the innermost marker around a span's call, or around a host span itself."""
+    """Return the name of the innermost marker around a span's call, or around a host span itself."""
     outer = np.flatnonzero((columns["kind"] == SpanKind.MARKER) & valid)
     host = np.where(calls >= 0, calls, np.arange(len(calls)))
     start, end, profile = columns["start_ns"], columns["end_ns"], columns["profile"]
@@ -217,7 +217,7 @@ def _add_durations(summary: Summary, task: Task, spans: _Spans, strings: Sequenc
 
 
 def _divide(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> Ints:
-    """What divides rows, as a number for each span; -1 is nothing."""
+    """Return what divides rows, as a number for each span; -1 is nothing."""
     if by is By.DOMAIN:
         return _domains(spans.category, strings)
     if by is By.MARKER:
@@ -227,7 +227,7 @@ def _divide(by: By, spans: _Spans, places: Places, strings: Sequence[str]) -> In
 
 
 def _domains(category: Ids, strings: Sequence[str]) -> Ints:
-    """The first string that has the same first word, for each category."""
+    """Return the first string that has the same first word, for each category."""
     words: dict[str, int] = {}
     used = np.unique(category[category >= 0]).tolist()
     first = np.full(len(strings) + 1, ABSENT, np.int64)
@@ -274,7 +274,7 @@ def _add_sizes(summary: Summary, table: SideTable | None, spans: _Spans, keys_of
 
 
 def _rows_of(span: Ints, asked: Ints) -> Ints:
-    """The row of every span that is asked for; -1 where it is not there. One part's spans rise as a rule."""
+    """Return the row of every span that is asked for; -1 where it is not there. One part's spans rise as a rule."""
     if not len(span) or (span[1:] <= span[:-1]).any():
         return Directory(span, np.arange(len(span)))[asked]
     row = np.minimum(np.searchsorted(span, asked), len(span) - 1)
@@ -317,7 +317,7 @@ def _add_devices(summary: Summary, task: Task, spans: _Spans, strings: Sequence[
 
 
 def _divisions(task: Task, columns: Sequence[Ints], n_rows: int, strings: Sequence[str]) -> tuple[list[Division], Ints]:
-    """The different divisions of rows, and which of them each row is in; one where nothing divides."""
+    """Return the different divisions of rows, and which of them each row is in; one where nothing divides."""
     if not columns:
         return [()], np.zeros(n_rows, np.int64)
     groups, number = distinct_rows(*columns)
@@ -341,8 +341,8 @@ def _add_latencies(
 
 
 def _devices_of(profile: Ids, places: Places) -> tuple[Ints, Ids]:
-    """The devices that operations on these profiles ran on, by process and agent: a profile of each; and the device of
-    each operation."""
+    """Return the devices that operations on these profiles ran on, by process and agent: a profile of each; and the
+    device of each operation."""
     _, of_profile = distinct_rows(places.process, places.agent)
     first = np.full(len(of_profile), len(profile))  # the operation that comes first
     device = of_profile.take(profile)

@@ -167,7 +167,7 @@ class Summary:
         self.sizes[key] = self.sizes[key] + sizes if key in self.sizes else sizes
 
     def find_undivided(self, sections: Iterable[str]) -> dict[By, list[str]]:
-        """Those of some sections that something asked for does not divide."""
+        """Return by division those of some sections that it does not apply to."""
         chosen = list(sections)
         sections_of = {by: [name for name in chosen if name in DIVIDES and by not in DIVIDES[name]] for by in self.by}
         return {by: names for by, names in sections_of.items() if names}
@@ -215,7 +215,7 @@ class Places:
         return cls(process.astype(np.int32), columns["rank"], columns["gpu_device"], columns["gpu_stream"], run)
 
     def take(self, profiles: Ints) -> Places:
-        """Those of some profiles, which are numbered from 0 then."""
+        """Return the places of some profiles, which are numbered from 0 then."""
         return Places(*(getattr(self, name)[profiles] for name in self.__dataclass_fields__))
 
     def keep_parts_apart(self, part: Ints) -> Places:

@@ -32,7 +32,7 @@ def silent(text: str) -> None:
 
 
 def metric_rows(experiment: Experiment) -> tuple[list[Metric], dict[tuple[str, Scope], int]]:
-    """All metric rows, the stored ones first, and where each computed (quantity, scope) stands."""
+    """Return all metric rows, the stored ones first, and where each computed (quantity, scope) stands."""
     metrics = experiment.metrics
     rows, computed = list(metrics), {}
     for quantity in metrics.quantities:
@@ -175,8 +175,8 @@ def _compute_blocks(
 def _matrices(
     experiment: Experiment, ways: Sequence[Recipe], profiles: Ints, unfit: set[str], given: Totals
 ) -> dict[int, Array]:
-    """The values of all ways; what is read is added to `given`. Composite values that cannot be combined are left out,
-    and `unfit` gets the reasons."""
+    """Return the values of all ways; what is read is added to `given`. Composite values that cannot be combined are
+    left out, and `unfit` gets the reasons."""
     values, tree = experiment.values, experiment.contexts
     by_row = matrices(values, tree, [way for way in ways if way.metric.composite is None], profiles, given)
     for way in ways:

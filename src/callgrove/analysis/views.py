@@ -38,8 +38,8 @@ __all__ = [
 
 
 def describe_contexts(tree: ContextTree, contexts: Sequence[int], parameters: bool = True) -> tuple[Column, ...]:
-    """One row per context; absent cells are empty. A row that stands for a group is named without parameters. Functions
-    that nothing but their mangled names tells apart have these in brackets: `f [_Z1fi]`."""
+    """Return one row per context; absent cells are empty. A row that stands for a group is named without parameters.
+    Functions that nothing but their mangled names tells apart have these in brackets: `f [_Z1fi]`."""
     chosen = list(contexts)
     regions = tree.regions
     names = [tree.label(c) if parameters else tree.name(c) for c in chosen]
@@ -107,8 +107,8 @@ def exclusive_of(costs: Costs, owner: Ids) -> Array:
 def top_down(
     costs: Costs, source: bool = False, limit: int | None = None, columns: ShownColumns | None = None
 ) -> Table:
-    """The call tree in preorder, the costliest child first (by size, where costs are signed); percent is of inclusive
-    cost.
+    """Return the call tree in preorder, the costliest child first (by size, where costs are signed); percent is of
+    inclusive cost.
 
     Contexts without any cost at or below them are left out. A limit keeps the contexts with the highest inclusive cost
     and all that lies above them. `columns` are shown of the same rows.
@@ -133,7 +133,7 @@ def top_down(
 
 
 def _heaviest(folded: Folded, costly: Ints, ranks: Floats, limit: int) -> Ints:
-    """The `limit` contexts with the highest inclusive cost, each with everything above it."""
+    """Return the `limit` contexts with the highest inclusive cost, each with everything above it."""
     kept: set[int] = set()
     for context in costly[np.lexsort((costly, -ranks[costly]))].tolist():
         chain = []
@@ -167,7 +167,7 @@ def _walk_tree(folded: Folded, chosen: Ints, ranks: Floats) -> Ints:
 
 
 def _source_text(costs: Costs, order: Ints, source: bool) -> tuple[Column, ...]:
-    """The text of each context's line, where a copy of the source is at hand."""
+    """Return the text of each context's line, where a copy of the source is at hand."""
     if not source:
         return ()
     tree: ContextTree = costs.tree
@@ -270,8 +270,8 @@ def _split(of: Ids, at: Ints, exclusive: Array, inclusive: Array, depth: int) ->
 
 
 def _grow(roots: list[Row], of: Ids, caller: Ids, limit: int | None) -> tuple[list[Row], list[Row]]:
-    """Take the costliest row again and again and put its callers up for choice; gives the functions that were taken
-    and the rows that were not. A caller never costs more than what it calls, so rows stay connected."""
+    """Take the costliest row again and again and put its callers up for choice; return the functions that were
+    taken and the rows that were not. A caller never costs more than what it calls, so rows stay connected."""
     taken: list[Row] = []
     count = 0
     heap = [(-row.weight, number, row, taken) for number, row in enumerate(roots)]
@@ -340,7 +340,7 @@ def top(costs: Costs, by: str = "function", limit: int | None = None, columns: S
 
 
 def describe_groups(costs: Costs, by: str, contexts: list[int]) -> tuple[Column, ...]:
-    """What groups are called, each of which one of its contexts stands for."""
+    """Return what groups are called, each of which one of its contexts stands for."""
     columns = describe_contexts(costs.tree, contexts, parameters=by == "context")
     return _only(by, contexts, columns) if by in ("file", "module") else columns
 

@@ -119,7 +119,7 @@ class Archive:
         return archive
 
     def bytes_of(self, member: Member) -> bytes:
-        """A copy of what is there of a member."""
+        """Return a copy of what is there of a member."""
         return self.file.copy(member.offset, member.size - member.missing, member.name)
 
 
@@ -129,7 +129,7 @@ def is_archive(block: bytes) -> bool:
 
 
 def headers(file: FileBytes, notes: list[str], most: int | None = None) -> Iterator[Member]:
-    """Every member in the file's order, `most` blocks at most; headers only are looked at."""
+    """Yield every member in the file's order, `most` blocks at most; headers only are looked at."""
     at, name, size, n_zeros = 0, "", None, 0
     for _ in islice(iter(int, 1), most):
         if at + BLOCK > file.size:
@@ -210,7 +210,7 @@ def _text(file: FileBytes, start: int, length: int) -> str:
 
 
 def _apply_extension(text: str, name: str, size: int | None) -> tuple[str, int | None]:
-    """What a PAX header says of the member that follows: lines `LENGTH KEY=VALUE`."""
+    """Return what a PAX header says of the member that follows: lines `LENGTH KEY=VALUE`."""
     for line in text.split("\n"):
         key, equals, value = line.partition(" ")[2].partition("=")
         if equals and key == "path":
@@ -241,7 +241,8 @@ PIECE = 1 << 20
 
 
 def inflate(stream: Any, size: int) -> bytes | str:
-    """The bytes of one zlib stream, or, in words, what is wrong with it. At most one byte more than `size` is made."""
+    """Return the bytes of one zlib stream, or, in words, what is wrong with it. At most one byte more than `size` is
+    made."""
     machine = engine.decompressobj()
     try:
         content: bytes = machine.decompress(stream, size + 1)
@@ -257,7 +258,7 @@ def inflate(stream: Any, size: int) -> bytes | str:
 
 
 def gunzip_head(head: bytes, most: int) -> bytes:
-    """What the first bytes of a gzip file inflate to, at most so many; empty where they are none."""
+    """Return what the first bytes of a gzip file inflate to, at most so many; empty where they are none."""
     try:
         content: bytes = engine.decompressobj(GZIP).decompress(head, most)
     except _BROKEN:
@@ -266,7 +267,7 @@ def gunzip_head(head: bytes, most: int) -> bytes:
 
 
 def gunzip_bytes(path: Path, section: str, data: bytes, most: int) -> bytes:
-    """All bytes of a gzip file, at most so many. A file of several parts is inflated whole."""
+    """Return all bytes of a gzip file, at most so many. A file of several parts is inflated whole."""
     with tempfile.SpooledTemporaryFile(max_size=1 << 26) as out:
         _pour(path, section, data, out, most)
         out.seek(0)
@@ -274,7 +275,7 @@ def gunzip_bytes(path: Path, section: str, data: bytes, most: int) -> bytes:
 
 
 def gunzip(file: FileBytes, section: str, most: int) -> FileBytes:
-    """A gzip file, inflated into an unnamed temporary file of at most so many bytes."""
+    """Return a gzip file, inflated into an unnamed temporary file of at most so many bytes."""
     with tempfile.TemporaryFile() as out:
         _pour(file.path, section, memoryview(file.buffer), out, most)
         out.flush()

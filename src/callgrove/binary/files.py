@@ -73,7 +73,7 @@ class FileBytes:
         return np.frombuffer(self._buffer, kind, count, offset)
 
     def record(self, dtype: npt.DTypeLike, offset: int, section: str) -> Record:
-        """One structured record."""
+        """Return one structured record."""
         record: Record = self.array(dtype, 1, offset, section)[0]
         return record
 
@@ -103,14 +103,14 @@ class FileBytes:
         return out
 
     def copy(self, offset: int, size: int, section: str) -> bytes:
-        """A copy of `size` bytes."""
+        """Return a copy of `size` bytes."""
         offset, size = int(offset), int(size)
         self.check(offset, size, section)
         self.bytes_viewed += size
         return bytes(self._buffer[offset : offset + size])
 
     def text(self, offset: int, section: str) -> str:
-        """The NUL-terminated UTF-8 string at `offset`; broken bytes are kept as escapes."""
+        """Return the NUL-terminated UTF-8 string at `offset`; broken bytes are kept as escapes."""
         offset = int(offset)
         self.check(offset, 1, section)
         end = self._buffer.find(b"\0", offset, offset + LONGEST_STRING)
@@ -121,7 +121,7 @@ class FileBytes:
         return bytes(self._buffer[offset:end]).decode("utf-8", "backslashreplace")
 
     def tail(self, size: int) -> bytes:
-        """The last `size` bytes, or all of a shorter file."""
+        """Return the last `size` bytes, or all of a shorter file."""
         return bytes(self._buffer[max(0, self.size - size) :])
 
     def forget(self) -> None:
@@ -177,7 +177,7 @@ class FilePart:
     size: int
 
     def array(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """What it holds as items of a type."""
+        """Return what it holds as items of a type."""
         kind = np.dtype(dtype)
         values = np.fromfile(self.path, kind, self.size // kind.itemsize, offset=self.offset)
         if values.nbytes != self.size:
@@ -206,7 +206,8 @@ class FilePart:
         return os.path.samestat(Path(self.path).stat(), os.fstat(target.fileno()))
 
     def _by_kernel(self, source: int, target: int, start: int) -> int:
-        """How much the kernel copied: nothing between some file systems, on some systems, or onto the part itself."""
+        """Return how much the kernel copied: nothing between some file systems, on some systems, or onto the part
+        itself."""
         done = 0
         try:
             while done < self.size:
@@ -268,5 +269,5 @@ class IdMap:
         return np.where(self._keys[at] == ids, self._values[at], -1).astype(np.int32)
 
     def one(self, id_: int) -> int:
-        """The dense number of one id, or -1."""
+        """Return the dense number of one id, or -1."""
         return int(self[np.array([id_ & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)][0])

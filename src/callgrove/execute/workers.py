@@ -125,7 +125,7 @@ def _fold(
     items: Sequence[Item],
     report: Callable[[int], None] | None = None,
 ) -> Result:
-    """The tree of the package's docstring in one process. At most log2(n) results are kept."""
+    """Reduce in one process, in the order of the tree in the package's docstring. At most log2(n) results are kept."""
     pending: list[tuple[int, Result]] = []  # (height, result); heights fall from left to right
     for done, item in enumerate(items, 1):
         height, result = 0, function(item)

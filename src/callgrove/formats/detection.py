@@ -27,7 +27,8 @@ NAMES_LOOKED_AT = 256  # of those in a folder
 
 
 def formats_named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
-    """The formats whose files or folders have such names. An ending does not count for names that are another's."""
+    """Return the formats whose files or folders have such names. An ending does not count for names that are
+    another's."""
     names = _names(source)
     whole = {name for entry in entries for name in entry.usual_names if not name.startswith(".")}
 
@@ -39,7 +40,7 @@ def formats_named_like(source: Source, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _names(source: Source) -> list[str]:
-    """The name of a file, or some of those in a folder."""
+    """Return the name of a file, or some of those in a folder."""
     if not source.is_folder:
         return [source.path.name]
     try:
@@ -50,8 +51,8 @@ def _names(source: Source) -> list[str]:
 
 
 def claims_on(source: Source, *groups: Sequence[Entry]) -> tuple[list[Claim], list[str]]:
-    """The claims of formats, and which ones could not be asked. A group is asked, and its formats are loaded, only if
-    nobody before is sure."""
+    """Return the claims of formats, and which ones could not be asked. A group is asked, and its formats are loaded,
+    only if nobody before is sure."""
     claims: list[Claim] = []
     missing: list[str] = []
     for entries in groups:
@@ -85,8 +86,8 @@ def _claim_of(entry: Entry, source: Source) -> Claim | None:
 
 
 def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], theirs: Sequence[Claim] = ()) -> Claim:
-    """The claim of the highest grade. A tie, or no claim, is an error that says so. `theirs` are claims of plug-ins,
-    which may read what we know as a stranger."""
+    """Return the claim of the highest grade. A tie, or no claim, is an error that says so. `theirs` are claims of
+    plug-ins, which may read what we know as a stranger."""
     claims = [*ours, *theirs]
     best = max((match.grade for _, match in claims), default=None)
     if best is None or (best < Grade.EXACT and not source.is_folder and not is_sure(source, theirs)):
@@ -120,7 +121,7 @@ def _explain_unrecognised(source: Source) -> str:
 
 
 def _readable(path: Path, look: Callable[[], T]) -> T:
-    """What a look at a path gives. Detection passes over what may not be read; here somebody asks why."""
+    """Return what a look at a path gives. Detection passes over what may not be read; here somebody asks why."""
     try:
         return look()
     except OSError as error:
@@ -200,7 +201,7 @@ def _begins(*marks: bytes) -> Callable[[Source], bool]:
 
 
 def _of_another(source: Source) -> str:
-    """What one of the others says of a file, by how it begins."""
+    """Return what one of the others says of a file, by how it begins."""
     head = source.head(LOOKED_AT)
     return next((text for mark, text in OTHERS.items() if re.match(mark, head)), "")
 
@@ -240,6 +241,6 @@ STRANGERS: Known = (
 
 
 def stranger(source: Source) -> str:
-    """What an input is that no format reads, and what to do; empty where that is not known either."""
+    """Return what an input is that no format reads, and what to do; empty where that is not known either."""
     packed = () if source.path.name.endswith(OF_CUBE) else PACKED
     return next((text for is_it, text in (*packed, *STRANGERS) if is_it(source)), "") or _of_another(source)

@@ -24,8 +24,8 @@ MOST_NAMED = 5  # in a message
 
 
 def only_input(folder: Source, detect: Detect, made_of: MadeOf) -> Source | None:
-    """The one input in a folder, or in a folder of it; None where there is none. Several are an error that names them.
-    Only what a format is sure of counts; `made_of` tells which formats a tool makes of one."""
+    """Return the one input in a folder, or in a folder of it; None where there is none. Several are an error that names
+    them. Only what a format is sure of counts; `made_of` tells which formats a tool makes of one."""
     if not folder.is_folder:
         return None
     named: dict[Path, str] = {}

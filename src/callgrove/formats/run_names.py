@@ -53,7 +53,7 @@ class NamedRun:
 
 
 def parse_name(name: str) -> NamedRun | None:
-    """The parameters in a name; None where there are none."""
+    """Return the parameters in a name; None where there are none."""
     match = _REPETITION.search(name)
     stem, repetition = (name[: match.start()], int(match[1])) if match else (name, None)
     parts = stem.split(".")
@@ -106,8 +106,8 @@ def parse_point(text: str) -> dict[str, float]:
 
 
 def by_pattern(names: Iterable[str], pattern: str) -> list[NamedRun]:
-    """The parameters by a pattern like `run_{n}_{ranks}ranks`; `{r}` is the repetition, which may follow as `.r1`
-    where the pattern does not have it."""
+    """Return the parameters by a pattern like `run_{n}_{ranks}ranks`; `{r}` is the repetition, which may follow as
+    `.r1` where the pattern does not have it."""
     parts = _BRACES.split(pattern)
     words = parts[1::2]
     parameters = [word for word in words if word != REPETITION]
@@ -160,7 +160,7 @@ def _follow(names: Sequence[str], pattern: str) -> bool:
 
 
 def by_table(names: Iterable[str], table: Path) -> list[NamedRun]:
-    """The parameters by a CSV file: the folder, then a column for each parameter."""
+    """Return the parameters by a CSV file: the folder, then a column for each parameter."""
     try:
         with table.open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
@@ -214,7 +214,7 @@ def agree_on_parameters(runs: Sequence[NamedRun], strict: bool) -> tuple[list[Na
 
 
 def as_extra_p_reads(name: str) -> list[tuple[str, float]] | None:
-    """The pairs that Extra-P 4.2.5 finds in a name; None where it fails."""
+    """Return the pairs that Extra-P 4.2.5 finds in a name; None where it fails."""
     start, end = name.find(".") + 1, name.find(".r")
     words = re.split(r"([0-9.,]+)", name[start : end if end != -1 else None])
     if len(words) <= 1:

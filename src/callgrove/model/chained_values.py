@@ -39,7 +39,7 @@ class Link:
     metrics: Ids
 
     def outward(self, block: SparseBlock) -> SparseBlock:
-        """A block of the backend in the ids of the whole."""
+        """Return a block of the backend in the ids of the whole."""
         mapped = SparseBlock(
             self.profiles[block.profile],
             self.contexts[block.context],
@@ -51,8 +51,8 @@ class Link:
         return mapped if kept.all() else mapped.take(kept)
 
     def choose_metrics(self, metrics: Ints | None) -> Ints | None:
-        """The backend's own rows for some metrics of the whole. All that the whole has may be less than the backend
-        has: the rest is not even read."""
+        """Return the backend's own rows for some metrics of the whole. All that the whole has may be less than the
+        backend has: the rest is not even read."""
         if metrics is None and (self.metrics >= 0).all():
             return None
         return np.flatnonzero(self.metrics >= 0) if metrics is None else self.inward(self.metrics, metrics)
@@ -68,7 +68,7 @@ class Link:
         return DenseBlock(int(self.metrics[block.metric]), contexts, profiles, matrix, block.neutral, fillers)
 
     def inward(self, mapping: Ids, wanted: Ints) -> Ints:
-        """Which of the backend's ids mean one of the wanted ids of the whole."""
+        """Return which of the backend's ids mean one of the wanted ids of the whole."""
         return np.flatnonzero(np.isin(mapping, wanted) & (mapping >= 0))
 
 

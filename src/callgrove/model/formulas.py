@@ -76,7 +76,7 @@ class Expression:
     __slots__ = ()
 
     def variables(self) -> frozenset[int]:
-        """The ids of the columns it needs; `$$` has none."""
+        """Return the ids of the columns it needs; `$$` has none."""
         leaves = (node for node in postorder(self) if isinstance(node, Variable))
         return frozenset(leaf.id for leaf in leaves if leaf.id is not None)
 
@@ -130,13 +130,13 @@ class Call(Expression):
 
 
 def takes(name: str, n_args: int) -> bool:
-    """Whether a function can be called with that many arguments."""
+    """Return whether a function can be called with that many arguments."""
     least, most = ARITIES[name]
     return least <= n_args <= most
 
 
 def arity_words(name: str) -> str:
-    """How many arguments a function takes, in words."""
+    """Return how many arguments a function takes, in words."""
     least, most = ARITIES[name]
     if most == MANY:
         return f"at least {least} argument"
@@ -144,7 +144,7 @@ def arity_words(name: str) -> str:
 
 
 def postorder(expression: Expression) -> list[Expression]:
-    """Every node after its arguments."""
+    """Return every node after its arguments."""
     reverse: list[Expression] = []
     stack = [expression]
     while stack:
@@ -165,7 +165,7 @@ def fold(expression: Expression, combine: Callable[[Expression, Sequence[T]], T]
 
 
 def _postfix(expression: Expression) -> tuple[Expression | tuple[str, int], ...]:
-    """The tree without nesting: leaves, and (name, number of arguments) for calls."""
+    """Return the tree without nesting: leaves, and (name, number of arguments) for calls."""
     return tuple((n.name, len(n.args)) if isinstance(n, Call) else n for n in postorder(expression))
 
 
@@ -201,7 +201,7 @@ def render(expression: Expression) -> str:
 
 
 def _render_node(node: Expression, args: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """The text of a node and how tightly it binds."""
+    """Return the text of a node and how tightly it binds."""
     if isinstance(node, Number):
         text = repr(float(node.value)).removesuffix(".0")
         return text, PRECEDENCES["neg"] if text.startswith("-") else ATOM
@@ -263,7 +263,7 @@ class FormulaError(ValueError):
 
 
 def parse(text: str) -> Expression:
-    """The tree of a formula."""
+    """Return the tree of a formula."""
     if len(text) > MAX_TEXT:
         raise FormulaError(text, MAX_TEXT, f"a formula of at most {MAX_TEXT} characters")
     return _Parser(text).run()
@@ -378,7 +378,7 @@ class _Parser:
 
 
 def evaluate(expression: Expression, columns: Mapping[int, Array], thread_values: Array | None = None) -> Floats:
-    """The value of a formula for each element of its columns; `$$` is `thread_values`.
+    """Return the value of a formula for each element of its columns; `$$` is `thread_values`.
 
     Only the columns it names are looked up; a missing one is a KeyError. Shapes broadcast; a formula without
     columns gives a single number (zero dimensions).

@@ -65,7 +65,7 @@ def unify(
     merge_equal: bool = False,
     keep_elided: bool = True,
 ) -> Unified:
-    """One tree of many; the options are those of `Unifier`."""
+    """Return one tree of many; the options are those of `Unifier`."""
     builder = ExperimentBuilder("unified")
     unifier = Unifier(builder, ignore=ignore, by_name=by_name, merge_equal=merge_equal, keep_elided=keep_elided)
     numbers = [unifier.add(tree) for tree in trees]
@@ -116,7 +116,7 @@ class Unifier:
         return numbers
 
     def _match(self, tree: ContextTree, slots: Ints, keep_elided: bool) -> tuple[Ids, Ints]:
-        """The number of every context, and which contexts are new, in the order of their numbers."""
+        """Return the number of every context, and which contexts are new, in the order of their numbers."""
         n = tree.n_listed
         above = tree.parent[:n].tolist()
         numbers, fresh = [ABSENT] * len(tree), []
@@ -146,7 +146,7 @@ class Unifier:
         return (ordinal << 31) + keys
 
     def _key_numbers(self, tree: ContextTree, region_keys: list[Key]) -> Ints:
-        """What identifies each context below its parent, as a number that is the same in all trees."""
+        """Return what identifies each context below its parent, as a number that is the same in all trees."""
         n = tree.n_listed
         if self._by_name:
             return np.array([self._number((name,)) for name in names(tree)], np.int64)
@@ -187,7 +187,7 @@ class Unifier:
         return list(zip(*columns, strict=True))
 
     def _match_mangled(self, tree: ContextTree, keys: list[Key]) -> dict[int, str]:
-        """The mangled name by which each region is known: its own, or that of the region that it matches."""
+        """Return the mangled name by which each region is known: its own, or that of the region that it matches."""
         used = _present(tree.region[: tree.n_listed]).tolist()
         mangled_of = {region: tree.regions.mangled_name(region) for region in used} if tree.regions.details else {}
         if not any(mangled_of.values()) and not self._mangled:  # as nearly always
@@ -229,7 +229,7 @@ class Unifier:
             self._builder.describe_context(int(numbers[context]), *given)
 
     def _tables(self, tree: ContextTree, fresh: Ints, mangled: dict[int, str]) -> tuple[Ids, Ids]:
-        """The builder's numbers of the regions and of the files that new contexts need; absent stays absent.
+        """Return the builder's numbers of the regions and of the files that new contexts need; absent stays absent.
 
         Each table is gone through in its own order, so that ids do not depend on how trees were grouped.
         """
@@ -265,7 +265,7 @@ class Unifier:
 
 
 def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str, str]:
-    """The details of a region, with the mangled name by which it is known."""
+    """Return the details of a region, with the mangled name by which it is known."""
     details = dict(regions.details.get(region, {}))
     if name := mangled.get(region, details.get(MANGLED, "")):
         details[MANGLED] = name
@@ -275,13 +275,13 @@ def _details(regions: Regions, region: int, mangled: dict[int, str]) -> dict[str
 
 
 def _present(*columns: Ids) -> Ids:
-    """The ids that occur, in order."""
+    """Return the ids that occur, in order."""
     ids: Ids = np.unique(np.concatenate(columns))
     return ids[ids >= 0]
 
 
 def names(tree: ContextTree) -> list[str]:
-    """What the listed contexts are called where formats are compared, parameters included.
+    """Return what the listed contexts are called where formats are compared, parameters included.
 
     An instruction is called by its place, whatever a file says of it; a file's own id, which others do not share, is
     no name; and the two roots that every program has are called the same.
@@ -307,7 +307,7 @@ def _texts(ids: Ids, table: tuple[str, ...]) -> list[object]:
 def join_runs(
     parts: Sequence[tuple[Run, Experiment]], format: str, title: str, path: str, warnings: Sequence[InputWarning] = ()
 ) -> Experiment:
-    """One experiment of many; each part becomes one run."""
+    """Return one experiment of many; each part becomes one run."""
     if not parts:
         raise UsageError(f"{path or title}: there is no run to open")
     builder = ExperimentBuilder(format, title=title)
@@ -381,6 +381,6 @@ def _add_profiles(builder: ExperimentBuilder, profiles: Profiles, run: int, name
 
 
 def _common(attributes: list[dict[str, str]]) -> dict[str, str]:
-    """What all parts say alike."""
+    """Return what all parts say alike."""
     first, *others = attributes
     return {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}

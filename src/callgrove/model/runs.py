@@ -119,7 +119,7 @@ def choose_runs(runs: Sequence[Run], wanted: Numbers) -> tuple[int, ...]:
 
 
 def _runs_named(runs: Sequence[Run], text: str) -> list[int]:
-    """A name counts before a number, and a number before parameters."""
+    """Return the runs that a text names: by name first, then by number, then by parameters."""
     by_name = [k for k, run in enumerate(runs) if text and text in (run.name, run.source)]
     if by_name:
         return by_name

@@ -59,8 +59,8 @@ class Recipe:
         return composite is None or self.is_stored or (upwards and composite.combine is not None)
 
     def apply(self, values: Array, tree: ContextTree, in_place: bool = False) -> Array:
-        """The wanted scope from stored values: of all contexts, or of contexts x profiles. Elided contexts become
-        neutral in what is computed. `in_place`: the values may be overwritten."""
+        """Return the wanted scope from stored values: of all contexts, or of contexts x profiles. Elided contexts
+        become neutral in what is computed. `in_place`: the values may be overwritten."""
         if self.is_stored:
             return values
         if not self.is_possible:
@@ -82,8 +82,9 @@ class Recipe:
         return combine_upwards(numbers, tree.parent, tree.levels, self.metric.aggregation.ufunc, out=numbers)
 
     def weights(self, chosen: Bools, tree: ContextTree) -> Floats:
-        """How often each stored value counts in the sum of exclusive cost over the chosen contexts. Where a wider scope
-        is stored, a value that another one contains is taken off where that one is chosen. For sums only."""
+        """Return how often each stored value counts in the sum of exclusive cost over the chosen contexts. Where a
+        wider scope is stored, a value that another one contains is taken off where that one is chosen. For sums
+        only."""
         counts: Floats = (chosen & tree.listed).astype(np.float64)
         if self.is_stored or self.metric.scope == Scope.POINT:
             return counts
@@ -123,7 +124,7 @@ def _as_signed(values: Array) -> Array:
 
 
 def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
-    """The best way to a quantity in a scope. Raises NotEvaluated where the quantity is derived."""
+    """Return the best way to a quantity in a scope. Raises NotEvaluated where the quantity is derived."""
     if not metrics.scopes(quantity):
         metrics.resolve(quantity)  # says which there are
     metrics.require_values(quantity)
@@ -150,8 +151,8 @@ def recipe(metrics: Metrics, quantity: str, scope: Scope) -> Recipe:
 def matrices(
     values: Values, tree: ContextTree, ways: Sequence[Recipe], profiles: Ints, given: Totals | None = None
 ) -> dict[int, Array]:
-    """The wanted scope of each way, by its stored row; rows without any value are left out. What is read is added to
-    `given`.
+    """Return the wanted scope of each way, by its stored row; rows without any value are left out. What is read is
+    added to `given`.
 
     Like every view, and like `Values.totals`, they are made of what was measured: numbers that an input holds in places
     where nothing was measured are not in them. Composite values that do not fit one another raise UsageError.

@@ -58,12 +58,12 @@ class SparseBlock:
         return self
 
     def take(self, rows: Array | slice) -> SparseBlock:
-        """Some of the rows, by mask, by index or by slice."""
+        """Return some of the rows, by mask, by index or by slice."""
         fillers = None if self.fillers is None else self.fillers[rows]
         return SparseBlock(self.profile[rows], self.context[rows], self.metric[rows], self.value[rows], fillers)
 
     def of_metrics(self, metrics: Ints | None) -> SparseBlock:
-        """The rows of some metrics; None is all."""
+        """Return the rows of some metrics; None is all."""
         return self if metrics is None else self.take(np.isin(self.metric, metrics))
 
     @classmethod
@@ -99,7 +99,7 @@ class DenseBlock:
         return int(self.matrix.size)
 
     def triples(self) -> SparseBlock:
-        """What is not neutral, profile by profile."""
+        """Return what is not neutral, profile by profile."""
         kept = self.matrix.T != self.neutral if self.matrix.dtype.names is None else is_set(self.matrix.T)
         profile, context = np.nonzero(kept)
         metric = np.full(len(profile), self.metric, np.int32)
@@ -107,7 +107,7 @@ class DenseBlock:
 
 
 def is_set(composite: Array) -> Bools:
-    """Where any field, or any number of a field that is an array, differs from 0."""
+    """Return where any field, or any number of a field that is an array, differs from 0."""
     out = np.zeros(composite.shape, np.bool_)
     for name in composite.dtype.names or ():
         values = composite[name]
@@ -127,19 +127,20 @@ class ValueBackend(Protocol):
         """Damage that streaming met and stepped over; who steps over more adds to it."""
 
     def n_stored(self) -> int | None:
-        """How many values the input announces, where that is known without reading them; `blocks` gives no more."""
+        """Return how many values the input announces, where that is known without reading them; `blocks` gives no
+        more."""
 
     def summarises(self, metric: int) -> bool:
         """Does the stored summary hold this metric, so that what is absent in it is zero? Known without reading."""
 
     def profile(self, profile: int, metrics: Ints | None = None) -> SparseBlock:
-        """All values of one profile, or those of some metrics."""
+        """Return all values of one profile, or those of some metrics."""
 
     def context(self, context: int) -> SparseBlock:
-        """The values of one context in all measured profiles; stored summaries are left out."""
+        """Return the values of one context in all measured profiles; stored summaries are left out."""
 
     def blocks(self, profiles: Ints | None = None, metrics: Ints | None = None) -> Iterator[Block]:
-        """Everything of these profiles and metrics, in the file's order; at most one block is in memory."""
+        """Yield everything of these profiles and metrics, in the file's order; at most one block is in memory."""
 
 
 @runtime_checkable
@@ -232,7 +233,7 @@ class Values:
     n_contexts: int
 
     def n_stored(self) -> int | None:
-        """How many values the input announces, where that is known without reading them."""
+        """Return how many values the input announces, where that is known without reading them."""
         return self.backend.n_stored()
 
     @property
@@ -266,7 +267,8 @@ class Values:
             raise UsageError(f"values of {label}{more} are not known, only those of all profiles together")
 
     def without_torn(self, profiles: Ints) -> Ints:
-        """A choice of profiles without aggregates of which a part was not chosen: what is left of them is not known."""
+        """Return a choice of profiles without aggregates of which a part was not chosen: what is left of them is not
+        known."""
         aggregates, run = self.profiles.aggregates, self.profiles.run
         if not len(aggregates):
             return profiles
@@ -278,15 +280,15 @@ class Values:
         return len(self.profiles.aggregates) > 0 and not np.isin(profiles, self.known).any()
 
     def profile(self, profile: int) -> SparseBlock:
-        """All values of one profile; reads its block only."""
+        """Return all values of one profile; reads its block only."""
         return self.backend.profile(profile)
 
     def context(self, context: int) -> SparseBlock:
-        """The values of one context in all measured profiles; reads its block only."""
+        """Return the values of one context in all measured profiles; reads its block only."""
         return self.backend.context(context)
 
     def metric(self, metric: int, profiles: Ints | None = None) -> SparseBlock:
-        """All values of one metric, over the measured profiles or those given."""
+        """Return all values of one metric, over the measured profiles or those given."""
         self.metrics.require_values(self.metrics[metric].name)
         return SparseBlock.concatenate([b.triples() for b in self.blocks(profiles, np.array([metric]))])
 
@@ -299,12 +301,12 @@ class Values:
         return blocks_without_fillers(self.backend, self.profiles.measured if profiles is None else profiles, metrics)
 
     def dense(self, profile: int, metric: int) -> Array:
-        """One metric of one profile over all contexts; absent is neutral."""
+        """Return one metric of one profile over all contexts; absent is neutral."""
         self.metrics.require_values(self.metrics[metric].name)
         return self._spread(self.backend.profile(profile, np.array([metric])), metric)
 
     def totals(self, metric: int, profiles: Ints | None = None) -> Array:
-        """One metric over all contexts, combined over the measured profiles or those given.
+        """Return one metric over all contexts, combined over the measured profiles or those given.
 
         Where a stored summary holds this very combination and nothing was selected, it answers alone.
         """
@@ -344,8 +346,8 @@ class Values:
             return block.contexts, rule.ufunc.reduce(matrix, axis=1)
 
     def columns(self, profiles: Ints | None = None) -> SparseBlock:
-        """Every value as four columns, stored summaries included unless profiles are given. Where the count is known,
-        they are filled in place: nothing is held twice."""
+        """Return every value as four columns, stored summaries included unless profiles are given. Where the count is
+        known, they are filled in place: nothing is held twice."""
         known = self.n_stored() if profiles is None else None
         parts = (b.triples() for b in self.blocks(np.arange(len(self.profiles)) if profiles is None else profiles))
         if known is None:
@@ -367,7 +369,8 @@ class Values:
         return SparseBlock.empty() if out is None else out.take(slice(at))
 
     def _summary_of(self, metric: int) -> int | None:
-        """The stored summary profile, if there is exactly one, it covers all runs and carries this metric's sum."""
+        """Return the stored summary profile, if there is exactly one, it covers all runs and carries this metric's
+        sum."""
         summaries = self.profiles.summaries
         if len(summaries) != 1 or len(np.unique(self.profiles.run)) > 1:
             return None
@@ -375,8 +378,8 @@ class Values:
         return int(summaries[0]) if is_sum and self.backend.summarises(metric) else None
 
     def _wide(self, metric: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The type in which values of a metric are combined: small types would overflow, and only doubles have the
-        infinity that stands for an absent minimum or maximum."""
+        """Return the type in which values of a metric are combined: small types would overflow, and only doubles have
+        the infinity that stands for an absent minimum or maximum."""
         if self.metrics[metric].aggregation.neutral != 0:
             return np.dtype(np.float64)
         return np.dtype({"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}.get(dtype.kind, dtype))
@@ -385,7 +388,8 @@ class Values:
         return np.full(self.n_contexts, self.metrics[metric].aggregation.neutral, self._wide(metric, dtype))
 
     def _spread(self, block: SparseBlock, metric: int) -> Array:
-        """The values of one profile over all contexts. A context may occur twice, where a chain made one of several."""
+        """Return the values of one profile over all contexts. A context may occur twice, where a chain made one of
+        several."""
         row = self.metrics[metric]
         if block.value.dtype.names is not None:
             out: Array = np.zeros(self.n_contexts, block.value.dtype)
@@ -408,7 +412,8 @@ class Values:
         return out
 
     def _composite_folded(self, metric: int, block: Block) -> SparseBlock:
-        """A block, with a matrix combined over its profiles: the right half into the left one, again and again."""
+        """Return a block, with a matrix combined over its profiles: the right half into the left one, again and
+        again."""
         composite = self.metrics[metric].composite
         if isinstance(block, SparseBlock) or composite is None or composite.combine is None:
             return block.triples()
@@ -435,6 +440,6 @@ class Values:
             block = block.take(np.delete(np.arange(len(block)), first))
 
     def scalar(self, metric: int, values: Array) -> Floats:
-        """The scalar reading of values: themselves, or what their composite type says."""
+        """Return the scalar reading of values: themselves, or what their composite type says."""
         composite = self.metrics[metric].composite
         return values if composite is None else composite.scalar(values)

@@ -65,12 +65,12 @@ _TEXTS = {
 
 
 def texts(bits: int) -> list[str]:
-    """All cautions of one model, in words."""
+    """Return all cautions of one model, in words."""
     return [text for caution, text in _TEXTS.items() if bits & caution]
 
 
 def count_cautions(cautions: Array) -> Iterator[tuple[Caution, str, Array]]:
-    """Each caution that applies to any model, in words, with the numbers of those models."""
+    """Yield each caution that applies to any model, in words, with the numbers of those models."""
     for caution, text in _TEXTS.items():
         models = np.flatnonzero(cautions & caution)
         if len(models):
@@ -107,7 +107,7 @@ class Models:
         return self.study.metrics[int(self.study.series_metric[self.series[number]])]
 
     def take(self, rows: Array) -> Models:
-        """Some of the models."""
+        """Return some of the models."""
         kept = (self.n_points[rows], self.noise[rows], self.cautions[rows])
         return Models(
             self.study, self.options, self.series[rows], self.functions.take(rows), self.costs.take(rows), *kept
@@ -125,11 +125,11 @@ class Models:
         return self.functions.evaluate(np.asarray(points, np.float64).reshape(-1, len(self.study.parameters)))
 
     def __repr__(self) -> str:
-        """One line, whatever its size."""
+        """Return one line, whatever its size."""
         return f"<Models: {len(self.series)} over {', '.join(self.study.parameters)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the first models."""
+        """Return what a notebook shows: the first models."""
         from callgrove.modeling.model_tables import models_html
 
         return models_html(self)
@@ -245,7 +245,7 @@ class _Fitting:
         self.costs.put(rows, whole.costs)
 
     def _factors(self, fits: SingleFits) -> Ids:
-        """The number of each model's factor, -1 for constants."""
+        """Return the number of each model's factor, -1 for constants."""
         used, back = np.unique(fits.term, return_inverse=True)
         numbers = [-1 if t < 0 else self.out.factor_number(Factor(fits.terms[t])) for t in used.tolist()]
         return np.array(numbers, np.int32)[back.reshape(-1)]

@@ -71,8 +71,8 @@ class Design:
 
 
 def design(x: Floats, terms: Sequence[Exponents], keep_all: bool = False) -> Design:
-    """Everything about coordinates that does not depend on values. Terms that are kept although they have no finite
-    value everywhere have no finite error either."""
+    """Return everything about coordinates that does not depend on values. Terms that are kept although they have no
+    finite value everywhere have no finite error either."""
     values = term_values(terms, x)
     usable = np.flatnonzero(np.isfinite(values).all(axis=1) | np.bool_(keep_all))
     chosen = tuple(terms[k] for k in usable.tolist())
@@ -106,7 +106,7 @@ def _projections(t: Floats, kept: Bools) -> Floats:
 
 
 def singular(rows: Floats | int, squares: Floats, spread: Floats) -> tuple[Floats, Bools]:
-    """The square of the larger singular value of [1, t], and whether the smaller one counts.
+    """Return the square of the larger singular value of [1, t], and whether the smaller one counts.
 
     The squares of both add up to rows + sum t^2; their product is the determinant, rows * sum of squared deviations.
     """
@@ -118,7 +118,7 @@ def singular(rows: Floats | int, squares: Floats, spread: Floats) -> tuple[Float
 
 
 def _leading_vector(rows: Floats | int, total: Floats, squares: Floats, largest: Floats) -> tuple[Floats, Floats]:
-    """The unit eigenvector of [[rows, total], [total, squares]] for its larger eigenvalue."""
+    """Return the unit eigenvector of [[rows, total], [total, squares]] for its larger eigenvalue."""
     wide = np.asarray(rows >= squares)
     first = np.where(wide, largest - squares, total)
     second = np.where(wide, total, largest - rows)
@@ -307,7 +307,7 @@ def smape_terms(difference: Floats, predicted: Floats, y: Floats) -> Floats:
 
 
 def constant_costs(y: Floats) -> tuple[Floats, Costs]:
-    """The mean of every series and its errors. `y` is (points x series)."""
+    """Return the mean of every series and its errors. `y` is (points x series)."""
     n = len(y)
     with np.errstate(all="ignore"):
         mean = np.ascontiguousarray(y.T).mean(axis=1)  # summed as Extra-P sums: along one series

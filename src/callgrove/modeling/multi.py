@@ -50,7 +50,7 @@ class ParameterFits:
 
 @cache
 def structures(n_terms: int, mixed: bool) -> tuple[Structure, ...]:
-    """The sums of products to try for so many terms."""
+    """Return the sums of products to try for so many terms."""
     every = tuple(range(n_terms))
     out: list[Structure] = [(every,), tuple((k,) for k in every)]
     if mixed and n_terms == 2:
@@ -111,7 +111,7 @@ def _fit_constant(
 def _fit_one_term(
     chunk: _Chunk, rows: Ints, fits: list[ParameterFits], options: ModelOptions, out: FunctionBuilder
 ) -> tuple[Costs, Ints]:
-    """The coefficients of the single model, or new ones from all points if those fit better."""
+    """Return the coefficients of the single model, or new ones from all points if those fit better."""
     parameter = int(chunk.parameters[0])
     fit = fits[parameter]
     factor = fit.factor[chunk.rows]
@@ -144,7 +144,7 @@ _FITTERS: dict[int, _Fitter] = {0: _fit_constant, 1: _fit_one_term}
 def _fit_structures(
     chunk: _Chunk, rows: Ints, fits: list[ParameterFits], options: ModelOptions, out: FunctionBuilder
 ) -> tuple[Costs, Ints]:
-    """The best structure of each series."""
+    """Return the best structure of each series."""
     factors = [fits[p].factor[chunk.rows] for p in chunk.parameters.tolist()]
     single = [
         _values(out, factor, chunk.points[:, p]) for factor, p in zip(factors, chunk.parameters.tolist(), strict=True)
@@ -237,7 +237,7 @@ class _Choice:
         return predicted
 
     def _product(self, product: Product) -> tuple[CentredColumn, Floats]:
-        """The values of a product of terms, and the largest part of a measurement that it is."""
+        """Return the values of a product of terms, and the largest part of a measurement that it is."""
         if product not in self._products:
             with np.errstate(all="ignore"):
                 values = self._single[product[0]]

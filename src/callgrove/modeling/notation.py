@@ -32,7 +32,7 @@ class Style:
 
 
 def function_text(functions: Functions, number: int, style: str = "extrap") -> str:
-    """One function. A constant of 0 is left out, and so is a coefficient of exactly 1."""
+    """Return one function. A constant of 0 is left out, and so is a coefficient of exactly 1."""
     how = STYLES[style]
     terms = list(functions.terms(number))
     constant = float(functions.constant[number])
@@ -48,7 +48,7 @@ def function_text(functions: Functions, number: int, style: str = "extrap") -> s
 
 
 def piece_text(piece: Piece, parameter: str, style: str = "extrap") -> str:
-    """One part of a function in pieces."""
+    """Return one part of a function in pieces."""
     return _piece(STYLES[style], piece, parameter)
 
 
@@ -100,7 +100,7 @@ def _short_number(value: float) -> str:
 
 
 def _python_name(parameter: str) -> str:
-    """A name that Python takes."""
+    """Return a name that Python takes."""
     name = re.sub(r"\W", "_", parameter)
     return f"_{name}" if not name or name[0].isdigit() or keyword.iskeyword(name) else name
 
@@ -161,7 +161,8 @@ STYLES = {
 
 
 def order_text(functions: Functions, number: int) -> str:
-    """How the function grows: `O(p^(3/2) * log2(p))`. Of several parameters, all terms that no other one outgrows."""
+    """Return how the function grows: `O(p^(3/2) * log2(p))`. Of several parameters, all terms that no other one
+    outgrows."""
     grown = _growths(functions, number)
     leading = [one for one in grown if not any(_outgrows(other, one) for other in grown)]
     texts = [_growth_text(growth, functions.parameters) for growth in dict.fromkeys(leading)]

@@ -55,7 +55,7 @@ class ModelOptions:
 
 
 def parse_exponents(text: str) -> tuple[Fraction, ...]:
-    """A list like `1/2,1,1.5`."""
+    """Parse a list like `1/2,1,1.5`."""
     try:
         exponents = tuple(Fraction(part.strip()) for part in text.split(",") if part.strip())
     except (ValueError, ZeroDivisionError):

@@ -34,7 +34,7 @@ class Target:
 
 
 def target_of(study: Study, values: Mapping[str, float]) -> Target:
-    """The point with these values of parameters; every parameter needs one."""
+    """Return the point with these values of parameters; every parameter needs one."""
     unknown = [name for name in values if name not in study.parameters]
     missing = [name for name in study.parameters if name not in values]
     if unknown or missing:
@@ -63,8 +63,8 @@ def far_from(study: Study, target: Target) -> list[str]:
 
 
 def predict(models: Models, target: Target, subtrees: bool = False, processes: str | None = None) -> Table:
-    """All models at a target, the largest first: prediction, share of the metric's total, growth since the base point,
-    speed-up and efficiency (where a parameter counts processes), order and function."""
+    """Return all models at a target, the largest first: prediction, share of the metric's total, growth since the base
+    point, speed-up and efficiency (where a parameter counts processes), order and function."""
     study = models.study
     if subtrees:
         sums = subtree_sums(models)
@@ -107,7 +107,7 @@ def _efficiencies(study: Study, target: Target, base: Floats, at: Floats, proces
 
 
 def _totals(models: Models, at: Floats) -> dict[str, float]:
-    """The sum of the predictions of each metric; what is predicted below 0 counts as nothing."""
+    """Return the sum of the predictions of each metric; what is predicted below 0 counts as nothing."""
     values = models.functions.evaluate(at[None])[:, 0]
     positive = np.where(values > 0, values, 0.0)
     sums = np.bincount(models.study.series_metric[models.series], positive, minlength=len(models.study.metrics))
@@ -131,8 +131,8 @@ NEARLY = 1.5  # times the error of the best
 
 
 def runner_ups(models: Models, number: int, at: Floats | None = None) -> Table:
-    """All functions of one parameter whose SMAPE is at most 1.5 times that of the best, the best first, and what they
-    say at a point (without one, at the largest measured)."""
+    """Return all functions of one parameter whose SMAPE is at most 1.5 times that of the best, the best first, and what
+    they say at a point (without one, at the largest measured)."""
     study, series = models.study, int(models.series[number])
     if len(study.parameters) > 1 or models.options.modeler != "default":
         known = "runner-ups are known for the default modeler and one parameter; use "
@@ -198,8 +198,9 @@ class Curves:
 
 
 def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
-    """One parameter: one curve. Several: a curve over the first for each value of the second (at most eight), the rest
-    at the values of the first point. `at` is a point that the curves should reach."""
+    """Return the curves to plot. One parameter: one curve. Several: a curve over the first for each value of the second
+    (at most eight),
+    the rest at the values of the first point. `at` is a point that the curves should reach."""
     study, series = models.study, int(models.series[number])
     usable = study.present[series] & np.isfinite(study.measure(models.options.measure)[series])
     points = study.points[usable]

@@ -84,7 +84,7 @@ class Pool:
         return self._of_term[term]
 
     def map_rows(self, numbers: Ints, function: Callable[..., int]) -> Ints:
-        """The function of each row of numbers, called once for equal rows."""
+        """Return the function of each row of numbers, called once for equal rows."""
         unique, back = np.unique(numbers.reshape(len(numbers), -1), axis=0, return_inverse=True)
         return np.array([function(*row) for row in unique.tolist()], np.int64)[back.reshape(-1)]
 
@@ -97,7 +97,7 @@ class Pool:
 
 
 def fit_refining(x: Floats, y: Floats, options: ModelOptions) -> SingleFits:
-    """The models of series (series x points) at coordinates x; all values are finite."""
+    """Return the models of series (series x points) at coordinates x; all values are finite."""
     if len(x) < 2:
         return constants(y)
     pool = Pool()
@@ -166,7 +166,7 @@ class _Search:
         return accepted
 
     def _start(self, part: Slice) -> tuple[Ints, Best]:
-        """The best of the coarse exponents, and its neighbours."""
+        """Return the best of the coarse exponents, and its neighbours."""
         numbers = np.array([self.pool.exponent(Fraction(e)) for e in part.start])
         every = np.repeat(numbers[:, None], len(self.rows), axis=1)
         index, best = self._best_of(part, every, self.rows)
@@ -175,7 +175,7 @@ class _Search:
         return numbers[around], best
 
     def _step(self, part: Slice, state: Ints, active: Bools) -> Best:
-        """One round of a slice; `state` [3, series] is moved."""
+        """Do one round of a slice; `state` [3, series] is moved."""
         rows = np.flatnonzero(active)
         left, centre, right = state[:, rows]
         tried = np.stack([self.pool.mediants(left, centre), centre, self.pool.mediants(centre, right)])
@@ -188,8 +188,8 @@ class _Search:
         return whole
 
     def _best_of(self, part: Slice, tried: Ints, rows: Ints) -> tuple[Ints, Best]:
-        """Which of the exponents [choices, series] is best. The first that is valid is taken as it is, later ones must
-        contribute and be better."""
+        """Return which of the exponents [choices, series] is best. The first that is valid is taken as it is, later
+        ones must contribute and be better."""
         exponents = self.pool.exponents
 
         def number(exponent: int) -> int:
@@ -236,7 +236,7 @@ def _first_then_better(error: Floats, valid: Bools, enough: Bools) -> Ints:
 
 
 def _least(bests: Sequence[Best]) -> Best:
-    """The first of the least of several."""
+    """Return the first of the least of several."""
     best = bests[0].take(np.arange(len(bests[0].term)))
     for other in bests[1:]:
         better = other.error < best.error
@@ -245,7 +245,8 @@ def _least(bests: Sequence[Best]) -> Best:
 
 
 def _improvement(previous: Sequence[Best], step: Sequence[Best]) -> Floats:
-    """The largest improvement of a slice; one that is undefined at first hides the others, as Python's max does."""
+    """Return the largest improvement of a slice; one that is undefined at first hides the others, as Python's max
+    does."""
     with np.errstate(all="ignore"):
         ratios = [before.smape / now.smape for before, now in zip(previous, step, strict=True)]
         largest = ratios[0]

@@ -53,7 +53,7 @@ class Line:
 
 
 def lines_of(points: Floats, selection: str) -> list[Line]:
-    """One line per parameter."""
+    """Return one line per parameter."""
     rows = [tuple(row) for row in points.tolist()]
     longest = [_longest(rows, p) for p in range(points.shape[1])]
     if selection == "smallest":
@@ -66,7 +66,7 @@ def _others(row: Sequence[float], p: int) -> tuple[float, ...]:
 
 
 def _longest(rows: list[tuple[float, ...]], p: int) -> list[list[int]]:
-    """The groups of points that differ in parameter p alone, as far as they are of maximal size."""
+    """Return the groups of points that differ in parameter p alone, as far as they are of maximal size."""
     groups: dict[tuple[float, ...], list[int]] = {}
     for number, row in enumerate(rows):
         groups.setdefault(_others(row, p), []).append(number)
@@ -75,7 +75,7 @@ def _longest(rows: list[tuple[float, ...]], p: int) -> list[list[int]]:
 
 
 def _average_lines(rows: list[tuple[float, ...]], p: int, longest: list[list[int]]) -> Line:
-    """All longest lines as one, as far as they begin at the same coordinate."""
+    """Return all longest lines as one, as far as they begin at the same coordinate."""
     at: dict[float, list[int]] = {}
     for group in longest:
         for number in group:
@@ -87,7 +87,7 @@ def _average_lines(rows: list[tuple[float, ...]], p: int, longest: list[list[int
 
 
 def _smallest(rows: list[tuple[float, ...]], p: int, longest: int) -> Line:
-    """The line with the smallest other coordinates, as the points come."""
+    """Return the line with the smallest other coordinates, as the points come."""
     least = (np.inf,) * (len(rows[0]) - 1)
     chosen: list[int] = []
     for number, row in enumerate(rows):
@@ -133,14 +133,15 @@ def _longest_line(study: Study, parameter: int) -> Ints:
 
 
 def process_parameter(study: Study, name: str | None = None) -> int | None:
-    """The number of the parameter that counts processes: the one named, or one called like it."""
+    """Return the number of the parameter that counts processes: the one named, or one called like it."""
     if name is not None:
         return _index(study, name)
     return next((number for number, p in enumerate(study.parameters) if p.lower() in PROCESS_NAMES), None)
 
 
 def total_cost(study: Study, parameter: str) -> Study:
-    """The study with all values multiplied by a parameter. Stored models, which are of other values, are left out."""
+    """Return the study with all values multiplied by a parameter. Stored models, which are of other values, are left
+    out."""
     factor = study.points[:, _index(study, parameter)]
     if (factor < 0).any():
         raise UsageError(f"the parameter {parameter!r} has negative values, so it counts nothing")
@@ -154,7 +155,7 @@ def total_cost(study: Study, parameter: str) -> Study:
 
 
 def along(study: Study, parameter: str) -> Study:
-    """The study as one of a single parameter, for points whose parameters only vary together."""
+    """Return the study as one of a single parameter, for points whose parameters only vary together."""
     column = study.points[:, [_index(study, parameter)]]
     if len(np.unique(column)) < len(column):
         twice = next(x for k, x in enumerate(column[:, 0].tolist()) if x in column[:k, 0])

@@ -143,7 +143,7 @@ class Scores:
 
 
 def fit_series(x: Floats, y: Floats, options: ModelOptions) -> SingleFits:
-    """The models of series (series x points) at coordinates x; all values are finite."""
+    """Return the models of series (series x points) at coordinates x; all values are finite."""
     terms = candidates(x, options)
     if len(x) < 2 or not terms:
         return constants(y, terms)
@@ -179,7 +179,7 @@ def _fit_chunk(made: Design, y: Floats, options: ModelOptions) -> SingleFits:
 
 
 def _score(made: Design, y: Floats, options: ModelOptions) -> Scores:
-    """The errors of every term."""
+    """Return the errors of every term."""
     if not options.cross_validation:
         coefficients = (made.full.reshape(-1, made.n_points) @ y).reshape(len(made.terms), 2, -1)
         return in_sample_scores(coefficients[:, 0], coefficients[:, 1], made.values[:, :, None], y)
@@ -202,7 +202,8 @@ def all_scores(made: Design, y: Floats, options: ModelOptions) -> tuple[Floats, 
 
 
 def score_chosen(made: Design, rows: Ints, y: Floats, options: ModelOptions) -> tuple[Scores, Floats]:
-    """The errors of some terms of each series, rows [choices, series], and their values [choices, points, series]."""
+    """Return the errors of some terms of each series, rows [choices, series], and their values [choices, points,
+    series]."""
     values = np.ascontiguousarray(made.values[rows].transpose(0, 2, 1))
     if not options.cross_validation:
         coefficients = np.einsum("qscj,js->cqs", made.full[rows], y)
@@ -228,8 +229,8 @@ def fit_chosen(
 
 
 def _full_fit(made: Design, row: Ints, y: Floats) -> tuple[Floats, Floats]:
-    """The fit with all points. Where 0 was measured and the constant is 0 but for rounding, errors depend on that
-    rounding: there it is Extra-P's."""
+    """Return the fit with all points. Where 0 was measured and the constant is 0 but for rounding, errors depend on
+    that rounding: there it is Extra-P's."""
     c0, c1 = np.einsum("scp,ps->cs", made.full[row], y)
     unclear = (np.abs(c0) < ROUNDING * np.abs(y).max(axis=0)) & (y == 0).any(axis=0)
     for series in np.flatnonzero(unclear).tolist():
@@ -280,7 +281,7 @@ def smallest_left(y: Floats) -> Floats:
 
 
 def choose(made: Design, slope: Floats, scores: Scores, y: Floats, constant: Costs, options: ModelOptions) -> Ints:
-    """The first of the best terms of every series, -1 where none is better than the constant.
+    """Return the first of the best terms of every series, -1 where none is better than the constant.
 
     `slope` [terms, series] are the coefficients of the fits with all points. A best term that contributes too little is
     rare, so that all terms are looked at only for such series.
@@ -306,7 +307,7 @@ def _first_best(error: Floats, possible: Bools) -> Ints:
 
 
 def contribution(t: Floats, slope: Floats, y: Floats) -> Floats:
-    """The largest part that a term has in a measurement; a measurement of 0 makes it infinite or undefined."""
+    """Return the largest part that a term has in a measurement; a measurement of 0 makes it infinite or undefined."""
     with np.errstate(all="ignore"):
         largest: Floats = np.abs(slope * t / y).max(axis=-2)
         return largest
@@ -370,7 +371,7 @@ class SegmentedFits:
 
 
 def fit_segmented(x: Floats, y: Floats, options: ModelOptions) -> SegmentedFits:
-    """The models of series (series x points) at coordinates x; all values are finite."""
+    """Return the models of series (series x points) at coordinates x; all values are finite."""
     order = np.argsort(x, kind="stable")
     x, y = x[order], np.ascontiguousarray(y[:, order])
     whole = fit_series(x, y, options)
@@ -388,7 +389,7 @@ def fit_segmented(x: Floats, y: Floats, options: ModelOptions) -> SegmentedFits:
 
 
 def _splits(nrss: Floats) -> tuple[Bools, Ints, Ints]:
-    """Which series are split, and the last point of the left and the first of the right part.
+    """Return which series are split, and the last point of the left and the first of the right part.
 
     `nrss` is (windows x series). Undefined errors compare as false.
     """

@@ -26,7 +26,7 @@ NAME = "callgrove"  # of a set of models that was made here
 
 
 def read_stored_models(study: Study, name: str | None = None) -> Models:
-    """The models that a study was stored with: those of one set, the last one without a name."""
+    """Return the models that a study was stored with: those of one set, the last one without a name."""
     names = list(dict.fromkeys(model.name for model in study.models))
     if not names:
         raise UsageError(f"{study.path or study.title or 'the study'}: has no stored models; fit some")
@@ -85,14 +85,14 @@ def to_stored(models: Models, name: str = NAME) -> tuple[StoredModel, ...]:
 
 
 def with_models(study: Study, models: Models, name: str = NAME) -> Study:
-    """The study with these models instead of what it stored under that name."""
+    """Return the study with these models instead of what it stored under that name."""
     kept = [model for model in study.models if model.name != name]
     modelers: dict[str, Mapping[str, object]] = {**study.modelers, name: _modeler(models)}
     return replace(study, models=(*kept, *to_stored(models, name)), modelers=modelers)
 
 
 def _modeler(models: Models) -> dict[str, object]:
-    """The options under Extra-P's names."""
+    """Return the options under Extra-P's names."""
     options = models.options
     options_of_all: dict[str, object] = {
         "use_measure": options.measure.upper(),

@@ -63,7 +63,7 @@ Key = Mapping[str, str]
 
 
 def default_folder() -> Path | None:
-    """Where the cache is; None where there is no place for it."""
+    """Return where the cache is; None where there is no place for it."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).absolute() / "names"
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -83,7 +83,7 @@ class NameCache:
         self.notes: list[str] = []
 
     def load(self, key: Key) -> BinaryNames:
-        """What is known about a binary: nothing where there is no file, or none that can be used."""
+        """Return what is known about a binary: nothing where there is no file, or none that can be used."""
         path = self._path(key)
         try:
             with path.open("rb") as file:
@@ -222,7 +222,7 @@ DEBUG_ROOT = Path("/usr/lib/debug")
 def binary_chains(
     path: Path, offsets: Offsets, scopes: ScopeTable, module: int, cache: NameCache | None = None
 ) -> ScopeChains | None:
-    """The scopes around addresses; None where the file says nothing about them."""
+    """Return the scopes around addresses; None where the file says nothing about them."""
     try:
         with ExitStack() as files:
             elf = files.enter_context(_elf(path))
@@ -281,7 +281,7 @@ def _debugging_information(elf: Any, path: Path) -> _Debug | None:
 def _names(
     elf: Any, path: Path, debug: _Debug, offsets: Offsets, cache: NameCache | None, files: ExitStack
 ) -> BinaryNames:
-    """What is known about addresses: from the cache, and about others from the binary."""
+    """Return what is known about addresses: from the cache, and about others from the binary."""
     key = _key(elf, path, debug) if cache is not None else {}
     names = cache.load(key) if cache is not None else BinaryNames()
     missing = names.missing(offsets)
@@ -297,7 +297,7 @@ def _names(
 
 
 def _key(elf: Any, path: Path, debug: _Debug) -> dict[str, str]:
-    """What a binary is known by, and all that names depend on."""
+    """Return what a binary is known by, and all that names depend on."""
     about = path.stat()
     key = {"build id": _build_id(elf), "size": str(about.st_size), "debugging information": debug.word}
     if not key["build id"]:
@@ -317,7 +317,7 @@ def _build_id(elf: Any) -> str:
 
 
 def _debug_file(elf: Any, path: Path) -> Path | None:
-    """Where the debugging information of a stripped binary lies."""
+    """Return where the debugging information of a stripped binary lies."""
     candidates: list[Path] = []
     if id_ := _build_id(elf):
         candidates.append(DEBUG_ROOT / ".build-id" / id_[:2] / f"{id_[2:]}.debug")
@@ -332,7 +332,7 @@ def _debug_file(elf: Any, path: Path) -> Path | None:
 
 
 def _symbols(elf: Any, offsets: Offsets) -> dict[int, Symbol]:
-    """The function that addresses lie in, by the symbol table."""
+    """Return the function that addresses lie in, by the symbol table."""
     table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
     out: dict[int, Symbol] = {}
     if table is None:
@@ -363,7 +363,8 @@ def _symbol_columns(elf: Any, table: Any) -> tuple[Offsets, Offsets, Offsets]:
 
 
 def _covering(address: int, starts: Offsets, reach: Offsets, order: Any, value: Offsets, size: Offsets) -> int:
-    """The first symbol, in the order of the table, that covers an address. Going back ends where none reaches it."""
+    """Return the first symbol, in the order of the table, that covers an address. Going back ends where none reaches
+    it."""
     at = int(np.searchsorted(starts, np.uint64(address), side="right")) - 1
     symbols: list[int] = []
     while at >= 0 and int(reach[at]) > address:

@@ -69,7 +69,7 @@ class ScopeTable:
         return np.array(self._region or [ABSENT], np.int32)
 
     def add(self, identity: Hashable, kind: ContextKind, region: int) -> int:
-        """The scope with that identity; what is said first about it stays."""
+        """Return the scope with that identity; what is said first about it stays."""
         number = self._known.setdefault(identity, len(self._kind))
         if number == len(self._kind):
             self._kind.append(kind)
@@ -77,7 +77,7 @@ class ScopeTable:
         return number
 
     def function(self, identity: Hashable, name: str, file: int, line: int, module: int, offset: int | None) -> int:
-        """A function, or an inlined one: `identity` tells copies of it apart."""
+        """Return the scope of a function, or of an inlined one: `identity` tells copies of it apart."""
         return self.add(
             identity, ContextKind.FUNCTION, self._place(ContextKind.FUNCTION, name, file, line, module, offset)
         )
@@ -96,12 +96,12 @@ class ScopeTable:
         return self.builder.region(kind, name, file=file, line=known, module=module, offset=offset)
 
     def entry(self, code: int) -> int:
-        """An entry point."""
+        """Return the scope of an entry point."""
         name = ENTRY_NAMES[code]
         return self.add(("entry", code), ContextKind.ENTRY, self.builder.region(ContextKind.ENTRY, name))
 
     def placeholder(self, code: int) -> int:
-        """What a node of module 0 stands for."""
+        """Return what a node of module 0 stands for."""
         if code == UNKNOWN:
             region = self.builder.region(ContextKind.UNKNOWN, UNKNOWN_FUNCTION)
             return self.add("unknown", ContextKind.UNKNOWN, region)
@@ -119,7 +119,7 @@ class ScopeTable:
 
 
 def concatenate(parts: list[ScopeChains], last: Array, relation: Array) -> ScopeChains:
-    """The chains of all parts, one after the other, each with one more scope at its end."""
+    """Return the chains of all parts, one after the other, each with one more scope at its end."""
     lengths = np.concatenate([np.diff(part.bounds) for part in parts]) if parts else np.empty(0, np.int64)
     bounds = np.append(0, np.cumsum(lengths + 1))
     ends = bounds[1:] - 1
@@ -198,7 +198,7 @@ class _Growth:
             nodes, above, start, end = nodes[more], above[more], start[more], end[more]
 
     def _step(self, above: Ids, scope: Ids, relation: Ids) -> Ids:
-        """The child of each context with that scope and relation; new ones are made."""
+        """Return the child of each context with that scope and relation; new ones are made."""
         key = (above.astype(np.int64) << 32) | (relation.astype(np.int64) << 30) | scope
         keys, inverse = np.unique(key, return_inverse=True)
         self.parents.append((keys >> 32).astype(np.int32))

@@ -63,7 +63,7 @@ class Converted:
 
 
 def survey_of(request: Request, workers: Workers, progress: Progress = silent, place: Meeting | None = None) -> Survey:
-    """The first pass. A directory without any file that can be read is an error."""
+    """Do the first pass. A directory without any file that can be read is an error."""
     keeps = 0 if workers.are_elsewhere else KEPT_BYTES
     batches = request.inputs.batches(request.flavour, request.only_exe, request.wants_traces, keeps, place)
     watched = _in_files(progress, [len(batch.files) for batch in batches])
@@ -96,7 +96,7 @@ def _nothing(request: Request, survey: Survey | None) -> InputError:
 
 
 def prepare(request: Request, survey: Survey, progress: Progress = silent) -> Prepared:
-    """The experiment of a survey."""
+    """Return the experiment of a survey."""
     return prepare_experiment(survey, request.inputs, request.attribution, request.flavour, progress)
 
 
@@ -122,7 +122,7 @@ def run_conversion(
 def convert(
     ready: Prepared, writer: Writer, workers: Workers, progress: Progress = silent, place: Meeting | None = None
 ) -> Converted:
-    """The second pass. Without a place to meet, workers get the plan with every task and send what they make."""
+    """Do the second pass. Without a place to meet, workers get the plan with every task and send what they make."""
     writer.define(ready.experiment)
     plan, places, n_samples, n_values = ready.plan, None, 0, 0
     if isinstance(writer, TakesPackedSamples):
@@ -210,7 +210,7 @@ def _cut(places: SamplePlaces, part: slice) -> SamplePlaces:
 
 
 def work_off(task: Task) -> Done:
-    """The second pass over the files of a task."""
+    """Do the second pass over the files of a task."""
     if isinstance(task.plan, Plan):
         return _convert_files(task.plan, task)
     if not task.plan.is_seen():

@@ -96,7 +96,7 @@ def _ranks(numbers: set[int]) -> dict[int, int]:
 
 
 def _id_names(files: Sequence[SurveyedFile]) -> tuple[str, ...]:
-    """The names of identifier kinds, from all dictionaries; what is said first stays."""
+    """Return the names of identifier kinds, from all dictionaries; what is said first stays."""
     named: dict[int, str] = {}
     for kinds in dict.fromkeys(file.id_kinds for file in files):
         for kind, name in kinds:
@@ -135,7 +135,7 @@ class Prepared:
 def prepare_experiment(
     survey: Survey, inputs: Inputs, attribution: Attribution, flavour: Flavour, progress: Progress = silent
 ) -> Prepared:
-    """The experiment of a survey that found files."""
+    """Return the experiment of a survey that found files."""
     return _Preparation(survey, inputs, attribution, flavour).prepare(progress)
 
 
@@ -235,7 +235,7 @@ class _Preparation:
         return Structures(files, self.attribution.structure_files, names)
 
     def _add_contexts(self, contexts: Contexts, scopes: ScopeTable) -> tuple[Ids, Ids]:
-        """Contexts of the model; gives their ids, and those that samples have."""
+        """Add the contexts to the model; return their ids, and those that samples have."""
         elided = contexts.is_elided(scopes.kind)
         region = scopes.region[contexts.scope]
         kind = np.where(contexts.relation == Relation.INLINED, ContextKind.INLINED, scopes.kind[contexts.scope])
@@ -274,7 +274,7 @@ class _Preparation:
 
 
 def _first(paths: Sequence[str]) -> str:
-    """Some of them, and how many there are."""
+    """Return some of them, and how many there are."""
     n_more = len(paths) - MOST_NAMED
     return ", ".join(map(readable, paths[:MOST_NAMED])) + (f" and {n_more} more" if n_more > 0 else "")
 

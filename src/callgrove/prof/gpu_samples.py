@@ -45,7 +45,7 @@ class CallGraph:
 
     @classmethod
     def of(cls, structure: Structure, module: int) -> CallGraph | None:
-        """The calls of a module; None where they are not listed, or lead to what is no function."""
+        """Return the calls of a module; None where they are not listed, or lead to what is no function."""
         calls = structure.calls(module)
         if not structure.modules.has_calls[module] and not len(calls):
             return None
@@ -61,7 +61,7 @@ class CallGraph:
         return cls(_without_recursion(callers, functions))
 
     def templates(self, function: int) -> list[tuple[int, ...]] | None:
-        """The calls on each path down to a function, in the order of the reversed paths; None of too many."""
+        """Return the calls on each path down to a function, in the order of the reversed paths; None of too many."""
         templates: list[tuple[int, ...]] = []
         pending: list[tuple[int, tuple[int, ...]]] = [(function, ())]
         while pending:
@@ -89,8 +89,8 @@ def _without_recursion(callers: dict[int, list[Edge]], functions: Ints) -> dict[
 
 
 def _components(callers: dict[int, list[Edge]], functions: Ints) -> tuple[dict[int, int], list[int]]:
-    """The component of each function, named by the function that its search began from, and all those names. Tarjan's
-    algorithm along callers, in the order of the document, without recursion."""
+    """Return the component of each function, named by the function that its search began from, and all those names.
+    Tarjan's algorithm along callers, in the order of the document, without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     component: dict[int, int] = {}
@@ -156,7 +156,7 @@ class PathFinder:
         self._of_function: dict[tuple[int, int], list[tuple[int, ...]] | None] = {}
 
     def paths(self, module: int, offset: int) -> tuple[bool, list[Path]]:
-        """Whether callers are known, and the paths to an address."""
+        """Return whether callers are known, and the paths to an address."""
         calls = self._calls(module, offset)
         here = (place_of(module), offset)
         if calls is None:
@@ -203,7 +203,7 @@ class SamplePaths:
     rows: tuple[tuple[int, int, int, bool, list[Path]], ...]
 
     def templates(self, contexts: Contexts) -> Templates:
-        """The paths as contexts."""
+        """Return the paths as contexts."""
         out: dict[int, tuple[Template, ...]] = {}
         for parent, module, offset, is_known, paths in self.rows:
             bare = self._node(parent, place_of(module, is_bare=True), offset)
@@ -226,7 +226,8 @@ class SamplePaths:
 
 
 def with_paths(tree: RawTree, described: Mapping[int, Described]) -> tuple[RawTree, SamplePaths]:
-    """The tree with all paths that GPU samples may have, and what they are; `described` are modules by number."""
+    """Return the tree with all paths that GPU samples may have, and what they are; `described` are modules by
+    number."""
     place = tree.place[tree.region]
     bare = np.flatnonzero((place != CODE) & (place % 2 == BARE))
     finder, added = PathFinder(described), _Paths(tree)
@@ -248,8 +249,8 @@ def with_paths(tree: RawTree, described: Mapping[int, Described]) -> tuple[RawTr
 
 
 def shares(templates: tuple[Template, ...], ratio: Mapping[int, float], samples: Mapping[int, float]) -> list[float]:
-    """Which part of a value goes to each template. `ratio` of entry contexts: how many times more often the kernel ran
-    than it was sampled, absent where it did not run; `samples` of nodes: instructions sampled there."""
+    """Return which part of a value goes to each template. `ratio` of entry contexts: how many times more often the
+    kernel ran than it was sampled, absent where it did not run; `samples` of nodes: instructions sampled there."""
     factors = [1.0 if t.is_certain else ratio.get(t.entry, 0.0) for t in templates]
     possible = [k for k, factor in enumerate(factors) if factor]
     share = [0.0] * len(templates)

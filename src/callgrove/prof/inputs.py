@@ -48,7 +48,7 @@ class PathRule:
         return cls(pattern, str(Path(after).absolute()).rstrip("/") if after else "", text)
 
     def apply(self, path: str) -> str | None:
-        """The path here, or None where the rule does not concern it."""
+        """Return the path here, or None where the rule does not concern it."""
         match = self.pattern.match(path)
         return self.to + path[match.end() :] if match else None
 
@@ -117,7 +117,8 @@ class Inputs:
         return places
 
     def candidates(self, path: str) -> list[str]:
-        """Everything that a path of a module or source file may be called: as measured, then where it may lie here."""
+        """Return everything that a path of a module or source file may be called: as measured, then where it may lie
+        here."""
         paths = [path]
         if not path.startswith("/"):
             paths += [str(folder / path) for folder in self.folders]
@@ -131,7 +132,7 @@ class Inputs:
         return paths
 
     def locate(self, path: str) -> Path | None:
-        """The file that a path means here, where it may be opened."""
+        """Return the file that a path means here, where it may be opened."""
         if "\0" in path:
             return None
         for candidate in reversed(self.candidates(path)):
@@ -175,8 +176,8 @@ def _size(path: Path) -> int:
 
 
 def default_target(folder: Path) -> Path:
-    """The database of a measurement directory, named as HPCToolkit names it, in the current folder: measurements may
-    lie where nobody should write."""
+    """Return the database of a measurement directory, named as HPCToolkit names it, in the current folder: measurements
+    may lie where nobody should write."""
     given = Path(os.path.normpath(Path.cwd() / folder)).name
     match = re.fullmatch(r"(hpctoolkit-.*)-measurements(-.*)?", given)
     return Path(f"{match[1]}-database{match[2] or ''}" if match else f"{given}-database")

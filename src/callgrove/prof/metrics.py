@@ -66,7 +66,7 @@ class Quantities:
         self.of_table: dict[tuple[MetricDescription, ...], Ids] = {}
 
     def add(self, table: tuple[MetricDescription, ...], where: str) -> Ids:
-        """The quantity of each metric of a table."""
+        """Return the quantity of each metric of a table."""
         if table not in self.of_table:
             numbers = [self._number(metric) for metric in table]
             for number, metric in zip(numbers, table, strict=True):
@@ -104,7 +104,8 @@ class Quantities:
         self.all[number] = Quantity(name, metric, True, "" if problem else formula)
 
     def expand(self, formula: str) -> str | None:
-        """A formula over measured quantities alone: formulas in it are written out; None where that has no end."""
+        """Return a formula over measured quantities alone: formulas in it are written out; None where that has no
+        end."""
         for _ in range(DEEPEST):
             parts = {int(one) for one in VARIABLE.findall(formula)}
             nested = [self.all[part] for part in parts if self.all[part].is_derived]
@@ -184,12 +185,12 @@ class _Ids:
         return self.base + step * len(self.scopes) + self.scopes.index(scope)
 
     def words(self, scope: Scope) -> dict[str, str]:
-        """How formulas name each statistic."""
+        """Return how formulas name each statistic."""
         return {statistic: f"${self.id(scope, statistic)}" for statistic in self.statistics}
 
 
 def add_rows(builder: ExperimentBuilder, quantities: Quantities, views: Iterable[str]) -> dict[Scope, Ids]:
-    """Metric rows and columns; gives the row of each quantity in each scope, -1 where that is not stored."""
+    """Add metric rows and columns; return the row of each quantity in each scope, -1 where that is not stored."""
     return _Rows(builder, quantities, [c for c in COLUMNS if any(c in VIEWS[view] for view in views)]).add()
 
 
@@ -269,7 +270,7 @@ class _Rows:
                     )
 
     def _formula(self, number: int, quantity: Quantity, word: str, scope: Scope) -> str | None:
-        """The formula of a view over ids of the summary. What is derived is derived from sums."""
+        """Return the formula of a view over ids of the summary. What is derived is derived from sums."""
         if not quantity.is_derived:
             return COLUMNS[word][0].format(**self.ids[number].words(scope))
         text = self.quantities.expand(quantity.formula) if word == "Sum" and quantity.formula else None

@@ -61,7 +61,7 @@ BARE = 1  # added to the place of addresses whose callers are not known
 
 
 def place_of(module: int, is_bare: bool = False) -> int:
-    """The place of addresses in a module."""
+    """Return the place of addresses in a module."""
     return 2 * (module + 1) + is_bare
 
 
@@ -123,7 +123,7 @@ class RawTree:
         return np.searchsorted(self.place, np.arange(last + 2))
 
     def regions_of(self, place: Ints, offset: Offsets) -> Ints:
-        """The region of each (place, offset); -1 where there is none."""
+        """Return the region of each (place, offset); -1 where there is none."""
         out = np.full(len(place), ABSENT, np.int64)
         for one in np.unique(place).tolist():
             if one + 1 >= len(self._bounds):
@@ -138,7 +138,7 @@ class RawTree:
         return out
 
     def find(self, above: Ids, place: Ints, offset: Offsets) -> Ids:
-        """The node of this tree that each node of another one is; -1 where there is none."""
+        """Return the node of this tree that each node of another one is; -1 where there is none."""
         region = self.regions_of(place, offset)
         out = np.full(len(above) + 1, ABSENT, np.int32)  # -1 picks the last: above a root is nothing
         for number, level in enumerate(levels(depths(above))):
@@ -148,7 +148,7 @@ class RawTree:
         return out[:-1]
 
     def search(self, parent: Ids, region: Ints) -> Ids:
-        """The child of each parent (-1: a root) with that region; -1 where there is none."""
+        """Return the child of each parent (-1: a root) with that region; -1 where there is none."""
         wanted = (parent.astype(np.int64) + 1 << 32) | np.maximum(region, 0)
         at = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
         is_here = (region >= 0) & (self.keys[at] == wanted) if len(self) else np.zeros(len(region), np.bool_)
@@ -227,7 +227,7 @@ class _Nodes:
         )
 
     def _root(self) -> int:
-        """The position of the root; one is added where only outlined ranges have none above them."""
+        """Return the position of the root; one is added where only outlined ranges have none above them."""
         tops = self.above < 0
         wrong = np.flatnonzero(tops & ~self._has_code(ROOT) & ~self.is_outlined)
         if len(wrong):
@@ -265,7 +265,7 @@ class _Nodes:
             self._put(rest, self._add(root, PARTIAL))
 
     def _add(self, above: int, code: int) -> int:
-        """One more node; gives its position."""
+        """Add one more node, and return its position."""
         self.added.append((above, code))
         return len(self.place) + len(self.added) - 1
 

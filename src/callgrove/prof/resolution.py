@@ -61,7 +61,7 @@ SMALLEST_STANZA = 4 + 4 + 1 + 4 + 4
 
 
 def kernel_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
-    """The function around each address: the last that begins at or before it."""
+    """Return the function around each address: the last that begins at or before it."""
     addresses, names = _kernel_symbols(path)
     at = np.searchsorted(addresses, offsets, side="right") - 1
     scope_of: dict[int, int] = {}
@@ -74,7 +74,7 @@ def kernel_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int)
 
 
 def _one_each(scope: list[int]) -> ScopeChains:
-    """One scope, called, or none (-1), for each address."""
+    """Return one scope, called, or none (-1), for each address."""
     column = np.array(scope, np.int32)
     known = column >= 0
     relation = np.full(int(known.sum()), Relation.CALL, np.int32)
@@ -115,7 +115,7 @@ def _text(path: Path) -> str:
 
 
 def logical_chains(path: Path, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
-    """The function, and the line where there is one, of each address."""
+    """Return the function, and the line where there is one, of each address."""
     functions = {id_: (name, file, line) for id_, name, file, line in _stanzas(path)}
     bounds, scope, relation = [0], list[int](), list[int]()
     for offset in offsets.tolist():
@@ -159,7 +159,7 @@ NOWHERE = int(NO_OFFSET)
 
 
 def structure_files(folders: Iterable[Path]) -> list[Path]:
-    """The structure files of measurement directories."""
+    """Return the structure files of measurement directories."""
     return [path for folder in folders for path in sorted((folder / FOLDER).glob(f"*{SUFFIX}"))]
 
 
@@ -171,7 +171,7 @@ class Described:
     number: int  # of the module in the structure
 
     def chains(self, offsets: Offsets, scopes: ScopeTable, module: int) -> ScopeChains:
-        """The scopes around each address, from the function to the line."""
+        """Return the scopes around each address, from the function to the line."""
         chains = self.structure.chains(self.structure.lookup(self.number, offsets))
         rows, inverse = np.unique(chains.scope, return_inverse=True)
         made = np.array([self._scope(row, scopes, module) for row in rows.tolist()], np.int32)
@@ -194,7 +194,7 @@ class Described:
         return scopes.line(file, line)
 
     def procedures(self, offsets: Offsets) -> Ids:
-        """The function that each address lies in; -1 where there is none."""
+        """Return the function that each address lies in; -1 where there is none."""
         rows = self.structure.lookup(self.number, offsets)
         return np.where(rows >= 0, self.structure.scopes.procedure[rows], ABSENT).astype(np.int32)
 
@@ -241,7 +241,7 @@ class Structures:
 
 
 def _module_names(file: Path) -> list[str]:
-    """The modules that a file describes, without parsing it."""
+    """Return the modules that a file describes, without parsing it."""
     with file.open("rb") as opened:
         if not opened.seek(0, 2):
             return []
@@ -271,7 +271,7 @@ class Resolver:
         self._lacks_parser = False
 
     def chains(self, path: str, offsets: Offsets) -> tuple[int, ScopeChains]:
-        """The module's number in the model, and the scopes around addresses in it."""
+        """Return the module's number in the model, and the scopes around addresses in it."""
         module = self.scopes.builder.module(readable(path))
         try:
             return module, self._chains(path, offsets, module)
@@ -290,7 +290,7 @@ class Resolver:
         return self._of_binary(path, offsets, module) or ScopeChains.none(len(offsets))
 
     def _of_binary(self, path: str, offsets: Offsets, module: int) -> ScopeChains | None:
-        """What the module's own file says, where it is here."""
+        """Return what the module's own file says, where it is here."""
         file = self._locate(path)
         if file is None or not os.access(file, os.R_OK):
             self.absent.append(path)
@@ -311,7 +311,7 @@ class Resolver:
 
 
 def resolve(tree: RawTree, resolver: Resolver, progress: Progress = silent) -> tuple[ScopeChains, Ids]:
-    """The chains of all regions of a tree, and the scopes of those that are entries directly below the root."""
+    """Return the chains of all regions of a tree, and the scopes of those that are entries directly below the root."""
     scopes, parts = resolver.scopes, list[ScopeChains]()
     last, relation = (np.zeros(len(tree.place), np.int32) for _ in range(2))
     entry = np.full(len(tree.place), ABSENT, np.int32)

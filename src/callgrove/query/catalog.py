@@ -135,7 +135,7 @@ def _names(opened: Opened) -> list[str]:
 
 
 def _series_columns(inputs: Sequence[Opened]) -> dict[str, str]:
-    """A column for each parameter that any input has; a name that is taken gets a number."""
+    """Return a column for each parameter that any input has; a name that is taken gets a number."""
     fixed = [*(field.name for field in fields_of(SERIES)), "input"]
     parameters = list(dict.fromkeys(name for one in inputs for name in _names(one)))
     return dict(zip(parameters, unique_names([*fixed, *parameters])[len(fixed) :], strict=True))
@@ -205,7 +205,7 @@ class Catalog:
                     yield self._show(table, relation, wanted, number)
 
     def n_rows(self, name: str) -> int | None:
-        """How many rows there are, where that is known without reading them."""
+        """Return how many rows there are, where that is known without reading them."""
         relation = self.relations[name]
         counts = [relation.n_rows(one) for one in self.inputs if relation.has(one)]
         return None if None in counts else sum(count for count in counts if count is not None)
@@ -247,7 +247,7 @@ def _with_input(relation: Relation) -> Relation:
 
 
 def _counts(opened: Opened, many: bool) -> dict[str, int]:
-    """How many ids an input has of every kind. Metrics include the rows that can be computed."""
+    """Return how many ids an input has of every kind. Metrics include the rows that can be computed."""
     if not many:
         return {}
     if isinstance(opened, Study):

@@ -145,7 +145,7 @@ class SqliteEngine:
 
 
 def _go_on() -> int:
-    """Where Python sees that somebody pressed Ctrl-C; the error ends the query."""
+    """Let Python see that somebody pressed Ctrl-C; the error ends the query."""
     return 0
 
 

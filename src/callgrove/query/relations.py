@@ -137,7 +137,7 @@ LARGEST = 2**63 - 1
 
 
 def numbers_and_nulls(column: Column, type_: Type) -> tuple[Array, Array]:
-    """An array of int64 or float64, and where there is nothing."""
+    """Return an array of int64 or float64, and where there is nothing."""
     values = column.values
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
         return _from_cells(column.plain(), type_)
@@ -202,7 +202,7 @@ def plain_cells(column: Column, type_: Type) -> list[Any]:
 
 
 def plain_cell(cell: Any) -> Any:
-    """A cell of a result: numbers, texts and None as they are, truth as 1 and 0, all else as text."""
+    """Return a cell of a result: numbers, texts and None as they are, truth as 1 and 0, all else as text."""
     make = _CELLS.get(type(cell))
     if make is None:
         return str(cell)
@@ -246,13 +246,14 @@ class Engine(Protocol):
         """Tables that queries may name; they are empty so far."""
 
     def uses(self, query: str) -> Mapping[str, Wanted]:
-        """The tables that a query reads, and which columns of each. What is no SELECT, or not one, is refused."""
+        """Return the tables that a query reads, and which columns of each. What is no SELECT, or not one, is
+        refused."""
 
     def load(self, relation: Relation, wanted: Wanted, tables: Iterable[Table]) -> None:
         """Fill these columns of a table; all others are NULL."""
 
     def ask(self, query: str) -> tuple[Sequence[str], Rows]:
-        """The names of the columns, and the rows in chunks."""
+        """Return the names of the columns, and the rows in chunks."""
 
     def close(self) -> None:
         """Delete everything."""

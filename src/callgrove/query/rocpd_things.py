@@ -113,7 +113,8 @@ def _by_process(lanes: Lanes, word: str) -> dict[str | None, int | None]:
 
 
 def _facts(lanes: Lanes, name: str, keys: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    """The columns of SYSTEM that a table of facts has for keys (guid, or guid and thread number); None elsewhere."""
+    """Return the columns of SYSTEM that a table of facts has for keys (guid, or guid and thread number); None
+    elsewhere."""
     words = [field.name for field in fields_of(SYSTEM)]
     table = lanes.table(name)
     if table is None:
@@ -187,7 +188,7 @@ def _read(many: Many, opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def _read_column(cell: Cell, rows: SideTable, chunk: SpanChunk, reader: ViewReader) -> Column:
-    """A column of the rows themselves, or of what they name."""
+    """Return a column of the rows themselves, or of what they name."""
     if cell.origin == "side":
         return side_column(cell.field, cell.source, rows)
     ids = rows.columns.get(cell.source)
@@ -195,7 +196,7 @@ def _read_column(cell: Cell, rows: SideTable, chunk: SpanChunk, reader: ViewRead
 
 
 def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Rows:
-    """The rows of a side table that belong to a chunk's spans."""
+    """Return the rows of a side table that belong to a chunk's spans."""
     first, last = (np.searchsorted(spans, chunk["span"], side=s) for s in ("left", "right"))
     n = last - first
     owner = np.repeat(np.arange(len(n)), n)
@@ -205,7 +206,7 @@ def _rows_of(chunk: SpanChunk, table: SideTable, order: Ints, spans: Ints) -> Ro
 
 
 def _collect_counters(experiment: Experiment, chunk: SpanChunk, rows_of_spans: Rows) -> Rows:
-    """One row per span and counter."""
+    """Return one row per span and counter."""
     owner, table = rows_of_spans
     if not (whole := table.is_whole).all():
         owner, table = owner[whole], table.take(np.flatnonzero(whole))
@@ -373,7 +374,7 @@ def _relation(
 
 
 def _rows(experiment: Experiment, *by: By) -> Iterator[Row]:
-    """The rows of `callgrove summary` that belong to spans, with every column."""
+    """Yield the rows of `callgrove summary` that belong to spans, with every column."""
     made = table(summarise(experiment, by), tuple(SECTIONS))
     names = made.names
     for cells in made.rows():
@@ -432,7 +433,7 @@ def _busy(experiment: Experiment) -> Iterator[Row]:
 
 
 def _agent_ids(experiment: Experiment) -> dict[tuple[int | None, int | None], int]:
-    """The tool's own number of an agent, by rank and number among the GPUs."""
+    """Return the tool's own number of an agent, by rank and number among the GPUs."""
     lanes = Lanes(experiment)
     words = [as_column(word, lanes.column(word)).plain() for word in ("rank", "agent_type_index", "agent_abs_index")]
     return {(rank, index): number for rank, index, number in zip(*words, strict=True) if number is not None}

@@ -63,7 +63,7 @@ class Lanes:
         self._rows_by_id: dict[str, dict[tuple[str | None, int], int]] = {}
 
     def table(self, name: str) -> Table | None:
-        """A table beside the spans, if there is one."""
+        """Return a table beside the spans, if there is one."""
         if name not in self._tables:
             make = self._experiment.traces.tables.get(name)
             self._tables[name] = None if make is None else make()
@@ -83,7 +83,7 @@ class Lanes:
         return self.table("agents")
 
     def agents_of(self, part: int) -> tuple[int, int]:
-        """The row of the first agent of a part of the traces, and how many follow."""
+        """Return the row of the first agent of a part of the traces, and how many follow."""
         parts = [] if self.agents is None else self.agents.column("part").plain()
         return (parts.index(part), parts.count(part)) if part in parts else (0, 0)
 
@@ -109,7 +109,7 @@ class Lanes:
         return np.array([ABSENT if row is None else row for row in self.places.column(what).plain()], np.int64)
 
     def column(self, word: str) -> Array | Coded:
-        """One of the words below, by profile."""
+        """Return one of the words below, by profile."""
         if word not in self._columns:
             self._columns[word] = self._make_column(word)
         return self._columns[word]
@@ -150,7 +150,7 @@ class Lanes:
         return Coded(np.where(self._on_device(), 0, ABSENT), ["GPU"])
 
     def _thread_ids(self) -> Ints:
-        """The number that the system gave a thread."""
+        """Return the number that the system gave a thread."""
         profiles = self._experiment.profiles
         threads = profiles.kind == ProfileKind.THREAD
         if self.places is not None:
@@ -169,7 +169,7 @@ class Lanes:
 
 
 def pick(table: Table | None, column: str, rows: Ints) -> Array | Coded:
-    """A column of some rows of a small table; -1 is no row. Texts stay numbers."""
+    """Return a column of some rows of a small table; -1 is no row. Texts stay numbers."""
     if table is None:
         return np.full(len(rows), NOTHING)
     cells = table.column(column).plain()
@@ -184,7 +184,7 @@ def numbers(cells: Sequence[int | None]) -> Ints:
 
 
 def lane_column(name: str, by_profile: Array | Coded, profile: Array) -> Column:
-    """What a lane is called, for the profile of every row."""
+    """Return what a lane is called, for the profile of every row."""
     if isinstance(by_profile, Coded):
         return Column(name, Coded(by_profile.codes[profile], by_profile.strings))
     return Column(name, by_profile[profile], NOTHING)
@@ -336,7 +336,7 @@ def view_relations() -> list[Relation]:
 
 
 def _read(view: View, opened: Opened, wanted: Wanted) -> Iterator[Table]:
-    """The rows of a view, chunk by chunk."""
+    """Yield the rows of a view, chunk by chunk."""
     assert isinstance(opened, Experiment)
     reader = ViewReader(opened, view.side, [c for c in view.cells if c.field.name in wanted] or [view.cells[0]])
     times = {"start_ns", "end_ns"} if view.instants is not None else set()
@@ -382,7 +382,7 @@ class ViewReader:
         return {p: k for k, part in enumerate(self._experiment.traces.parts()) for p in part.tolist()}
 
     def levels(self, chunk: SpanChunk) -> Array:
-        """The level of every allocation."""
+        """Return the level of every allocation."""
         table, rows = self._side_rows(self._side_name).of(chunk)
         if table is None or "level" not in table.columns:
             return np.full(len(rows), "", object)
@@ -390,7 +390,7 @@ class ViewReader:
         return known[rows]
 
     def columns(self, chunk: SpanChunk) -> Iterator[Column]:
-        """One after the other, in order."""
+        """Yield the columns of the view for the spans of a chunk, in order."""
         strings = strings_of(self._experiment)
         for cell in self._cells:
             name = cell.field.name
@@ -415,7 +415,8 @@ class ViewReader:
         return self.thing(cell, number, chunk)
 
     def thing(self, cell: Cell, ids: Ints, chunk: SpanChunk) -> Column:
-        """What is to be known of queues, streams or counters, given their ids in the process of a chunk's spans."""
+        """Return what is to be known of queues, streams or counters, given their ids in the process of a chunk's
+        spans."""
         name = THINGS[cell.origin]
         rows = self._lanes.rows_by_id(name, int(chunk["profile"][0]), ids)
         return as_column(cell.field.name, pick(self._lanes.table(name), cell.detail, rows))
@@ -428,7 +429,7 @@ class ViewReader:
 
 
 def _product(cell: Cell, table: SideTable | None, rows: Ints) -> Column:
-    """The product over three axes: how many work-items a grid has."""
+    """Return the product over three axes: how many work-items a grid has."""
     names = [f"{cell.source}_{axis}" for axis in "xyz"]
     if table is None or any(name not in table.columns for name in names):
         return Column(cell.field.name, [None] * len(rows))

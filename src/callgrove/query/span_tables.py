@@ -85,7 +85,7 @@ def span_relations() -> list[Relation]:
 
 
 def strings_of(experiment: Experiment) -> Sequence[str]:
-    """The texts that spans refer to, as far as they are known: more come with every chunk."""
+    """Return the texts that spans refer to, as far as they are known: more come with every chunk."""
     backend = experiment.traces.spans_backend
     assert backend is not None
     return backend.strings
@@ -101,7 +101,7 @@ def _spans(opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def span_column(name: str, source: str, chunk: Mapping[str, Array], strings: Sequence[str]) -> Column:
-    """A column called `name`, made of the spans' own column `source`."""
+    """Return a column called `name`, made of the spans' own column `source`."""
     if source == "duration_ns":  # spans that are in no sum have none
         start, end = chunk["start_ns"], chunk["end_ns"]
         return Column(name, np.where(usable(start, end), end - start, ABSENT), ABSENT)
@@ -122,7 +122,7 @@ def _side(one: Side, opened: Opened, wanted: Wanted) -> Iterator[Table]:
 
 
 def side_column(field: Field, source: str, table: SideTable, rows: Array | None = None) -> Column:
-    """A column of a side table, or of some of its rows, where -1 is none."""
+    """Return a column of a side table, or of some of its rows, where -1 is none."""
     n = len(table.span) if rows is None else len(rows)
     if source not in table.columns:
         return Column(field.name, [None] * n)

@@ -162,7 +162,7 @@ class Answer:
             yield from table.rows()
 
     def table(self) -> Table:
-        """All rows at once."""
+        """Return all rows at once."""
         return Table.from_rows(self.names, self.rows())
 
     def _table(self, rows: Sequence[tuple[Any, ...]]) -> Table:
@@ -259,7 +259,7 @@ def default_engine() -> str:
 
 
 def engine_of(name: str) -> Engine:
-    """The engine of that name; each is imported when it is used."""
+    """Return the engine of that name; each is imported when it is used."""
     chosen = name or default_engine()
     if chosen == "duckdb":
         from callgrove.query.engines import DuckdbEngine
@@ -273,7 +273,7 @@ def engine_of(name: str) -> Engine:
 
 
 def table_list(inputs: Sequence[Experiment | Study]) -> Table:
-    """Every column of every table that these inputs can be asked for."""
+    """Return every column of every table that these inputs can be asked for."""
     catalog = Catalog(tuple(inputs))
     rows = []
     for number, relation in enumerate(catalog.relations.values()):

@@ -48,7 +48,7 @@ class Axis:
 
 
 def axis_for(values: list[float], start: float, end: float) -> Axis:
-    """An axis that shows all values that are finite."""
+    """Return an axis that shows all values that are finite."""
     finite = [v for v in values if isfinite(v)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if low > 0 and high / low > WIDE:
@@ -95,7 +95,7 @@ MOST_LETTERS = 90
 
 
 def model_plot(plot: Curves) -> str:
-    """One SVG document."""
+    """Return one SVG document."""
     curves = plot.curves
     x = axis_for([v for c in curves for v in (*c.x.tolist(), *c.measured_x.tolist())], LEFT, RIGHT)
     heights = [v for c in curves for v in (*c.y.tolist(), *c.low.tolist(), *c.high.tolist(), *c.measured_y.tolist())]
@@ -145,7 +145,7 @@ def _curve(curve: Curve, x: Axis, y: Axis, colour: str) -> Iterator[str]:
 
 
 def _runs(curve: Curve, y: Axis) -> Iterator[list[tuple[float, float]]]:
-    """The stretches where the function has a value that can be drawn."""
+    """Yield the stretches where the function has a value that can be drawn."""
     run: list[tuple[float, float]] = []
     for at, value in zip(curve.x.tolist(), curve.y.tolist(), strict=True):
         if isfinite(value) and not (y.logarithmic and value <= 0):

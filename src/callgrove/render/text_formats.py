@@ -78,7 +78,7 @@ def cell_texts(column: Column, writers: CellWriters) -> Iterable[str]:
 
 
 def chunks(tables: Iterable[Table]) -> Iterator[Table]:
-    """The tables cut into chunks of bounded length, after a check that all have the same columns."""
+    """Yield the tables cut into chunks of bounded length, after a check that all have the same columns."""
     names: tuple[str, ...] | None = None
     for table in tables:
         if names is not None and table.names != names:
@@ -88,13 +88,13 @@ def chunks(tables: Iterable[Table]) -> Iterator[Table]:
 
 
 def align_right(cells: list[str]) -> list[str]:
-    """The cells padded on the left to the width of the longest."""
+    """Return the cells padded on the left to the width of the longest."""
     width = max(map(len, cells), default=0)
     return [cell.rjust(width) for cell in cells]
 
 
 def is_numeric(column: Column) -> bool:
-    """Whether a column holds numbers and nothing else, so that it is aligned to the right."""
+    """Return whether a column holds numbers and nothing else, so that it is aligned to the right."""
     if isinstance(column, Amounts):
         return True
     dtype = getattr(column.values, "dtype", None)
@@ -110,7 +110,8 @@ def more_rows(left: int) -> str:
 
 
 def reading_float(value: float) -> str:
-    """A float for people: five significant digits, all digits before the point, an exponent only when it helps."""
+    """Return a float for people: five significant digits, all digits before the point, an exponent only when it
+    helps."""
     if value == 0:
         return "0"
     if 99999.5 <= abs(value) < 1e15:  # .5g would write 1e+05
@@ -173,7 +174,7 @@ def _template(names: Iterable[str]) -> str:
 
 
 def _simpler(value: Any) -> Any:
-    """What `json` does not know: a NumPy array or number becomes Python's, all else its text."""
+    """Return what `json` does not know: a NumPy array or number becomes Python's, all else its text."""
     return _finite(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 

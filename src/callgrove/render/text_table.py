@@ -69,7 +69,7 @@ class Look:
         return f"{_DIM}{text}{_RESET}" if self.colour else text
 
     def by_sign(self, text: str) -> str:
-        """What became less in green, what became more in red."""
+        """Return what became less in green, what became more in red."""
         if not self.colour or not text.strip():
             return text
         return f"{_LESS if text.lstrip().startswith('-') else _MORE}{text}{_RESET}"
@@ -142,7 +142,7 @@ class _Layout:
             self.indent = max(self.indent, max(map(indentation, columns[0]), default=0))
 
     def blocks(self) -> list[_Block]:
-        """All columns in one block, or in as many as a terminal needs."""
+        """Return all columns in one block, or in as many as a terminal needs."""
         every = list(range(len(self.names)))
         if self.look.width is None or self._least(every) <= self.look.width:
             return [self._block(every)]
@@ -162,7 +162,7 @@ class _Layout:
         return self.names_rows[:n]
 
     def _floor(self, index: int) -> int:
-        """The width below which a column is not narrowed as long as there is another way."""
+        """Return the width below which a column is not narrowed as long as there is another way."""
         if self.prose and index == len(self.names) - 1:
             return 0
         least = NARROWEST_CELL if index else NARROWEST_FIRST

@@ -50,7 +50,7 @@ _UNSAFE = re.compile(r"</script|<!--", re.IGNORECASE)
 
 @cache
 def modules() -> Mapping[str, str]:
-    """Every module by its name."""
+    """Return every module by its name."""
     folder = files("callgrove.viewer") / "static"
     return {
         entry.name: entry.read_text("utf-8")
@@ -61,12 +61,12 @@ def modules() -> Mapping[str, str]:
 
 @cache
 def style() -> str:
-    """The style sheet."""
+    """Return the style sheet."""
     return (files("callgrove.viewer") / "static" / "theme.css").read_text("utf-8")
 
 
 def bundle(sources: Mapping[str, str], main: str = MAIN) -> str:
-    """The module `main` and all that it needs, in one script."""
+    """Return the module `main` and all that it needs, in one script."""
     done: dict[str, str] = {}
     _add(main, sources, done, ())
     script = '"use strict";\n' + "\n".join(done.values()) + "\n"
@@ -130,7 +130,7 @@ _PAGE = """\
 
 
 def page(title: str, data: str) -> str:
-    """The page. `data` is what `encode` made: it holds no character that could end its element."""
+    """Return the page. `data` is what `encode` made: it holds no character that could end its element."""
     look, script = style(), bundle(modules())
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(look)}'; img-src data: blob:; "
@@ -180,7 +180,7 @@ class Texts:
 
 
 def encode(document: Mapping[str, Any]) -> str:
-    """The document as JSON that may stand inside an HTML script element."""
+    """Return the document as JSON that may stand inside an HTML script element."""
     packer = _Packer()
     body = packer.plain(document)
     strings = packer.strings()
@@ -200,7 +200,7 @@ class _Packer:
         self._numbers: dict[str, int] = {}
 
     def plain(self, value: Any) -> Any:
-        """The value as JSON knows it."""
+        """Return the value as JSON knows it."""
         if isinstance(value, Mapping):
             return {visible(str(key)): self.plain(part) for key, part in value.items()}
         if isinstance(value, np.ndarray):
@@ -237,7 +237,7 @@ class _Packer:
         return at
 
     def strings(self) -> list[int]:
-        """All texts, as a JSON array among the bytes: where it lies, and how long it is."""
+        """Return all texts, as a JSON array among the bytes: where it lies, and how long it is."""
         text = json.dumps(list(self._numbers), ensure_ascii=False, separators=(",", ":")).encode()
         return [self._add(text), len(text)]
 
@@ -246,7 +246,7 @@ class _Packer:
 
 
 def _smallest(array: Array) -> Array:
-    """The array in a type that pages know, one-dimensional and little-endian."""
+    """Return the array in a type that pages know, one-dimensional and little-endian."""
     flat = array.reshape(-1)
     if flat.dtype.kind == "b":
         return flat.astype("<u1")

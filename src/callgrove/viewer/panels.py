@@ -65,7 +65,7 @@ class Detail:
     share: float = 1.0
 
     def of(self, n: int, most: int, least: int = 1) -> int:
-        """How many of `n` things to show, of which no panel shows more than `most`."""
+        """Return how many of `n` things to show, of which no panel shows more than `most`."""
         return min(n, most, max(least, int(min(n, most) * self.share)))
 
 
@@ -84,7 +84,7 @@ class PanelMaker(Protocol):
     """Has computed what it shows, and makes panels of it in any detail: cheaply, since it may be asked again."""
 
     def panels(self, detail: Detail) -> Iterable[Panel]:
-        """The panels; none where there is nothing to show."""
+        """Yield the panels; none where there is nothing to show."""
 
 
 @runtime_checkable

@@ -80,7 +80,8 @@ def _list_damage_met(opened: Experiment | Study) -> tuple[tuple[str, str], ...]:
 
 
 def _title(title: str, paths: Sequence[str]) -> str:
-    """What is called like its file has its folder's name too: every run of Score-P is a `profile.cubex`."""
+    """Return the title, with the folder's name where it is that of the file: every run of Score-P is a
+    `profile.cubex`."""
     path = PurePath(paths[0]) if len(paths) == 1 else PurePath()
     named = path.name == title and path.parent.name not in ("", "..")
     return f"{path.parent.name}/{title}" if named else title
@@ -156,9 +157,9 @@ def report(
     complain: Callable[[str], None] = _silent,
     wording: Callable[[str], str] = str,
 ) -> str:
-    """The page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which views
-    are not there, and why; `complain` which of them do not add up to their total. `limits` are those that fit the size,
-    unless given; `wording` spells the parameters that texts name."""
+    """Return the page of some inputs, each with a section of its own, in at most `max_size` bytes. `tell` hears which
+    views are not there, and why; `complain` which of them do not add up to their total. `limits` are those that fit the
+    size, unless given; `wording` spells the parameters that texts name."""
     sections = []
     limits = limits or Limits().for_size(max_size)
     for number, one in enumerate(inputs):

@@ -116,7 +116,7 @@ class ScalingMaker:
         }
 
     def _rest(self, rows: Ints) -> Floats:
-        """What the models that are left out predict together for each metric, at the point to begin with."""
+        """Return what the models that are left out predict together for each metric, at the point to begin with."""
         left = np.setdiff1d(np.arange(len(self._models)), rows)
         value = self._models.functions.evaluate(self._target[None])[left, 0]
         metric = self._models.study.series_metric[self._models.series[left]]
@@ -149,7 +149,7 @@ def _unit(study: Study, metric: int) -> str:
 
 
 def _first_metric(study: Study, wanted: str | None) -> int:
-    """The metric asked for, else the time, else the first."""
+    """Return the metric asked for, else the time, else the first."""
     names = [name.lower() for name in study.metrics]
     for name in (wanted or "").lower(), "time":
         if name in names:
@@ -158,7 +158,8 @@ def _first_metric(study: Study, wanted: str | None) -> int:
 
 
 def far_target(study: Study) -> Floats:
-    """A point worth predicting: the largest values measured, with four times the processes (or the first parameter)."""
+    """Return a point worth predicting: the largest values measured, with four times the processes (or the first
+    parameter)."""
     at: Floats = study.points.max(axis=0)
     with np.errstate(over="ignore"):
         at[process_parameter(study) or 0] *= FAR

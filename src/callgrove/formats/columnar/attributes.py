@@ -57,7 +57,7 @@ class Attributes:
         return cls(by_owner)
 
     def mappings(self, owner: str, n: int) -> dict[int, dict[str, str]]:
-        """Those of each owner of a kind that there is; numbers beyond are nobody's."""
+        """Return the attributes of each owner of a kind; numbers beyond `n` are left out."""
         return {k: dict(pairs) for k, pairs in self._pairs.get(owner, {}).items() if 0 <= k < n}
 
     def of(self, owner: str, number: int = 0) -> Pairs:

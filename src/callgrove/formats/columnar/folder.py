@@ -111,7 +111,7 @@ class Manifest:
         )
 
     def get(self, folder: Path, key: str, kind: type[Any], default: Any = None) -> Any:
-        """One of `more`, which must be of that kind; without a default it must be there."""
+        """Return one of `more`, which must be of that kind; without a default it must be there."""
         if default is not None and key not in self.more:
             return default
         return _Json(folder / MANIFEST, self.more).get(key, kind)
@@ -225,7 +225,7 @@ class Group:
             return numbers(whole.indices, "int32").astype(np.int32), [text or "" for text in words]
 
     def lists(self, name: str) -> Array:
-        """The numbers of lists of equal length, one row each."""
+        """Return the numbers of lists of equal length, one row each."""
         with self._table.reading(self._section):
             column = self._columns.column(name).combine_chunks()
             lengths = column.value_lengths().to_numpy(zero_copy_only=False)
@@ -334,7 +334,7 @@ class StoredTable:
         return np.cumsum([0, *(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))], dtype=np.int64)
 
     def group(self, number: int, names: Sequence[str]) -> Group:
-        """Some columns of one row group."""
+        """Return some columns of one row group."""
         section = f"row group {number}"
         with self.reading(section):
             rows = self._file.read_row_group(number, columns=list(names), use_threads=False)
@@ -342,14 +342,14 @@ class StoredTable:
             return Group(self, section, rows)
 
     def groups_of(self, first: int, last: int) -> range:
-        """The row groups that have any of the rows from `first` up to `last`."""
+        """Return the row groups that have any of the rows from `first` up to `last`."""
         if last <= first:
             return range(0)
         begin = int(np.searchsorted(self.first_rows, first, side="right")) - 1
         return range(begin, int(np.searchsorted(self.first_rows, last, side="left")))
 
     def whole(self) -> Group:
-        """Every column that our reader needs, all rows."""
+        """Return every column that our reader needs, all rows."""
         names = [column.name for column in self.columns if not column.shown]
         with self.reading("footer"):
             size = self.path.stat().st_size
@@ -391,7 +391,7 @@ class Folder:
         return StoredTable(self.path, name, known, self.manifest.tables[name])
 
     def read_numbered(self, name: str, key: str) -> Group:
-        """A whole table whose first column counts its rows."""
+        """Return a whole table whose first column counts its rows."""
         table = self.table(name)
         rows = table.whole()
         if not np.array_equal(rows.numbers(key), np.arange(len(rows))):
@@ -399,7 +399,7 @@ class Folder:
         return rows
 
     def codes(self, table: StoredTable, rows: Group, column: str, words: Sequence[str]) -> Ids:
-        """The numbers of words."""
+        """Return the numbers of words."""
         ids, texts = rows.words(column)
         known = {word: number for number, word in enumerate(words)}
         if unknown := [text for text in texts if text not in known]:
@@ -418,7 +418,7 @@ class Folder:
         return ids
 
     def or_warn(self, read: Callable[[], T], otherwise: T) -> T:
-        """What reading gives; where that is damaged, the rest is still worth having."""
+        """Return what reading gives; where that is damaged, the rest is still worth having."""
         try:
             return read()
         except CorruptFile as error:

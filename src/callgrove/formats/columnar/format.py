@@ -28,7 +28,7 @@ __all__ = ["FORMAT", "ColumnarFormat", "fields", "problems"]
 
 
 def problems(opened: Experiment | Study, folder: Path, progress: Progress) -> Iterator[Problem]:
-    """What was said on opening, then what every row group says."""
+    """Yield what was said on opening, then what every row group says."""
     for warning in opened.warnings:
         yield Problem(warning.severity, folder.name, "tables", warning.text)
     if isinstance(opened, Study):
@@ -68,7 +68,7 @@ def _collect_damage(experiment: Experiment) -> Iterator[CallgroveError]:
 
 
 def fields(folder: Path) -> Iterator[Field]:
-    """The manifest, and of every table its row groups: where they begin and how many rows they have."""
+    """Yield the manifest, and of every table its row groups: where they begin and how many rows they have."""
     manifest = Manifest.read(folder)
     for key, value in (("holds", manifest.holds), ("title", manifest.title), *manifest.more.items()):
         yield Field(MANIFEST, "manifest", -1, 0, key, value if isinstance(value, int | str) else json.dumps(value))
@@ -108,7 +108,7 @@ class ColumnarFormat:
         return read_experiment(folder, manifest) if manifest.holds == "experiment" else read_study(folder, manifest)
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A folder that appears at `target` when the writer is closed."""
+        """Return the writer of a folder that appears at `target` when the writer is closed."""
         return FolderWriter(target, options)
 
     def refuse_target(self, target: Path) -> None:
@@ -119,11 +119,11 @@ class ColumnarFormat:
         return write_study(study, target, options)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """What reading tells, and what every row group tells."""
+        """Yield what reading tells, and what every row group tells."""
         return problems(self.read(source, options), _folder(source), options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """The manifest, and the row groups of every table."""
+        """Yield the manifest, and the row groups of every table."""
         arrow()
         return fields(_folder(source))
 

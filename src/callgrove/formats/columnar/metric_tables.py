@@ -54,7 +54,7 @@ def metric_tables(metrics: Metrics) -> Iterator[tuple[str, Mapping[str, Cells]]]
 
 
 def _common_cells(rows: tuple[Metric, ...] | tuple[Column, ...]) -> dict[str, Cells]:
-    """What both tables have."""
+    """Return what both tables have."""
     texts = ("description", "number_format", "formula", "statistic")
     return {
         "source_id": [_fitting(row.source_id) for row in rows],
@@ -74,7 +74,7 @@ def large_ids(metrics: Metrics) -> dict[str, str]:
 
 
 def describe_dtype(dtype: np.dtype[Any]) -> Any:
-    """A type of values as JSON has it: `<f8`, or its fields."""
+    """Return a type of values as JSON has it: `<f8`, or its fields."""
     return dtype.str if dtype.names is None else _fields(dtype)
 
 
@@ -88,7 +88,7 @@ def _fields(dtype: np.dtype[Any]) -> list[Any]:
 
 
 def dtype_of(described: Any) -> np.dtype[Any]:
-    """The way back; ValueError for what is no type of numbers."""
+    """Return the type that `describe_dtype` described; ValueError for what is no type of numbers."""
     try:
         dtype: np.dtype[Any] = np.dtype(_description(described))
     except (TypeError, ValueError, KeyError, RecursionError, OverflowError, MemoryError) as error:

@@ -21,7 +21,7 @@ MOST_DIMENSIONS = 1 << 10
 
 
 def place_tables(tables: Experiment, part: Ids) -> Iterator[tuple[str, Mapping[str, Cells]]]:
-    """Every table of these with its columns; `part` is the part of the spans that each profile belongs to."""
+    """Yield every table of these with its columns; `part` is the part of the spans that each profile belongs to."""
     runs = tables.runs
     yield (
         "runs",
@@ -89,7 +89,7 @@ def _place_columns(system: System) -> Mapping[str, Cells]:
 
 
 def _topology_columns(system: System) -> Mapping[str, Cells]:
-    """A row per dimension; a topology without any has one row that says so."""
+    """Return a row per dimension; a topology without any has one row that says so."""
     rows: list[tuple[int, str | None, int, str | None, int, bool | None]] = []
     for number, topology in enumerate(system.topologies):
         names = [*topology.dimension_names, *[None] * len(topology.sizes)]
@@ -146,7 +146,7 @@ def _read_parameters(folder: Folder, n_runs: int) -> dict[int, dict[str, float]]
 
 
 def read_profiles(folder: Folder, attributes: Attributes, n_runs: int, n_places: int) -> tuple[Profiles, Ids]:
-    """The profiles, and the part of the spans that each belongs to."""
+    """Return the profiles, and the part of the spans that each belongs to."""
     table, rows = folder.table("profiles"), folder.read_numbered("profiles", "profile")
     n = len(rows)
     names = folder.manifest.get(folder.path, "identifier_kinds", list)

@@ -27,7 +27,7 @@ Parameters = dict[int, tuple[tuple[str, str | float], ...]]
 
 
 def program_tables(tree: ContextTree) -> Iterator[tuple[str, Mapping[str, Cells]]]:
-    """Every table of these with its columns."""
+    """Yield every table of these with its columns."""
     regions, files = tree.regions, tree.regions.files
     n_files, n_strings, n_modules = len(files.paths), len(regions.strings), len(regions.modules)
     yield "strings", {"string": np.arange(n_strings), "text": regions.strings}
@@ -98,7 +98,7 @@ def _parameter_columns(tree: ContextTree) -> Mapping[str, Cells]:
 
 
 def read_contexts(folder: Folder, attributes: Attributes) -> ContextTree:
-    """The tree with its regions; these tables must be whole."""
+    """Return the tree with its regions; these tables must be whole."""
     table = folder.table("contexts")
     rows = folder.read_numbered("contexts", "context")
     regions = _read_regions(folder, attributes)

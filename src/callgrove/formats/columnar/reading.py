@@ -38,14 +38,14 @@ Index = Callable[[StoredTable], TableIndex | None]
 
 
 def version_text(manifest: Manifest) -> str:
-    """The version of a folder, with what it was made from: `1.1 (hpctoolkit-release 4.0)`."""
+    """Return the version of a folder, with what it was made from: `1.1 (hpctoolkit-release 4.0)`."""
     made_from = " ".join(filter(None, manifest.origin))
     version = f"{FORMAT_VERSION}.{manifest.minor}"
     return f"{version} ({made_from})" if made_from else version
 
 
 def origin_of(format_: str, version: str) -> tuple[str, str]:
-    """What an experiment was made from, also where it was a folder before."""
+    """Return what an experiment was made from, also where it was a folder before."""
     if format_ != FORMAT_NAME:
         return format_, version
     match = re.fullmatch(r"\d+\.\d+ \((\S*) ?(.*)\)", version, re.DOTALL)

@@ -27,7 +27,7 @@ GROWING = ("span", "start_ns", "end_ns", "time_ns", "context", "region", "string
 
 
 def _sink(folder: Path, name: str) -> Any:
-    """The file of a table; as bytes, as names of files need not be UTF-8."""
+    """Return the file of a table; as bytes, as names of files need not be UTF-8."""
     return arrow().OSFile(bytes(folder / f"{name}.parquet"), "wb")
 
 
@@ -52,7 +52,7 @@ def write_table(
     cells: Mapping[str, Cells],
     written: Callable[[str, Any], None] | None = None,
 ) -> int:
-    """A table that is there as a whole; gives the number of its rows. `written` is told the Arrow table."""
+    """Write a table that is there as a whole, and return the number of its rows. `written` is told the Arrow table."""
     table = table_of(columns, cells)
     with _sink(folder, name) as sink, _open(sink, table.schema) as file:
         file.write_table(table, row_group_size=GROUP_ROWS)
@@ -185,7 +185,7 @@ class TableIndex:
 
     @classmethod
     def read_all(cls, folder: Folder) -> Callable[[StoredTable], TableIndex | None]:
-        """The index of any table, None where it does not agree with that table."""
+        """Return the index of any table, None where it does not agree with that table."""
         rows = folder.table("index").whole()
         ids, names = rows.words("table")
         group, profile, count = (rows.numbers(name) for name in ("row_group", "profile", "rows"))
@@ -214,18 +214,18 @@ class TableIndex:
         return of
 
     def only(self, profiles: Ints) -> TableIndex:
-        """The rows of some profiles."""
+        """Return the rows of some profiles."""
         kept = np.isin(self._profile, profiles)
         ids, rows, times = (self._group[kept], self._profile[kept]), self._rows[kept], (self._start, self._end)
         return TableIndex(*ids, rows, times[0][kept], times[1][kept])
 
     def rows(self, n_profiles: int) -> Ints:
-        """How many rows each profile has."""
+        """Return how many rows each profile has."""
         known = (self._profile >= 0) & (self._profile < n_profiles)
         return np.bincount(self._profile[known], self._rows[known], n_profiles).astype(np.int64)
 
     def groups(self, profiles: Ints | None, window: Window | None = None) -> Ints:
-        """The row groups that have any row of these profiles that reaches into the window."""
+        """Return the row groups that have any row of these profiles that reaches into the window."""
         kept: Bools = np.ones(len(self._group), np.bool_)
         if profiles is not None:
             kept &= np.isin(self._profile, profiles)

@@ -49,7 +49,7 @@ class SamplesWriter:
         self._file.abort()
 
     def lines(self) -> Mapping[str, Cells]:
-        """The columns of `sample_lines`."""
+        """Return the columns of `sample_lines`."""
         names = ("profile", "metric", "samples")
         columns = {name: np.array(column, np.int64) for name, column in zip(names, self._lines, strict=True)}
         return {"line": np.arange(len(self._lines[0])), **columns}
@@ -66,7 +66,7 @@ class FolderSamples:
         self.problems: list[CallgroveError] = []
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        """What is damaged of a line is left out, and kept in `problems`."""
+        """Return the samples of one line; what is damaged is left out, and kept in `problems`."""
         first, last = int(self._bounds[line]), int(self._bounds[line + 1])
         parts = [Samples(np.empty(0, np.int64), np.empty(0, np.int32))]
         for group in self._table.groups_of(first, last):

@@ -135,7 +135,8 @@ STUDY: dict[str, tuple[TableColumn, ...]] = {
 
 
 def value_columns(type_: str, fillers: bool) -> tuple[TableColumn, ...]:
-    """The columns of a table of values whose values are of one type; what composite ones have beside is not here."""
+    """Return the columns of a table of values whose values are of one type; what composite ones have beside is not
+    here."""
     more = f" {FILLER}:bool" if fillers else ""
     return _columns(f"profile:int32 context:int32 metric:int32 value:{type_}{more}")
 
@@ -166,7 +167,7 @@ def _move_surrogate(match: re.Match[str]) -> str:
 
 
 def unescape_texts(texts: list[str | None]) -> list[str | None]:
-    """The way back."""
+    """Return the texts that `escape_texts` was given."""
     if MARK not in "".join(text for text in texts if text):
         return texts
     return [text if text is None else _MARKED.sub(_back, text) for text in texts]
@@ -190,7 +191,7 @@ LIST = "list:"  # before the type of what a list has
 
 
 def arrow() -> Any:
-    """The module pyarrow."""
+    """Return the module pyarrow."""
     try:
         import pyarrow
     except ImportError as error:
@@ -199,7 +200,7 @@ def arrow() -> Any:
 
 
 def parquet() -> Any:
-    """The module pyarrow.parquet."""
+    """Return the module pyarrow.parquet."""
     arrow()
     import pyarrow.parquet
 
@@ -245,13 +246,14 @@ def schema_of(columns: Sequence[TableColumn]) -> Any:
 
 
 def table_of(columns: Sequence[TableColumn], cells: Mapping[str, Cells]) -> Any:
-    """An Arrow table of the cells."""
+    """Return an Arrow table of the cells."""
     arrays = [column_of(cells[column.name], column) for column in columns]
     return arrow().Table.from_arrays(arrays, schema=schema_of(columns))
 
 
 def column_of(cells: Cells, column: TableColumn) -> Any:
-    """One column. Of numbers, -1 (the largest of uint64, NaN of doubles) is NULL where the column may have NULL."""
+    """Return one column. Of numbers, -1 (the largest of uint64, NaN of doubles) is NULL where the column may have
+    NULL."""
     pa = arrow()
     if isinstance(cells, Words):
         words = cells.drop_unused_texts()
@@ -282,7 +284,7 @@ def _absent(values: Array) -> Array:
 
 
 def list_of(values: Array) -> Any:
-    """A column of lists of equal length: of each row, all numbers of the other axes."""
+    """Return a column of lists of equal length: of each row, all numbers of the other axes."""
     pa = arrow()
     flat = np.ascontiguousarray(values).reshape(len(values), -1)
     bounds = np.arange(len(flat) + 1, dtype=np.int32) * flat.shape[1]
@@ -290,7 +292,7 @@ def list_of(values: Array) -> Any:
 
 
 def numbers(column: Any, column_type: str) -> Array:
-    """A column of numbers; NULL is -1, NaN of doubles, and no offset of uint64."""
+    """Return a column of numbers; NULL is -1, NaN of doubles, and no offset of uint64."""
     pa = arrow()
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(whole, pa.ChunkedArray):  # without any chunk
@@ -303,5 +305,5 @@ def numbers(column: Any, column_type: str) -> Array:
 
 
 def texts(column: Any) -> list[str | None]:
-    """A column of texts; None is absent."""
+    """Return a column of texts; None is absent."""
     return unescape_texts(column.to_pylist())

@@ -50,7 +50,7 @@ Described = Mapping[str, tuple[str, str]]  # column -> type, and what it is in m
 
 
 def widen_columns(known: Described, piece: SideTable) -> Described:
-    """The columns that hold what they held, and this piece too."""
+    """Return the columns that hold what they held, and this piece too."""
     out = dict(known)
     for name, cells in piece.columns.items():
         kind, container = _kind(cells)
@@ -70,7 +70,7 @@ def _wider(one: str, other: str) -> str:
 
 
 def _kind(cells: Array | Sequence[object]) -> tuple[str, str]:
-    """The type of some cells, and what they are in memory."""
+    """Return the type of some cells, and what they are in memory."""
     container = "array" if isinstance(cells, np.ndarray) else "tuple"
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
         signed = cells.dtype.kind == "i" or cells.dtype == np.uint64
@@ -90,13 +90,13 @@ def describe_columns(known: Described) -> list[list[str]]:
 
 
 def columns_of(told: Sequence[Sequence[str]]) -> tuple[TableColumn, ...]:
-    """The columns of a side table as the manifest tells them; -1 and NULL are the same for numbers."""
+    """Return the columns of a side table as the manifest tells them; -1 and NULL are the same for numbers."""
     columns = (TableColumn(name, TEXT if kind == JSON else kind, True) for name, kind, _ in told)
     return (TableColumn("span", "int64"), *columns)
 
 
 def fitting(piece: SideTable, told: Sequence[Sequence[str]]) -> dict[str, Array]:
-    """A piece as the arrays that are collected; what it lacks is absent."""
+    """Return a piece as the arrays that are collected; what it lacks is absent."""
     n = len(piece.span)
     out: dict[str, Array] = {"span": piece.span}
     for name, kind, _ in told:
@@ -139,7 +139,7 @@ Told = list[tuple[str, str]]  # column and type
 
 
 def write_beside(folder: Path, traces: Traces, n_rows: dict[str, int]) -> dict[str, list[list[str]]]:
-    """Writes all of them; gives what the manifest says of their columns."""
+    """Write all tables beside spans; return what the manifest says of their columns."""
     told: dict[str, list[list[str]]] = {}
     for name, make in traces.tables.items():
         columns = {column.name: column.plain() for column in make().columns}
@@ -210,7 +210,7 @@ def _parse_cell(table: StoredTable, column: str, text: str) -> Any:
 
 
 def device_columns(traces: Traces) -> Mapping[str, Cells]:
-    """The table `devices`, part by part."""
+    """Return the table `devices`, part by part."""
     rows = [
         (part, number, device)
         for part in range(len(traces.parts()))
@@ -245,7 +245,7 @@ class StoredDevices:
             rows_of_part.append(row)
 
     def only(self, parts: range) -> StoredDevices:
-        """Those of some parts: less to send."""
+        """Return the devices of some parts: less to send."""
         part_devices = StoredDevices.__new__(StoredDevices)
         part_devices._table, part_devices._parts = (
             self._table,

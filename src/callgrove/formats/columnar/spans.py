@@ -68,7 +68,7 @@ class StoredSides:
             self._places[side, part] = first, first + n
 
     def only(self, parts: Container[int]) -> StoredSides:
-        """Those of some parts: less to send."""
+        """Return the attributes of some parts: less to send."""
         sides = copy(self)
         sides._places = {key: place for key, place in self._places.items() if key[1] in parts}
         return sides
@@ -106,7 +106,7 @@ class StoredSides:
             yield piece
 
     def _rows(self, side: str, numbers: range, first: int, last: int) -> SideTable:
-        """Those of some row groups that lie between two rows of the table."""
+        """Return the rows of some row groups that lie between two rows of the table."""
         table = self._tables[SIDE + side]
         names = [column.name for column in table.columns]
         groups = [table.group(number, names) for number in numbers]
@@ -189,7 +189,7 @@ class FolderSpans:
         return self._names.all
 
     def some(self, chosen: range) -> FolderSpans:
-        """Some parts by themselves."""
+        """Return some parts by themselves."""
         profiles = np.concatenate([self._parts[number] for number in chosen])
         bounds = accumulate((len(self._parts[number]) for number in chosen), initial=0)
         parts = [np.arange(*ends) for ends in pairwise(bounds)]
@@ -362,7 +362,7 @@ def read_counters(folder: Folder, n_profiles: int) -> Counters | None:
 
 
 def split_of(spans: FolderSpans, counters: Callable[[], Counters | None] | None) -> Split:
-    """The traces of some parts by themselves."""
+    """Return the traces of some parts by themselves."""
     return partial(_traces_of_parts, spans, counters)
 
 

@@ -139,7 +139,7 @@ def _tables(study: Study) -> Iterator[tuple[str, Mapping[str, Cells]]]:
 
 
 def _raw_columns(raw: RawValues, n_points: int) -> Mapping[str, Cells]:
-    """A row per value; a repetition without any has one row without a value."""
+    """Return a row per value; a repetition without any has one row without a value."""
     counts, sizes = np.diff(raw.cell_bounds), np.diff(raw.repetition_bounds)
     cell = np.repeat(np.arange(len(counts)), counts)
     number_in_cell = np.arange(len(sizes)) - np.repeat(raw.cell_bounds[:-1], counts)

@@ -82,7 +82,7 @@ class ValueLayout:
         )
 
     def encode(self, rows: Mapping[str, Array]) -> Any:
-        """An Arrow table of some rows, in which composite values are structures."""
+        """Return an Arrow table of some rows, in which composite values are structures."""
         if self.dtype.names is None:
             return table_of(self.columns, rows)
         plain = [c for c in self.columns if not c.name.startswith(FIELD)]
@@ -98,7 +98,7 @@ class ValueLayout:
         return arrow().Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
     def decode(self, group: Group) -> Array:
-        """The values of a row group."""
+        """Return the values of a row group."""
         if self.dtype.names is None:
             return group.numbers("value")
         out = np.zeros(len(group), self.dtype)
@@ -258,7 +258,7 @@ class FilledFolderValues(FolderValues):
 
 
 def _choose_rows(block: SparseBlock, profiles: Ints | None, metrics: Ints | None) -> Bools | None:
-    """Which rows are wanted; None is all of them."""
+    """Return which rows are wanted; None is all of them."""
     kept: Bools | None = None
     if len(block) and int(block.profile.min()) < 0:
         kept = block.profile >= 0
@@ -278,7 +278,7 @@ def read_values(
     metrics: Metrics,
     index: Callable[[StoredTable], TableIndex | None],
 ) -> FolderValues:
-    """What the manifest says of values; tables that cannot be read are left out, and said."""
+    """Return what the manifest says of values; tables that cannot be read are left out, and said."""
     fillers = folder.manifest.get(folder.path, "fillers", bool, False)
     limits = len(profiles), n_contexts, len(metrics)
     tables: dict[int, ValueTable] = {}
@@ -321,7 +321,7 @@ def _layout(folder: Folder, entry: object, fillers: bool, n_metrics: int) -> Val
 
 
 def _read_runs(folder: Folder, tables: dict[int, ValueTable]) -> list[Run]:
-    """The runs of all tables that can be read; they must cover these."""
+    """Return the runs of all tables that can be read; they must cover these."""
     table = folder.table("value_order")
     rows = table.whole()
     columns = [rows.numbers(name).tolist() for name in ("file", "first", "rows")]

@@ -98,7 +98,7 @@ class ValuesWriter:
         return list(self._files).index(key), *self._files[key]
 
     def close(self) -> Iterator[tuple[str, int]]:
-        """Finishes the tables; gives the rows of each."""
+        """Finish the tables, and yield the number of rows of each."""
         for layout, file in self._files.values():
             yield layout.table, file.close()
 
@@ -149,7 +149,7 @@ class Measured:
         return self._blocks is not None
 
     def triples(self, block: Block) -> tuple[SparseBlock, Bools | None]:
-        """The values of a block, and which of them nobody measured."""
+        """Return the values of a block, and which of them nobody measured."""
         triples = block.triples()
         other = None if self._blocks is None else next(self._blocks, None)
         if other is None:
@@ -285,7 +285,7 @@ class FolderWriter(TargetWriter[PendingFolder, _Open]):
         opened.write("value_order", opened.values.order)
 
     def _close_traces(self, opened: _Open) -> dict[str, object]:
-        """What the manifest says of traces."""
+        """Return what the manifest says of traces."""
         traces = opened.tables.traces
         more: dict[str, object] = {"time_range": None if traces.time_range is None else list(traces.time_range)}
         if opened.samples is not None:

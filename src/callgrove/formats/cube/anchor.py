@@ -175,7 +175,7 @@ class Anchor:
 
 
 def read_anchor(path: Path, text: bytes) -> Anchor:
-    """The tables of an anchor, plain already."""
+    """Return the tables of an anchor, plain already."""
     parser = xml.new_parser(f"{path}: anchor.xml")
     reader = _Reader(path, lambda: parser.CurrentLineNumber)
     parser.StartElementHandler = reader.start
@@ -251,7 +251,8 @@ class _Reader:
                 raise CorruptFile(self.path, "anchor.xml", expected=f"an element <{section}>", found="none")
 
     def number(self, given: Attributes, key: str, element: str, absent: int | None = None) -> int:
-        """A number among the attributes of an element; without one, `absent`, or an error where there must be one."""
+        """Return a number among the attributes of an element; without one, `absent`, or an error where there must be
+        one."""
         text = given.get(key, "").strip()
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) <= LAST_NUMBER:
@@ -328,7 +329,7 @@ class _Reader:
             self.anchor.carts[-1].dims.append(given)
 
     def _holder(self, element: str) -> RawMetric | RawRegion | RawPlace | None:
-        """What a text or an attribute inside of an element belongs to."""
+        """Return what a text or an attribute inside of an element belongs to."""
         if element == "metric" and self._metrics:
             return self.anchor.metrics[self._metrics[-1]]
         if element == "region" and self.anchor.regions:

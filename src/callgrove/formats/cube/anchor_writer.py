@@ -34,7 +34,7 @@ SPECIAL = re.compile("[&<>\"']")
 
 
 def escape(text: str) -> str:
-    """A text for XML; characters that XML has no place for become U+FFFD."""
+    """Return a text for XML; characters that XML has no place for become U+FFFD."""
     plain = NOT_XML.sub("\ufffd", text) if not text.isascii() or not text.isprintable() else text
     return SPECIAL.sub(lambda match: ENTITIES[match[0]], plain)
 
@@ -58,7 +58,7 @@ def attributes(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
 
 
 def anchor_pieces(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, places: Places) -> Iterator[str]:
-    """The whole document, piece by piece."""
+    """Yield the whole document, piece by piece."""
     version = VERSION_WITH_ACCELERATORS if places.has_accelerators else VERSION
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<cube version="{version}">\n'
     yield _document_attributes(experiment, version, cnodes)
@@ -89,7 +89,7 @@ def _document_attributes(experiment: Experiment, version: str, cnodes: CnodePlan
 
 
 def _renumber_clusters(attributes: dict[str, str], cnodes: CnodePlan) -> dict[str, str]:
-    """The attributes that name cnodes of clusters, with the ids that these have now."""
+    """Return the attributes that name cnodes of clusters, with the ids that these have now."""
     new = dict(zip(map(str, cnodes.tree.source_id.tolist()), map(str, cnodes.id.tolist()), strict=False))
     return {
         key: ",".join(new.get(id_.strip(), id_) for id_ in value.split(","))

@@ -42,7 +42,7 @@ class Clusters:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Clusters:
-        """What the attributes say; UsageError where they contradict themselves or the tree."""
+        """Return what the attributes say; UsageError where they contradict themselves or the tree."""
         said, tree = experiment.attributes, experiment.contexts
         place = {id_: context for context, id_ in enumerate(tree.source_id.tolist())}
         try:
@@ -70,7 +70,7 @@ def expand_clusters(experiment: Experiment) -> Experiment:
 
 
 def _process_of(experiment: Experiment, n: int) -> Ints:
-    """The number of each profile's process, in the order of ranks."""
+    """Return the number of each profile's process, in the order of ranks."""
     ranks = [-1 if rank is None else rank for rank in experiment.profiles.identity_list("rank")]
     order = {rank: number for number, rank in enumerate(sorted(set(ranks)))}
     if len(order) != n:

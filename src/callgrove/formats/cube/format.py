@@ -39,7 +39,7 @@ __all__ = ["FORMAT", "CubeFormat", "fields", "problems"]
 
 
 def problems(experiment: Experiment, progress: Progress) -> Iterator[Problem]:
-    """Every problem; all values are read for it, one band of rows at a time."""
+    """Yield every problem; all values are read for it, one band of rows at a time."""
     for warning in experiment.warnings:
         if warning.severity == Severity.DAMAGE:
             yield Problem(warning.severity, experiment.path, "opening", warning.text)
@@ -158,7 +158,7 @@ def _table(file: FileBytes, member: Member, order: Order, size: int) -> Iterator
 
 
 def _anchor(member: Member, anchor: Anchor) -> Iterator[Field]:
-    """What the anchor says; its texts have no offsets of their own, so that of the member is given."""
+    """Yield what the anchor says; its texts have no offsets of their own, so that of the member is given."""
 
     def field(section: str, index: int, name: str, value: int | str) -> Field:
         return Field(member.name, section, index, member.offset, name, value)
@@ -251,13 +251,14 @@ class CubeFormat:
         return read_experiment(source.path, self.name)
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A file that appears at `target` when the writer is closed; dialects: plain, compressed."""
+        """Return the writer of a file that appears at `target` when the writer is closed; dialects: plain,
+        compressed."""
         from callgrove.formats.cube.writer import CubeWriter
 
         return CubeWriter(target, options)
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """What reading tells, and what every single value tells."""
+        """Yield what reading tells, and what every single value tells."""
         return problems(self.read(source, options), options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:

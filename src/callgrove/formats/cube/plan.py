@@ -116,7 +116,7 @@ def _plan_metric(metrics: Metrics, row: int, id_: int, place: dict[int, int], na
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """A name of the characters that CubeLib allows, and that no other metric has."""
+    """Return a name of the characters that CubeLib allows, and that no other metric has."""
     base = UNFIT.sub("_", name).strip("_") if UNFIT.search(name) else name
     candidate, number = base or "metric", 1
     while candidate in taken:
@@ -127,7 +127,7 @@ def unique_name(name: str, taken: set[str]) -> str:
 
 
 def dense_ids(ids: Sequence[int | None]) -> list[int]:
-    """The ids themselves where they are 0, 1, ... in any order, else such numbers in the given order."""
+    """Return the ids themselves where they are 0, 1, ... in any order, else such numbers in the given order."""
     known = [number for number in ids if number is not None]
     return known if sorted(known) == list(range(len(ids))) else list(range(len(ids)))
 
@@ -163,11 +163,11 @@ class CnodePlan:
         return out
 
     def position(self, kind: str) -> Ids:
-        """The row position of every context in metrics of a type; -1 where it has none."""
+        """Return the row position of every context in metrics of a type; -1 where it has none."""
         return self._wide if kind in WIDE else self._preorder
 
     def context_at(self, kind: str) -> Ids:
-        """The context at every row position of metrics of a type."""
+        """Return the context at every row position of metrics of a type."""
         position = self.position(kind)[: len(self)]
         out = np.empty(len(self), np.int32)
         out[position] = np.arange(len(self), dtype=np.int32)

@@ -84,7 +84,7 @@ class CubeValues:
         return SparseBlock.concatenate([b.triples() for b in self.blocks(np.array([profile]), metrics)])
 
     def context(self, context: int) -> SparseBlock:
-        """One row of every metric."""
+        """Return one row of every metric."""
         blocks = [
             self._block(metric, one, np.array([row]), None).triples()
             for metric, one in enumerate(self.metrics)
@@ -227,7 +227,7 @@ class CubeFile:
 
 
 def open_archive(file: FileBytes) -> Archive:
-    """The archive, inflated first if it is gzipped."""
+    """Return the archive, inflated first if it is gzipped."""
     if not file.size:
         raise CorruptFile(file.path, "archive", offset=0, expected="a tar archive", found="an empty file")
     if file.copy(0, min(2, file.size), "archive") == GZIP_MAGIC:
@@ -236,7 +236,7 @@ def open_archive(file: FileBytes) -> Archive:
 
 
 def anchor_text(archive: Archive) -> bytes:
-    """The XML, inflated if it is gzipped; an archive without one cannot be read."""
+    """Return the XML, inflated if it is gzipped; an archive without one cannot be read."""
     path, member = archive.file.path, archive.members.get(ANCHOR)
     if member is None:
         if archive.damage:
@@ -250,7 +250,7 @@ def anchor_text(archive: Archive) -> bytes:
 
 
 def read_experiment(path: Path, format_name: str) -> Experiment:
-    """The whole experiment; values stay in the file."""
+    """Return the whole experiment; values stay in the file."""
     cube = CubeFile.open(path)
     anchor, archive = cube.anchor, cube.archive
     builder = ExperimentBuilder(format_name, anchor.version, title=path.name, path=str(path))
@@ -310,7 +310,7 @@ def _find_partners(metrics: list[RawMetric], values: list[MetricValues | None]) 
 def _rows(
     cube: CubeFile, builder: ExperimentBuilder, raw: RawMetric, n_cnodes: int, widths: tuple[int, ...]
 ) -> StoredRows | None:
-    """Where a metric's rows lie; None, and a record of why, where it has none or they cannot be read."""
+    """Return where a metric's rows lie; None, and a record of why, where it has none or they cannot be read."""
     name, path = raw.texts.get("uniq_name", "").strip() or str(raw.id), cube.archive.file.path
     if is_void(raw) or type_of(raw) in DERIVED:
         return None

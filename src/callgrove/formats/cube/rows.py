@@ -149,7 +149,8 @@ class _Index:
 def read_rows(
     file: FileBytes, index: Member, data: Member, type_: ValueType, n_cnodes: int, widths: tuple[int, ...]
 ) -> StoredRows:
-    """Where the rows of a metric lie. `widths` are the numbers of columns that a row may have, the likeliest first."""
+    """Return where the rows of a metric lie. `widths` are the numbers of columns that a row may have, the likeliest
+    first."""
     stored_index = _read_index(file, index, n_cnodes)
     size = data.size - data.missing
     head = file.copy(data.offset, min(size, len(ZDATA_MAGIC)), data.name)

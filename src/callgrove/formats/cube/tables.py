@@ -221,7 +221,8 @@ def _region(builder: ExperimentBuilder, raw: RawRegion) -> int:
 
 
 def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
-    """The system tree with its topologies and a profile for each location in ascending order of ids; gives the ids."""
+    """Add the system tree with its topologies, and a profile for each location in ascending order of ids; return the
+    ids."""
     places = _renumber(anchor.places)
     locations = [k for k, place in enumerate(places) if place.level == Level.LOCATION]
     check_unique(path, "location", [places[k].id for k in locations], [places[k].line for k in locations])
@@ -244,7 +245,7 @@ def add_system(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> Ints:
 
 
 def _renumber(places: list[RawPlace]) -> list[RawPlace]:
-    """The places with ids that differ: machines and nodes of old anchors are numbered by themselves."""
+    """Return the places with ids that differ: machines and nodes of old anchors are numbered by themselves."""
     out = list(places)
     for level in (Level.NODE, Level.GROUP):
         rows = [k for k, place in enumerate(places) if place.level == level]
@@ -295,7 +296,7 @@ def _identifier(kind: int, number: int) -> Iterable[Identifier]:
 def _topology(
     path: Path, builder: ExperimentBuilder, cart: RawCart, old: Sequence[RawPlace], places: Sequence[RawPlace]
 ) -> Topology | None:
-    """A topology without the coordinates that mean nothing; what was dropped is told."""
+    """Return a topology without the coordinates that mean nothing; what was dropped is told."""
     sizes = tuple(int(d["size"]) if d.get("size", "").isdigit() and len(d["size"]) < 10 else -1 for d in cart.dims)
     if not sizes or min(sizes) < 0 or cart.n_dims.strip() != str(len(sizes)):
         wanted = f"{cart.n_dims or 'no'} dimensions"

@@ -184,7 +184,7 @@ def unpack_scale_functions(raw: Array, big: bool) -> Array:
 
 
 def pack_scale_functions(values: Array) -> Array:
-    """The way back, in little-endian: an array of bytes with one more axis."""
+    """Pack such values, in little-endian: an array of bytes with one more axis."""
     flat = values.reshape(-1)
     out = np.zeros((len(flat), SCALE_FUNC_BYTES), np.uint8)
     for row, value in enumerate(flat):
@@ -240,7 +240,7 @@ class ValueType:
         return values.astype(self.dtype) if big else values
 
     def encode(self, values: Array) -> Array:
-        """The way back, in little-endian: rows x bytes of a row."""
+        """Return the bytes of values, in little-endian: rows x bytes of a row."""
         if self.is_scale_function:
             return pack_scale_functions(values).reshape(len(values), -1)
         fitting = np.ascontiguousarray(values, self.dtype)
@@ -248,7 +248,7 @@ class ValueType:
 
 
 def value_type(name: str) -> ValueType | None:
-    """The type of that name, None where it is not known."""
+    """Return the type of that name, None where it is not known."""
     word = " ".join(name.split()).upper()
     if word in NUMBERS:
         rules = {"MINDOUBLE": Aggregation.MINIMUM, "MAXDOUBLE": Aggregation.MAXIMUM}

@@ -46,7 +46,7 @@ OWN_IDENTIFIERS = ("NODE", "RANK", "THREAD", "GPUDEVICE", "GPUSTREAM")
 
 
 def losses_of(experiment: Experiment, metrics: MetricPlan, cnodes: CnodePlan, places: Places) -> Iterator[str]:
-    """Everything that is left out or changed, one sentence each."""
+    """Yield everything that is left out or changed, one sentence each."""
     yield from _metrics(experiment.metrics, metrics)
     yield from _contexts(experiment.contexts)
     yield from _regions(experiment.contexts.regions)

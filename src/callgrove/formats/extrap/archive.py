@@ -28,7 +28,7 @@ ZIP_TROUBLE = (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeErr
 
 
 def open_archive(path: Path) -> ZipFile:
-    """The archive, or an error that says what is wrong with it."""
+    """Return the archive, or an error that says what is wrong with it."""
     try:
         return ZipFile(path)
     except FileNotFoundError as error:
@@ -43,7 +43,7 @@ CUT = "the file is truncated or damaged"
 
 
 def read_member(archive: ZipFile, name: str, path: Path) -> bytes:
-    """A member in full; what is not there, too large or damaged is an error that names it."""
+    """Return a member in full; what is not there, too large or damaged is an error that names it."""
     try:
         info = archive.getinfo(name)
     except KeyError:
@@ -57,7 +57,7 @@ def read_member(archive: ZipFile, name: str, path: Path) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, in words for a reader. Offsets before the file are an invalid argument to the system."""
+    """Return what is wrong, in words for a reader. Offsets before the file are an invalid argument to the system."""
     if isinstance(error, OSError) and error.errno != errno.EINVAL:
         return error.strerror or "none"
     return "none" if isinstance(error, OSError | struct.error) or not str(error) else str(error)
@@ -109,7 +109,7 @@ class ValueReader:
         self.problems: dict[str, int] = {}
 
     def read(self, chunk: int, number: int) -> Array | None:
-        """An array, or None where it cannot be had."""
+        """Return an array, or None where it cannot be had."""
         arrays = self._chunk(chunk)
         if arrays is not None and number < len(arrays[1]):
             return self._array(arrays[0], arrays[1][number])
@@ -153,7 +153,7 @@ class ValueReader:
 
 
 def _npy(data: bytes, offset: int) -> Array:
-    """The .npy array at an offset, as numbers of double precision."""
+    """Return the .npy array at an offset, as numbers of double precision."""
     if not 0 <= offset < len(data):
         raise ValueError(f"its offset {offset} lies outside of {len(data)} bytes")
     match = NPY.match(data, offset, offset + LONGEST_HEADER)
@@ -177,7 +177,7 @@ class ValueWriter:
         self._data = io.BytesIO()
 
     def add(self, array: Array) -> tuple[int, int]:
-        """The chunk and number of an array."""
+        """Return the chunk and number of an array."""
         if not self._offsets:
             self._data = io.BytesIO()
             self._data.write(VALUES_MAGIC)

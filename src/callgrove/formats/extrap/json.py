@@ -49,7 +49,7 @@ __all__ = [
 
 
 def write_json(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Everything that the format holds; incomplete series too, which Extra-P itself refuses."""
+    """Write everything that the format holds; incomplete series too, which Extra-P itself refuses."""
     report = LossReport()
     cells = Cells(study, report, nested=True)
     lost_with_the_unmeasured(cells.books, report, series=False)
@@ -133,7 +133,7 @@ FORMAT = JsonFormat()
 
 
 def whole_file(source: Source) -> Node:
-    """The JSON text of a file."""
+    """Return the JSON text of a file."""
     file = source.bytes()
     if file.size > LARGEST:
         raise RefusedInput(
@@ -144,7 +144,7 @@ def whole_file(source: Source) -> Node:
 
 
 def parameter_names(node: Node) -> list[str]:
-    """The names of the parameters, which must differ."""
+    """Return the names of the parameters, which must differ."""
     names: list[str] = []
     for one in node.elements():
         if one.text() in names:
@@ -194,7 +194,7 @@ def _point(builder: StudyBuilder, node: Node) -> int:
 
 
 def json_fields(root: Node, file: str) -> Iterator[Field]:
-    """Every value of a JSON text under its path."""
+    """Yield every value of a JSON text under its path."""
     pending = [root]
     number = 0
     while pending:
@@ -214,7 +214,7 @@ def json_fields(root: Node, file: str) -> Iterator[Field]:
 
 
 def write_json_old(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Everything that the format holds."""
+    """Write everything that the format holds."""
     report = LossReport()
     if not study.present.all():
         report.add("nothing here, but Extra-P itself refuses series that lack points")
@@ -305,7 +305,7 @@ OLD_FORMAT = OldJsonFormat()
 
 
 def _by_id(list_: Node) -> list[tuple[int, Node]]:
-    """The entries of a list, by their ids."""
+    """Return the entries of a list, by their ids."""
     entries: dict[int, Node] = {}
     for one in list_.elements():
         id_ = one["id"].whole()
@@ -336,7 +336,7 @@ def _points(list_: Node, parameters: dict[int, str], builder: StudyBuilder) -> d
 
 
 def _look_up(node: Node, key: str, entries: dict[int, T], list_name: str) -> T:
-    """What an id refers to."""
+    """Return what an id refers to."""
     id_ = node[key].whole()
     if id_ not in entries:
         there = f"ids from {min(entries)} to {max(entries)}" if entries else "no entries"

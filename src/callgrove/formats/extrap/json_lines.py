@@ -178,7 +178,7 @@ class RecordsFormat(StudyFormat):
         return self._write(study, target, options)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """The members of every record."""
+        """Yield the members of every record."""
         for numbers, records in self._blocks(source.path):
             for number, record in zip(numbers, records, strict=True):
                 for key, value in record.items():
@@ -195,7 +195,7 @@ class RecordsFormat(StudyFormat):
 
 
 def _decode_records(numbers: list[int], texts: list[str], path: Path) -> list[Record]:
-    """The records of some lines. They are decoded together; where that fails, one by one, to find the line."""
+    """Return the records of some lines. They are decoded together; where that fails, one by one, to find the line."""
     records: list[Record]
     try:
         records = json.loads(f"[{','.join(texts)}]")

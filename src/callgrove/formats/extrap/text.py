@@ -57,14 +57,14 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 def number_trouble(path: Path, section: str, line: int, token: str) -> CorruptFile:
-    """The error for a word that is no number."""
+    """Return the error for a word that is no number."""
     comma = bool(_DECIMAL_COMMA.fullmatch(token))
     remedy = "write a decimal point instead of the comma" if comma else ""
     return CorruptFile(path, section, line=line, expected="a number", found=repr(token), remedy=remedy)
 
 
 def parse_points(text: str, parameters: Sequence[str], path: Path, line: int) -> list[Point]:
-    """The points of one POINTS line."""
+    """Return the points of one POINTS line."""
     if "(" not in text and ")" not in text:
         points = _bare(text, parameters, path, line)
     else:
@@ -177,7 +177,7 @@ def _wrong_count(point: Point, parameters: Sequence[str], path: Path, line: int)
 
 
 def write_text(study: Study, target: Path, options: WriteOptions) -> LossReport:
-    """Everything that the format holds."""
+    """Write everything that the format holds."""
     report = LossReport()
     refuse_newlines(study, target)
     _refuse_parameters(study, target)
@@ -247,7 +247,7 @@ class TextFormat(StudyFormat):
         return write_text(study, target, options)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every line with its keyword and what follows."""
+        """Yield every line with its keyword and what follows."""
         for number, line in number_lines(source.path):
             words = line.split(None, 1)
             if words and not words[0].startswith("#"):

@@ -113,7 +113,7 @@ class NotANumber(Exception):
 
 
 def quote_value(value: object) -> str:
-    """A value in a message, not longer than a line can bear."""
+    """Return a value in a message, not longer than a line can bear."""
     text = (
         {True: "true", False: "false"}[value] if isinstance(value, bool) else "null" if value is None else repr(value)
     )
@@ -121,7 +121,7 @@ def quote_value(value: object) -> str:
 
 
 def as_number(value: object) -> float:
-    """A number, or a string that is one."""
+    """Return a number, or a string that is one."""
     if isinstance(value, float):
         return value
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -133,7 +133,7 @@ def as_number(value: object) -> float:
 
 
 def as_repetitions(value: object) -> Sequence[object]:
-    """The repetitions that a value holds: itself, or those of a list. A list in the list is one repetition with
+    """Return the repetitions that a value holds: itself, or those of a list. A list in the list is one repetition with
     several values."""
     if not isinstance(value, list):
         return [as_number(value)]
@@ -144,7 +144,7 @@ def as_repetitions(value: object) -> Sequence[object]:
 
 
 def _flatten_numbers(value: object) -> object:
-    """The numbers of a repetition, however deep they lie."""
+    """Return the numbers of a repetition, however deep they lie."""
     if not isinstance(value, list):
         return as_number(value)
     flat: list[float] = []
@@ -159,7 +159,7 @@ def _flatten_numbers(value: object) -> object:
 
 
 def as_words(value: float) -> str:
-    """The shortest text that is read back as the same number; whole numbers without a point."""
+    """Return the shortest text that is read back as the same number; whole numbers without a point."""
     if math.isfinite(value) and value == int(value) and abs(value) < 1e16:
         return str(int(value)) if value or math.copysign(1, value) > 0 else "-0.0"
     return repr(float(value))
@@ -172,7 +172,7 @@ _PLAIN = re.compile(r"[A-Za-z_][\w-]*")
 
 
 def parse_json(data: bytes, path: Path, what: str = "JSON") -> Node:
-    """The root of a JSON text; its errors name line and column."""
+    """Return the root of a JSON text; its errors name line and column."""
     skipped = len(BOM) if data.startswith(BOM) else 0
     text = as_text(data[skipped:], path, what, skipped)
     try:
@@ -189,7 +189,7 @@ def parse_json(data: bytes, path: Path, what: str = "JSON") -> Node:
 
 
 def wrong(path: Path, place: str, expected: str, found: object, remedy: str = "") -> CorruptFile:
-    """The error for a part of a JSON file."""
+    """Return the error for a part of a JSON file."""
     return CorruptFile(path, place or "top level", expected=expected, found=quote_value(found), remedy=remedy)
 
 
@@ -202,7 +202,7 @@ class Node:
         self.value, self.path, self.place = value, path, place
 
     def __getitem__(self, key: str) -> Node:
-        """A member of an object, which must be there."""
+        """Return a member of an object, which must be there."""
         members = self.members()
         if key not in members:
             there = ", ".join(map(repr, list(members)[:8])) or "no keys"
@@ -211,7 +211,7 @@ class Node:
         return Node(members[key], self.path, _member(self.place, key))
 
     def get(self, key: str) -> Node | None:
-        """A member of an object, if it is there and not null."""
+        """Return a member of an object, if it is there and not null."""
         value = self.members().get(key)
         return None if value is None else Node(value, self.path, _member(self.place, key))
 
@@ -245,7 +245,7 @@ class Node:
             raise self.bad("a number") from None
 
     def whole(self) -> int:
-        """A whole number, also one that is written as text or as 3.0."""
+        """Return a whole number, also one that is written as text or as 3.0."""
         number = self.number()
         if number != number // 1 or abs(number) > 2**53:
             raise self.bad("a whole number")

@@ -48,7 +48,7 @@ class Block:
 
 
 def blocks(measurement: Measurement) -> Iterator[Block]:
-    """All blocks of a file whose values were read."""
+    """Yield all blocks of a file whose values were read."""
     yield _pairs("header", measurement.header.pairs)
     if measurement.is_old:
         for number, epoch in enumerate(measurement.epochs):
@@ -158,7 +158,7 @@ def _node_line(row: Row) -> str:
 
 
 def _sparse_rows(epoch: Epoch, values: SparseValues) -> Iterator[Row]:
-    """The values of each node, in the order of the index."""
+    """Yield the values of each node, in the order of the index."""
     real = np.zeros(1 << 16, np.bool_)
     real[: len(epoch.metrics)] = [metric.is_real for metric in epoch.metrics]
     bounds = [*values.first.tolist(), len(values.raw)]
@@ -185,7 +185,7 @@ def text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
 
 
 def header_text(header: Header) -> Iterator[str]:
-    """What can be said of a file of which only the header is intact."""
+    """Yield what can be said of a file of which only the header is intact."""
     yield f"{header.line()}\n"
     yield from _block_text(_pairs("header", header.pairs), None)
 
@@ -204,7 +204,7 @@ def _block_text(block: Block, limit: int | None) -> Iterator[str]:
 
 
 def json_text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """One JSON object, in pieces; of each block at most `limit` rows."""
+    """Yield one JSON object, in pieces; of each block at most `limit` rows."""
     yield f'{{"version": "{measurement.version}", "dialect": {json.dumps(measurement.dialect or None)}'
     is_open = False
     for block in blocks(measurement):
@@ -282,7 +282,8 @@ def _total(raw: Array, is_real: bool) -> int | float:
 
 
 def tree(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """The call tree, indented: module and offset as they are stored, the node's id, its values times their periods."""
+    """Yield the call tree, indented: module and offset as they are stored, the node's id, its values times their
+    periods."""
     yield f"{measurement.header.line()}\n"
     for number, epoch in enumerate(measurement.epochs):
         if measurement.is_old:
@@ -319,7 +320,7 @@ def _label(lm: int, ip: int, modules: dict[int, str], is_old: bool) -> str:
 
 
 def _node_values(epoch: Epoch, stored: Stored, at: Array) -> str:
-    """The values of one node: ` 0=0.5`."""
+    """Return the values of one node: ` 0=0.5`."""
     words = []
     for metric, raw in zip(stored.metric[at].tolist(), stored.raw[at], strict=True):
         known = epoch.metrics[metric] if metric < len(epoch.metrics) else None
@@ -349,7 +350,7 @@ def fields(file: FileBytes) -> Iterator[Field]:
 
 
 def _table(seen: Seen, table: Any, file: str) -> Iterator[Field]:
-    """The fields of every record. A table of one record belongs to the thing that is being read."""
+    """Yield the fields of every record. A table of one record belongs to the thing that is being read."""
     layout, alone = table.dtype, len(table) == 1 and seen.name in ("records", "footer")
     places = [(name, *layout.fields[name]) for name in layout.names]
     section = seen.section if seen.name in ("records", "footer") else f"{seen.section}: {seen.name}"

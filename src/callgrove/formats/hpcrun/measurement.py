@@ -130,7 +130,7 @@ class Nodes:
 
 
 def nodes_of(table: Array, path: Path, offset: int, section: str = "cct") -> Nodes:
-    """The nodes in a table of the file, which lies at `offset`; an error where they are no tree."""
+    """Return the nodes in a table of the file, which lies at `offset`; an error where they are no tree."""
     names = table.dtype.names or ()
     stored = table["id"]
     is_leaf = stored < 0 if stored.dtype.kind == "i" else None
@@ -203,7 +203,7 @@ class SparseValues:
         return Stored(np.repeat(node if names is None else names[node], counts), self.metric, self.raw)
 
     def part(self, start: int, stop: int) -> SparseValues:
-        """The values from one to another; a node may have its values in several parts."""
+        """Return the values from one to another; a node may have its values in several parts."""
         first = self.first.astype(np.int64)
         node = slice(max(0, int(np.searchsorted(first, start, side="right")) - 1), int(np.searchsorted(first, stop)))
         begins = np.maximum(first[node] - start, 0).astype(np.uint64)
@@ -247,7 +247,7 @@ class SparsePlace:
         return self.at + self.n_values * rec.VALUE.itemsize
 
     def read(self, file: FileBytes) -> SparseValues:
-        """All values, in native byte order."""
+        """Return all values, in native byte order."""
         values = self.view(file)
         return replace(values, raw=values.raw.astype(np.uint64))
 
@@ -328,7 +328,7 @@ class Measurement:
         return self.version < "04"
 
     def value(self, name: str) -> str:
-        """What a pair of the header says."""
+        """Return what a pair of the header says."""
         return self.header.value(name)
 
     def with_values(self, file: FileBytes) -> Measurement:
@@ -337,7 +337,7 @@ class Measurement:
         return replace(self, epochs=epochs)
 
     def tuple_of_identifiers(self) -> list[Identifier]:
-        """The identifier tuple: the file's own, in 02.00 what the header says of node, rank and thread."""
+        """Return the identifier tuple: the file's own, in 02.00 what the header says of node, rank and thread."""
         if not self.is_old:
             return list(self.identifiers)
         identifiers = []

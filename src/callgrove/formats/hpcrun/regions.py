@@ -46,7 +46,7 @@ class Region(NamedTuple):
 
 
 def readable(text: str) -> str:
-    """A string of a file for the model: bytes that are no UTF-8 become escapes."""
+    """Return a string of a file for the model: bytes that are no UTF-8 become escapes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -93,7 +93,7 @@ class Regions:
         self._parts.append(region)
 
     def all(self) -> tuple[Region, list[Ids]]:
-        """The regions of all trees, and for each tree the number of each of its own."""
+        """Return the regions of all trees, and for each tree the number of each of its own."""
         if not self._parts:
             return Region(np.empty(0, np.int64), np.empty(0, np.uint64)), []
         place, offset = (np.concatenate(column) for column in zip(*self._parts, strict=True))

@@ -83,7 +83,7 @@ class MeasurementValues:
             yield from (block for block in parts if len(block))
 
     def _large(self, profile: int) -> tuple[SparseValues, Positions] | None:
-        """The values of a profile that is to be given in parts: a large one whose values need no adding up."""
+        """Return the values of a profile that is to be given in parts: a large one whose values need no adding up."""
         parts = self._parts[profile]
         if len(parts) != 1 or parts[0].is_merged or parts[0].n_stored <= LARGE:
             return None
@@ -106,7 +106,7 @@ class MeasurementValues:
             yield from (block for _, block in _by_type(stored, part, profile, metrics))
 
     def _whole(self, profile: int, metrics: Ints | None) -> list[SparseBlock]:
-        """All blocks of a profile; none of a damaged one, which is a problem."""
+        """Return all blocks of a profile; none of a damaged one, which is a problem."""
         try:
             return self._of_profile(profile, metrics)
         except CallgroveError as error:  # damaged, or gone since it was opened
@@ -118,7 +118,7 @@ class MeasurementValues:
             self.problems.append(error)
 
     def _of_profile(self, profile: int, metrics: Ints | None) -> list[SparseBlock]:
-        """The blocks of a profile: integers, reals, or both."""
+        """Return the blocks of a profile: integers, reals, or both."""
         file, parts = FileBytes(self._paths[profile]), self._parts[profile]
         by_type: dict[bool, list[SparseBlock]] = {}
         add_up = len(parts) > 1
@@ -179,7 +179,7 @@ def _by_type(stored: Stored, part: ValuePart, profile: int, metrics: Ints | None
 
 
 def _rows(metric: Array, row: Ids) -> Ids:
-    """The rows of metrics. In most files metric k is row k, and a conversion is faster than a table."""
+    """Return the rows of metrics. In most files metric k is row k, and a conversion is faster than a table."""
     same = np.array_equal(row, np.arange(len(row)))
     return metric.astype(np.int32) if same else row[metric]
 
@@ -198,7 +198,7 @@ def _values(raw: Offsets, metric: Array, periods: Offsets, is_real: bool) -> Arr
 
 
 def _add_up(block: SparseBlock) -> SparseBlock:
-    """One row per context and metric, in the order of contexts."""
+    """Return one row per context and metric, in the order of contexts."""
     order = np.lexsort((block.metric, block.context))
     block = block.take(order)
     fresh = np.ones(len(block), np.bool_)
@@ -237,7 +237,7 @@ KEPT = {
 
 
 def unit_of(name: str) -> str:
-    """The unit that hpcrun writes behind a metric's name: `CPUTIME (usec)`."""
+    """Return the unit that hpcrun writes behind a metric's name: `CPUTIME (usec)`."""
     match = re.search(r"\(([^()]+)\)\s*$", name)
     return match[1] if match and (match[1] in TIME_UNITS or match[1] == "B") else ""
 
@@ -251,7 +251,7 @@ class MetricTable:
     rows: dict[str, int] = field(default_factory=dict)
 
     def add(self, metrics: Sequence[MetricDescription], where: str) -> MetricRows:
-        """The rows of one file's table; new names get new rows."""
+        """Return the rows of one file's table; new names get new rows."""
         names = self._names(metrics, where)
         known = len(self.rows)
         for name in names:
@@ -267,7 +267,8 @@ class MetricTable:
         return MetricRows(row, period, np.array([metric.is_real for metric in metrics], np.bool_))
 
     def _names(self, metrics: Sequence[MetricDescription], where: str) -> list[str]:
-        """The names of a table; the second metric of one name gets a number, as values of both are kept apart."""
+        """Return the names of a table; the second metric of one name gets a number, as values of both are kept
+        apart."""
         names: list[str] = []
         for metric in metrics:
             name = readable(metric.name)
@@ -300,7 +301,7 @@ class MetricTable:
 
 
 def renumber_formula(formula: str, rows: Sequence[int] | Mapping[int, int], sign: str) -> str:
-    """A formula whose metrics have other numbers, and this sign before them: `#`, or `$` in 02.00."""
+    """Return a formula whose metrics have other numbers, and this sign before them: `#`, or `$` in 02.00."""
 
     def one(match: re.Match[str]) -> str:
         number = int(match[1])
@@ -316,7 +317,7 @@ def is_int(metric: Metric) -> bool:
 
 
 def description_of(metric: Metric, val_fmt: int, formula: str) -> MetricDescription:
-    """What a file says of a metric row; `period` is the one that it was read with."""
+    """Return what a file says of a metric row; `period` is the one that it was read with."""
     kept = dict(metric.attributes)
     numbers = {field_: _number(kept.get(word), default) for word, (field_, default) in KEPT.items()}
     if "show" not in kept:

@@ -99,7 +99,8 @@ class NodePlan:
         return fits and self.root < len(self.tree) and len(distinct(ids)) == len(ids)
 
     def nodes(self, rows: Bools, sampled: Bools, is_old: bool) -> tuple[Nodes, Ids]:
-        """The nodes of one file, and the position of each row in it (-1: not there). Odd ids are those of traces."""
+        """Return the nodes of one file, and the position of each row in it (-1: not there). Odd ids are those of
+        traces."""
         chosen = np.flatnonzero(rows)
         chosen = np.append(self.root, chosen[chosen != self.root])
         position = np.full(len(self.lm), ABSENT, np.int32)
@@ -129,7 +130,7 @@ class NodePlan:
         return flags[chosen]
 
     def loadmap(self, nodes: Nodes, is_old: bool) -> tuple[Module, ...]:
-        """All modules, those in use marked; a last one without a name where addresses lie in no known module."""
+        """Return all modules, those in use marked; a last one without a name where addresses lie in no known module."""
         used = set(np.unique(nodes.lm).tolist())
         paths = [*self.modules, *([""] if len(self.modules) + 1 in used else [])]
         return tuple(
@@ -137,7 +138,7 @@ class NodePlan:
         )
 
     def losses(self, is_old: bool) -> Iterator[str]:
-        """What of the contexts is not kept."""
+        """Yield what of the contexts is not kept."""
         tree, n = self.tree, self.tree.n_listed
         if is_old:
             yield from self._old_losses()
@@ -157,7 +158,7 @@ class NodePlan:
             yield f"parameters of {len(tree.parameters)} contexts"
 
     def _old_losses(self) -> Iterator[str]:
-        """What only 04.00 has."""
+        """Yield what only 04.00 has."""
         codes = self.ip[self.is_node & (self.lm == 0)]
         if strange := int((~np.isin(codes, placeholders.list_codes())).sum()):
             yield f"{strange} placeholders: 02.00 shows them as addresses in no known module"
@@ -188,7 +189,7 @@ def _places(tree: ContextTree) -> tuple[Ids, Offsets, Bools]:
 
 
 def _into(tree: ContextTree, is_node: Bools, root: int) -> Ids:
-    """The row that each context goes into: itself, or the nearest above it that is a node, or the root."""
+    """Return the row that each context goes into: itself, or the nearest above it that is a node, or the root."""
     into = np.where(is_node, np.arange(len(tree)), ABSENT).astype(np.int32)
     for level in tree.levels:
         open_ = level[into[level] < 0]
@@ -282,7 +283,7 @@ class MetricPlan:
             yield f"scopes of {some(computed)}: exclusive values are stored"
 
     def column(self, row: int, context: Ids, value: Array, position: Ids, tree: ContextTree) -> Column:
-        """One metric of one profile. `position` is the node of each context; equal nodes add up."""
+        """Return one metric of one profile. `position` is the node of each context; equal nodes add up."""
         way = self.recipes[row]
         if not (listed := tree.listed[context]).all():  # the tree has the cost of contexts that it does not list
             context, value = context[listed], value[listed]
@@ -315,7 +316,7 @@ class MetricPlan:
 
 
 def _without_period(values: Array, period: int) -> tuple[Array, int]:
-    """What to store so that stored times period is the value; where nothing is, the period becomes 1."""
+    """Return what to store so that stored times period is the value; where nothing is, the period becomes 1."""
     if period <= 1 or not len(values):
         return values, period
     stored = values // np.uint64(period) if values.dtype.kind == "u" else values / np.float64(period)
@@ -324,7 +325,7 @@ def _without_period(values: Array, period: int) -> tuple[Array, int]:
 
 
 def _way(metrics: Metrics, quantity: str, has_elided: bool) -> Recipe | None:
-    """How to get what was measured at each context itself."""
+    """Return how to get what was measured at each context itself."""
     point = metrics.find(quantity, Scope.POINT)
     try:
         way = (

@@ -88,7 +88,7 @@ def has_headers(tables: Experiment) -> bool:
 
 
 def number(text: str, base: int) -> int:
-    """A number of a header; 0 where it is none."""
+    """Return a number of a header; 0 where it is none."""
     try:
         return max(0, int(text, base))
     except ValueError:
@@ -107,7 +107,7 @@ class ProfileWriter:
         self._ranks, self._threads, self._nodes = (profiles.identity_list(c) for c in ("rank", "thread", "node"))
 
     def pairs(self, profile: int) -> dict[str, str]:
-        """The header of a profile without its times: what was read, else what the tables say."""
+        """Return the header of a profile without its times: what was read, else what the tables say."""
         tables = self._tables
         attributes = dict(tables.profiles.attributes[profile]) if tables.profiles.attributes else {}
         known = ({**tables.attributes} if self._has_headers else {}) | attributes
@@ -131,7 +131,7 @@ class ProfileWriter:
         samples: Samples | None,
         more: Bools,
     ) -> tuple[Measurement, Array]:
-        """The measurement, and the node id of every row of the plan that it has."""
+        """Return the measurement, and the node id of every row of the plan that it has."""
         plan = self._plan
         rows, sampled = more.copy(), np.zeros(len(more), np.bool_)
         for _, records in values:
@@ -157,7 +157,7 @@ class ProfileWriter:
         return pairs if self._is_old else pairs | {"trace-disorder": "0"}
 
     def _column(self, row: int, values: Sequence[tuple[np.dtype[Any], Array]], position: Ids) -> Column:
-        """The values of one metric; those of integers and of reals may both be there."""
+        """Return the values of one metric; those of integers and of reals may both be there."""
         parts = [(kind, records[records["metric"] == row]) for kind, records in values]
         columns = [(records["context"], records["value"].view(kind)) for kind, records in parts if len(records)]
         none = np.empty(0, np.float64 if self._metrics.is_real[row] else np.uint64)
@@ -179,7 +179,7 @@ class ProfileWriter:
         return Epoch(None, metrics, modules, nodes, _sparse(nodes, columns), SparsePlace(0, 0, 0))
 
     def losses(self) -> Iterator[str]:
-        """What of profiles and of the experiment as a whole is not kept."""
+        """Yield what of profiles and of the experiment as a whole is not kept."""
         tables, profiles = self._tables, self._tables.profiles
         if self._is_old and any(self._is_lost(p) for p in profiles.measured.tolist()):
             yield "identifiers: 02.00 has node, rank and thread only"
@@ -294,7 +294,7 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         return books
 
     def _targets(self, has_lines: bool) -> Iterator[PendingTarget]:
-        """One after the other: where the second is refused, the first one has to go."""
+        """Yield the targets, made one after the other: where the second is refused, the first one has to go."""
         overwrite = self._options.overwrite
         if not self._is_folder:
             trace = self.target.with_suffix(TRACE_SUFFIX)
@@ -391,7 +391,7 @@ class MeasurementWriter(TargetWriter[PendingTogether, Experiment]):
         return Samples(records["time"][order], self._plan.into[records["context"][order]])
 
     def _places(self, profile: int, names: set[str]) -> tuple[Path, Path | None]:
-        """Where a profile and its trace are written."""
+        """Return where a profile and its trace are written."""
         if not self._is_folder:
             *trace, file = self._pending.parts
             return file.place, trace[0].place if trace else None

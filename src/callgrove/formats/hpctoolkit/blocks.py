@@ -50,11 +50,11 @@ class RawBlock:
     value: Array
 
     def major(self, ids: Array | None = None) -> Array:
-        """The index id of each value; with `ids`, each entry's replacement."""
+        """Return the index id of each value; with `ids`, each entry's replacement."""
         return np.repeat(self.ids if ids is None else ids, np.diff(self.bounds))
 
     def without_first(self) -> RawBlock:
-        """The block without its first entry and the values of it."""
+        """Return the block without its first entry and the values of it."""
         first = int(self.bounds[1])
         return RawBlock(self.ids[1:], self.bounds[1:] - first, self.minor[first:], self.value[first:])
 
@@ -128,7 +128,7 @@ class SparseBlocks:
         return ids, bounds
 
     def block(self, number: int) -> RawBlock:
-        """One whole block."""
+        """Return one whole block."""
         n_values, n_index = int(self.n_values[number]), int(self.n_index[number])
         self._mapped += n_values * self.layout.value.itemsize + n_index * self.layout.index.itemsize
         if self._mapped > MOST_MAPPED:
@@ -147,7 +147,7 @@ class SparseBlocks:
             self.file.buffer.madvise(mmap.MADV_DONTNEED)
 
     def lookup(self, number: int, id_: int) -> RawBlock:
-        """One entry of a block, found by binary search; nothing else of its values is read."""
+        """Return one entry of a block, found by binary search; nothing else of its values is read."""
         ids, bounds = self.index(number)
         k = int(np.searchsorted(ids, id_))
         if k == len(ids) or ids[k] != id_:
@@ -170,7 +170,7 @@ class SparseBlocks:
         return [self.describe_broken(number) for number in np.flatnonzero(self.broken).tolist()]
 
     def describe_broken(self, number: int) -> CorruptFile:
-        """What is wrong with a broken block."""
+        """Return what is wrong with a broken block."""
         elsewhere = f"those of another {self.what}" if self.shared[number] else ""
         return CorruptFile(
             self.file.path,
@@ -245,7 +245,7 @@ class DatabaseSamples:
         return Samples(records["time"].astype(np.int64), context).within(window)
 
     def ids(self, line: int) -> Ints:
-        """The context ids of one line, each once."""
+        """Return the context ids of one line, each once."""
         return np.unique(self._records(line)["ctx"].astype(np.int64))
 
     def _records(self, line: int) -> Array:

@@ -66,7 +66,7 @@ class Combined:
 
 
 def problems_of_summaries(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Every metric of a stored summary that differs from the threads."""
+    """Yield every metric of a stored summary that differs from the threads."""
     for summary in experiment.profiles.summaries.tolist():
         if values.by_profile is None or values.by_profile.broken[summary]:
             continue
@@ -98,7 +98,7 @@ def _at_loops(
 
 
 def combine_threads(experiment: Experiment, rows: list[int]) -> Iterator[tuple[int, Combined]]:
-    """What the threads say about each of some metrics, in passes over the threads of bounded memory."""
+    """Yield what the threads say about each of some metrics, in passes over the threads of bounded memory."""
     step = max(1, BATCH_CELLS // max(1, len(experiment.contexts)))
     for first in range(0, len(rows), step):
         batch = rows[first : first + step]
@@ -106,7 +106,7 @@ def combine_threads(experiment: Experiment, rows: list[int]) -> Iterator[tuple[i
 
 
 def _combine(experiment: Experiment, rows: list[int]) -> list[Combined]:
-    """One pass over the threads for some metrics."""
+    """Combine some metrics in one pass over the threads."""
     n = len(experiment.contexts)
     shape = (len(rows), n)
     total, parts, squares, count = (np.zeros(shape) for _ in range(4))
@@ -160,7 +160,7 @@ def _report_wrong(
     want: Floats,
     defect: str = "",
 ) -> Iterator[Problem]:
-    """One problem for all contexts in which a metric of the summary is wrong; a known defect is a note."""
+    """Yield one problem for all contexts in which a metric of the summary is wrong; a known defect is a note."""
     if not len(wrong):
         return
     at, id_ = wrong[0], int(experiment.contexts.source_id[wrong[0]])
@@ -187,7 +187,7 @@ def pair_text(left: float, right: float) -> tuple[str, str]:
 
 
 def problems(experiment: Experiment, source: Source, progress: Progress = silent) -> Iterator[Problem]:
-    """Everything that is wrong or remarkable."""
+    """Yield everything that is wrong or remarkable."""
     for warning in experiment.warnings:
         yield Problem(warning.severity, str(source.path), "opening", warning.text)
     values = experiment.values.backend
@@ -201,7 +201,7 @@ Check = Callable[[Experiment, Any], Iterator[Problem]]
 
 
 def _run_check(check: Check, experiment: Experiment, values: object) -> Iterator[Problem]:
-    """One check; damage that stops it is itself a finding."""
+    """Yield what one check finds; damage that stops it is itself a finding."""
     try:
         yield from check(experiment, values)
     except CallgroveError as error:
@@ -209,7 +209,7 @@ def _run_check(check: Check, experiment: Experiment, values: object) -> Iterator
 
 
 def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) -> Iterator[Problem]:
-    """All checks of values, and what they stepped over without a word: ids that no table names."""
+    """Yield what all checks of values find, and what they stepped over without a word: ids that no table names."""
     checks: tuple[Check, ...] = (_check_lone_summary, _profiles, _contexts, problems_of_summaries, _roots)
     said: set[str] = set()
     for number, check in enumerate(checks):
@@ -223,7 +223,7 @@ def _values(experiment: Experiment, values: DatabaseValues, progress: Progress) 
 
 
 def _check_lone_summary(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """A summary is the sum of threads; where threads are there and have nothing, it is the sum of nothing."""
+    """Yield a problem where the summary has values although no thread has any."""
     if not values.summary_is_alone or values.by_profile is None or len(values.by_profile) < 2:
         return
     text = f"the summary has {int(values.by_profile.n_values[0])} values, and no thread has any"
@@ -231,7 +231,7 @@ def _check_lone_summary(experiment: Experiment, values: DatabaseValues) -> Itera
 
 
 def _profiles(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Every block of profile.db can be read, and holds finite numbers."""
+    """Yield blocks of profile.db that cannot be read, and numbers in them that are not finite."""
     blocks = values.by_profile
     for number in [] if blocks is None else np.flatnonzero(~blocks.broken).tolist():
         assert blocks is not None
@@ -250,7 +250,7 @@ def _block(blocks: SparseBlocks, number: int) -> Iterator[Problem]:
 
 
 def _fingerprint(block: SparseBlock) -> Offsets:
-    """A number per value that depends on all of it; sums of them compare multisets."""
+    """Return a number per value that depends on all of it; sums of them compare multisets."""
     out = block.value.astype(np.float64).view(np.uint64)
     out = out ^ (block.profile.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     out = (out ^ (out >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -260,7 +260,8 @@ def _fingerprint(block: SparseBlock) -> Offsets:
 
 
 def _contexts(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Every block of cct.db can be read and holds what profile.db holds; memory is bounded by the contexts."""
+    """Yield blocks of cct.db that cannot be read, or hold something else than profile.db. Memory is bounded by
+    the contexts."""
     blocks = values.by_context
     if blocks is None:
         return
@@ -297,7 +298,7 @@ def _differs(blocks: SparseBlocks, id_: int, what: str, example: str) -> Problem
 
 
 def _first_difference(experiment: Experiment, here: SparseBlock, there: SparseBlock) -> str:
-    """The first value of one context that cct.db and profile.db do not share, with both numbers."""
+    """Return the first value of one context that cct.db and profile.db do not share, with both numbers."""
     cells = [
         {key[:2]: key[2] for key in zip(b.profile.tolist(), b.metric.tolist(), b.value.tolist(), strict=True)}
         for b in (here, there)
@@ -316,7 +317,7 @@ def _sum_of_fingerprints(block: SparseBlock) -> int:
 
 
 def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
-    """Inclusive at the roots == the file's own root == computed exclusive over the tree."""
+    """Yield metrics that are not the same at the roots, in the file's own root, and as exclusive cost over the tree."""
     metrics, tree = experiment.metrics, experiment.contexts
     if not tree.n_listed:
         return
@@ -336,7 +337,7 @@ def _roots(experiment: Experiment, values: DatabaseValues) -> Iterator[Problem]:
 
 
 def _root_of_summary(experiment: Experiment, values: DatabaseValues, row: int, threads: Floats) -> Iterator[Problem]:
-    """The file's own root in a stored summary is the sum of what it is in the threads."""
+    """Yield a problem where the summary's root is not the sum of the roots of the threads."""
     for summary in experiment.profiles.summaries.tolist():
         if not values.summarises(row):
             continue
@@ -348,7 +349,7 @@ def _root_of_summary(experiment: Experiment, values: DatabaseValues, row: int, t
 
 
 def _at_root(experiment: Experiment, values: DatabaseValues) -> dict[int, Floats]:
-    """What the file's own root says about each metric, one number per profile."""
+    """Return what the file's own root says about each metric, one number per profile."""
     numbers_of: dict[int, list[float]] = {}
     for profile in experiment.profiles.measured.tolist():
         try:
@@ -368,7 +369,7 @@ def _unequal(
     what: str,
     which: str = "roots",
 ) -> Iterator[Problem]:
-    """A problem, unless both add up to the same; rounding is relative to the parts."""
+    """Yield a problem, unless both add up to the same; rounding is relative to the parts."""
     with np.errstate(invalid="ignore", over="ignore"):  # values need not be finite
         left, right = float(roots.sum()), float(other.sum())
         scale = float(np.abs(roots).sum() + np.abs(other).sum())

@@ -55,7 +55,7 @@ WITHOUT = {
 
 
 def unit_of(name: str) -> str:
-    """The unit that HPCToolkit writes behind a metric's name: `CPUTIME (sec)`."""
+    """Return the unit that HPCToolkit writes behind a metric's name: `CPUTIME (sec)`."""
     match = re.search(r"\(([^()]+)\)\s*$", name)
     return match.group(1) if match and match.group(1) in UNITS else ""
 
@@ -86,7 +86,7 @@ class Database:
 
     @classmethod
     def locate(cls, source: Source, builder: ExperimentBuilder, names: tuple[str, ...], lone: str) -> Database:
-        """The files of a folder, or a single file that its content says is the part `lone`."""
+        """Return the files of a folder, or a single file that its content says is the part `lone`."""
         if source.is_folder:
             parts = {name: source.path / name for name in names if source.has(name)}
             if not parts:
@@ -130,7 +130,7 @@ class Database:
     def part(
         self, name: str, read: Callable[[FileBytes], Read], footer_missing: Callable[[FileBytes, str], bool]
     ) -> Read | None:
-        """What `read` makes of a part; None where it is not there or damaged, and a record of which."""
+        """Return what `read` makes of a part; None where it is not there or damaged, and a record of which."""
         if name not in self.parts:
             return None
         file = self._open_part(name)
@@ -151,7 +151,7 @@ class Database:
         return result
 
     def _open_part(self, name: str) -> FileBytes | None:
-        """A part; None where it is not ours to read, and others are."""
+        """Return a part; None where it is not ours to read, and others are."""
         try:
             return FileBytes(self.parts[name])
         except InputError as error:
@@ -238,8 +238,8 @@ class Database:
         self.builder.set_identifiers(self.identifiers)
 
     def _profiles_in_contexts(self) -> int:
-        """One more than the highest profile that cct.db mentions, or that has a trace line. There are not more than
-        values and lines together: a damaged number must not make millions of profiles."""
+        """Return one more than the highest profile that cct.db mentions, or that has a trace line. There are not more
+        than values and lines together: a damaged number must not make millions of profiles."""
         n_lines = 0 if self.lines is None else len(self.lines.profile)
         highest, most = int(self.lines.profile.max()) if self.lines is not None and n_lines else 0, n_lines
         if self.by_context is not None:

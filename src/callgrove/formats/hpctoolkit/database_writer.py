@@ -68,7 +68,7 @@ class TracesFile(Protocol):
     footer: bytes
 
     def tables(self, start: Ints, end: Ints, time_range: Window) -> bytes:
-        """Everything before the first line, for lines that begin and end there."""
+        """Return everything before the first line, for lines that begin and end there."""
 
 
 class TraceWriter:
@@ -115,7 +115,7 @@ class TraceWriter:
         self.widen(ends)
 
     def places(self, counts: Ints) -> SamplePlaces:
-        """Where lines of so many samples would lie, as long as none is there yet."""
+        """Return where lines of so many samples would lie, as long as none is there yet."""
         self._file.flush()
         at, sizes = self._at, counts * self._written.sample.itemsize
         offsets = np.zeros(len(counts), np.int64)
@@ -232,29 +232,29 @@ class Generation(Protocol):
         """One more than the highest context id."""
 
     def losses(self) -> Iterator[str]:
-        """What the database cannot hold."""
+        """Yield what the database cannot hold."""
 
     def lexical_loops(self) -> LexicalLoops | None:
-        """What the summary holds in lexical scope at loops; None where there is no such scope, or no loop."""
+        """Return what the summary holds in lexical scope at loops; None where there is no such scope, or no loop."""
 
     def profiles_file(self) -> ValuesFile:
-        """What profile.db has beside its blocks."""
+        """Return what profile.db has beside its blocks."""
 
     def contexts_file(self) -> ValuesFile:
-        """What cct.db has beside its blocks; asked when all samples are there."""
+        """Return what cct.db has beside its blocks; asked when all samples are there."""
 
     def traces_file(self) -> TracesFile:
-        """What trace.db has beside its lines."""
+        """Return what trace.db has beside its lines."""
 
     @property
     def ids_of_samples(self) -> Ints:
         """The id of every context that a sample may be on, and last that of idle samples."""
 
     def sample_ids(self, contexts: Ids) -> Ints:
-        """The ids of contexts that samples are on; -1 is idle. The tables will have them."""
+        """Return the ids of contexts that samples are on; -1 is idle. The tables will have them."""
 
     def write_tables(self, folder: Path, written: Written) -> Iterator[str]:
-        """All that is not values and samples; gives the losses that only they show."""
+        """Write all that is not values and samples, and yield the losses that only they show."""
 
 
 @dataclass

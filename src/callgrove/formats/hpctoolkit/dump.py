@@ -34,26 +34,26 @@ class Dumper:
     name: str
 
     def record(self, section: str, dtype: np.dtype[Any], offset: int, index: int = -1) -> Iterator[Field]:
-        """The fields of one record."""
+        """Yield the fields of one record."""
         record = self.file.record(dtype, offset, section)
         assert dtype.fields is not None
         for name in dtype.names or ():
             yield Field(self.name, section, index, offset + dtype.fields[name][1], name, plain(record[name]))
 
     def table(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int = 0) -> Iterator[Field]:
-        """The fields of `n` records."""
+        """Yield the fields of `n` records."""
         for index, at in enumerate(self.places(section, dtype, n, offset, stride or dtype.itemsize)):
             yield from self.record(section, dtype, at, index)
 
     def places(self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int) -> Iterator[int]:
-        """Where `n` records begin. They do not lie in one another: their number would mean nothing then."""
+        """Yield where `n` records begin. They do not lie in one another: their number would mean nothing then."""
         if n > 1 and stride < dtype.itemsize:
             expected = f"records of at least {dtype.itemsize} bytes"
             raise CorruptFile(self.file.path, section, offset=offset, expected=expected, found=str(stride))
         yield from range(offset, offset + n * stride, stride) if n > 1 else [offset] * n
 
     def text(self, section: str, pointer: int, name: str, index: int = -1) -> Iterator[Field]:
-        """The string that a pointer means."""
+        """Yield the string that a pointer means."""
         if pointer:
             yield Field(self.name, section, index, pointer, f"*{name}", self.file.text(pointer, section))
 
@@ -68,7 +68,7 @@ class Dumper:
                 yield from self.text(section, int(record[pointer]), pointer, index)
 
     def blocks(self, blocks: SparseBlocks) -> Iterator[Field]:
-        """The values and the index of every block."""
+        """Yield the values and the index of every block."""
         extra = blocks.layout.end_marker is not None
         for number in range(len(blocks)):
             if blocks.shared[number]:
@@ -82,12 +82,12 @@ class Dumper:
                 )
 
     def footer(self) -> Iterator[Field]:
-        """The last eight bytes."""
+        """Yield the last eight bytes."""
         yield Field(self.name, "footer", -1, max(0, self.file.size - 8), "magic", plain(self.file.tail(8)))
 
 
 def plain(value: Any) -> int | float | str:
-    """A number or a printable text."""
+    """Return a number or a printable text."""
     if isinstance(value, bytes):
         return value.decode("ascii", "backslashreplace")
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
@@ -227,7 +227,7 @@ def _meta_tree(dumper: Dumper, at: int) -> Iterator[Field]:
 
 
 def xml_fields(path: Path) -> Iterator[Field]:
-    """Every attribute of every element of an XML file, with the byte where the element begins."""
+    """Yield every attribute of every element of an XML file, with the byte where the element begins."""
     parser = xml.new_parser(path)
     pending: list[Field] = []
     seen: dict[str, int] = {}

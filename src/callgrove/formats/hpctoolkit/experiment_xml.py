@@ -67,12 +67,12 @@ OFFSET_END = 2**64
 
 
 def offset_of(attributes: Attributes) -> int:
-    """The offset in a load module, 0 where there is none."""
+    """Return the offset in a load module, 0 where there is none."""
     return _within(attributes.get("v", "0"), -1, OFFSET_END)
 
 
 def _within(text: str, lower: int, upper: int) -> int:
-    """A number, decimal or hexadecimal, between two others; too large ones are as wrong as words."""
+    """Return a number, decimal or hexadecimal, between two others; too large ones are as wrong as words."""
     number = int(text, 0 if text.startswith("0x") else 10)
     if not lower < number < upper:
         raise ValueError(f"{number}, which no such number can be")
@@ -360,7 +360,7 @@ class _Handler:
                 raise self.tag_error(tag, error) from error
 
     def finish(self) -> ExperimentXml:
-        """The tables, once all is read; tags that are still open end here."""
+        """Return the tables, once all is read; tags that are still open end here."""
         try:
             self.tree.finish()
         except (KeyError, ValueError) as error:
@@ -379,7 +379,7 @@ class _Handler:
 
 
 def xml_metric(a: Attributes) -> XmlMetric:
-    """A `Metric` element, of any version."""
+    """Return a `Metric` element, of any version."""
     return XmlMetric(
         int(a["i"]),
         a["n"],
@@ -451,7 +451,7 @@ def parse_document(
 
 
 def major_version(head: bytes) -> str:
-    """The major version of an experiment.xml, empty where the text is not one."""
+    """Return the major version of an experiment.xml, empty where the text is not one."""
     match = re.search(rb"<HPCToolkitExperiment\s+version\s*=\s*[\"'](\d+)", head)
     return match.group(1).decode() if match else ""
 

@@ -47,26 +47,26 @@ ENTRY_OF_PLACEHOLDER = {placeholder: entry for entry, placeholder in PLACEHOLDER
 
 
 def name_unknown_procedure(module: str, offset: int) -> str:
-    """What pre-release databases call an instruction that no function encloses."""
+    """Return what pre-release databases call an instruction that no function encloses."""
     return f"<unknown procedure> {offset:#x} [{module.rpartition('/')[2]}]"
 
 
 def have_known_names(regions: Regions, *names: str) -> Bools:
-    """Which regions have one of these names."""
+    """Return which regions have one of these names."""
     wanted = [number for number, text in enumerate(regions.strings) if text in names]
     out: Bools = np.isin(regions.name, wanted)
     return out
 
 
 def is_no_activity(contexts: ContextTree) -> Bools:
-    """The root that idle samples of pre-release databases are on."""
+    """Return the root that idle samples of pre-release databases are on."""
     is_leaf = contexts.subtree_end == np.arange(1, len(contexts) + 1)
     out: Bools = contexts.idle & (contexts.parent < 0) & is_leaf
     return out
 
 
 def kept_ids(source_ids: Ints, per_context: int, spare: int) -> tuple[Ints, bool]:
-    """The ids of contexts in the file, and whether they are the source's own: not where these have wide gaps."""
+    """Return the ids of contexts in the file, and whether they are the source's own: not where these have wide gaps."""
     n = len(source_ids)
     if not n:
         return np.zeros(0, np.int64), True
@@ -77,7 +77,7 @@ def kept_ids(source_ids: Ints, per_context: int, spare: int) -> tuple[Ints, bool
 
 
 def find_unused_ids(ids: Ints, n: int) -> Ints:
-    """The lowest ids from 1 on that are not used."""
+    """Return the lowest ids from 1 on that are not used."""
     free = np.ones(int(ids.max(initial=0)) + n + 1, np.bool_)
     free[ids] = free[0] = False
     return np.flatnonzero(free)[:n]
@@ -92,7 +92,7 @@ DESCRIPTION = "description"  # the attribute that meta.db has a place for
 def losses_of_both(
     experiment: Experiment, kind_as_read: Ids, around: Ids, keeps_ids: bool, plan: MetricPlan
 ) -> Iterator[str]:
-    """Everything that neither generation holds, or that is changed alike, one sentence each."""
+    """Yield everything that neither generation holds, or that is changed alike, one sentence each."""
     yield from _contexts(experiment.contexts, kind_as_read, around, keeps_ids)
     yield from _regions(experiment.contexts)
     yield from _metrics(experiment.metrics, plan)

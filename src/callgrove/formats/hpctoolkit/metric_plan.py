@@ -37,7 +37,7 @@ class Slots:
     step: int | None = None
 
     def of(self, scopes: list[Scope]) -> tuple[dict[Scope, int], int]:
-        """The slot of each scope of one metric, and the step from one statistic to the next."""
+        """Return the slot of each scope of one metric, and the step from one statistic to the next."""
         if self.step is None:
             return {scope: slot for slot, scope in enumerate(scopes)}, len(scopes)
         return {scope: self.scopes.index(scope) + self.step - len(self.scopes) for scope in scopes}, self.step
@@ -79,7 +79,7 @@ class MetricPlan:
 
     @classmethod
     def of(cls, metrics: Metrics, slots: Slots, knows_threads: bool = True) -> MetricPlan:
-        """The plan for some metrics. Without values of single threads there are no statistics over them."""
+        """Return the plan for some metrics. Without values of single threads there are no statistics over them."""
         wanted = list(_choose_quantities(metrics, slots.scopes, knows_threads))
         bases, n_ids, keeps = _bases(metrics, wanted, slots)
         if n_ids > MOST_METRIC_IDS:
@@ -161,7 +161,7 @@ def _choose_quantities(metrics: Metrics, scopes: tuple[Scope, ...], knows_thread
 
 
 def _bases(metrics: Metrics, wanted: list[Wanted], slots: Slots) -> tuple[list[int], int, bool]:
-    """The first id of each metric, one more than the last id of all, and whether these are the source's ids."""
+    """Return the first id of each metric, one more than the last id of all, and whether these are the source's ids."""
     bases_of_metrics: list[int] = []
     spans: list[int] = []
     for _, rows, statistics in wanted:
@@ -179,8 +179,8 @@ def _bases(metrics: Metrics, wanted: list[Wanted], slots: Slots) -> tuple[list[i
 
 
 def _source_statistics(metrics: Metrics, row: int) -> dict[str, int]:
-    """The ids of the source's own summary for one metric in one scope. The sum has no row of its own; where the source
-    did not tell its id, and there are several statistics, it is the one that is missing in their sequence."""
+    """Return the ids of the source's own summary for one metric in one scope. The sum has no row of its own; where the
+    source did not tell its id, and there are several statistics, it is the one that is missing in their sequence."""
     metric = metrics[row]
     same = [m for m in metrics if m.name == metric.name and m.scope == metric.scope and m.statistic]
     out = {m.statistic: m.source_id for m in same if m.source_id is not None}
@@ -226,8 +226,8 @@ class ViewColumn:
 
 
 def view_columns(plan: MetricPlan, metrics: Metrics, tells_statistics: bool) -> tuple[list[ViewColumn], list[str]]:
-    """The columns in their order, and the names of those that could not be kept. With `tells_statistics` there are the
-    usual columns for each metric with several."""
+    """Return the columns in their order, and the names of those that could not be kept. With `tells_statistics` there
+    are the usual columns for each metric with several."""
     ids = plan.renumber(metrics)
     scopes = {scope.scope for _, scope in plan.scopes}
     kept: list[ViewColumn] = []

@@ -119,7 +119,7 @@ def _merge_rows(rows: SparseBlock, few: SparseBlock) -> SparseBlock:
 
 
 def _key(rows: SparseBlock, others: SparseBlock) -> Ints | None:
-    """One number that sorts as the three do, where it fits; the same for both kinds of rows."""
+    """Return one number that sorts as the three do, where it fits; the same for both kinds of rows."""
     largest = [max(int(r.max(initial=0)), int(o.max(initial=0))) for r, o in zip(_ids(rows), _ids(others), strict=True)]
     _, *sizes = (number.bit_length() for number in largest)
     if largest[0].bit_length() + sum(sizes) > KEY_BITS:
@@ -170,7 +170,8 @@ class RowMaker:
         self.rounded = False
 
     def take(self, block: Block) -> SparseBlock:
-        """The rows of a block that will be written: numbers of profiles are the file's, the rest is the model's."""
+        """Return the rows of a block that will be written: numbers of profiles are the file's, the rest is the
+        model's."""
         part = block.triples()
         profile = self._profile_numbers[part.profile]
         value = self._numbers(part)
@@ -192,7 +193,7 @@ class RowMaker:
         return part.value.astype(np.float64, copy=False)
 
     def finish(self, rows: SparseBlock) -> SparseBlock:
-        """All rows in the ids of the file, sorted, with what has to be computed from them."""
+        """Return all rows in the ids of the file, sorted, with what has to be computed from them."""
         plan, tree = self._plan, self._tree
         special = np.flatnonzero(self._is_special[rows.context])
         of_special = rows.take(special)
@@ -229,7 +230,7 @@ class RowMaker:
         return copied | tree.emptied[rows.context]
 
     def _carry(self, rows: SparseBlock) -> Iterator[SparseBlock]:
-        """What is also added to other contexts and to the file's root, and what stands for something else."""
+        """Yield what is also added to other contexts and to the file's root, and what stands for something else."""
         tree, ids = self._tree, self._plan.stored
         inclusive, function = rows.take(self._inclusive[rows.metric]), rows.take(self._function[rows.metric])
         carried = _climb(inclusive, tree.inclusive_to)
@@ -285,13 +286,13 @@ def _rename_rows(rows: SparseBlock, ids: Ids) -> SparseBlock:
 
 
 def _climb(rows: SparseBlock, to: Ids) -> SparseBlock:
-    """The rows that have to be added to another context, there."""
+    """Return the rows that have to be added to another context, there."""
     up = rows.take(to[rows.context] != NOWHERE)
     return SparseBlock(up.profile, to[up.context], up.metric, up.value)
 
 
 def _gather(rows: SparseBlock, owner: Ids, depth: Ids) -> SparseBlock:
-    """Every row, and at each owner the sum of what it owns, directly or not. From the deepest level to the root;
+    """Return every row, and at each owner the sum of what it owns, directly or not. From the deepest level to the root;
     contexts that nothing was measured below are never touched."""
     level = depth[rows.context]
     order = np.argsort(level, kind="stable")

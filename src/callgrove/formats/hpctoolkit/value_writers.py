@@ -34,7 +34,7 @@ WORD = 2  # bytes
 
 
 def align(offset: Any, to: int) -> Any:
-    """The next multiple of `to`; a number or an array of them."""
+    """Return the next multiple of `to`; a number or an array of them."""
     return (offset + to - 1) // to * to
 
 
@@ -58,7 +58,7 @@ class ValuesFile(Protocol):
     footer: bytes
 
     def tables(self, places: BlockPlaces) -> bytes:
-        """Everything before the first block."""
+        """Return everything before the first block."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _changes(ids: Array) -> Bools:
 
 
 def _entries(layout: BlockLayout, ids: Array, first: Ints, n_values: Ints, n_index: Ints) -> tuple[Array, Ints]:
-    """The index entries of all blocks, with the end pairs that the layout wants, and how many each block has."""
+    """Return the index entries of all blocks, with the end pairs that the layout wants, and how many each block has."""
     within = first - np.repeat(np.cumsum(n_values) - n_values, n_index)
     ends = np.zeros(len(n_index), np.bool_)
     if layout.end_marker is not None:

@@ -76,7 +76,7 @@ class DatabaseValues:
         return summary_is_alone(self.by_profile, self._is_summary)
 
     def n_stored(self) -> int | None:
-        """What the headers announce, values of the file's root included."""
+        """Return what the headers announce, values of the file's root included."""
         blocks = self.by_profile or self.by_context
         return None if blocks is None else int(blocks.n_values[~blocks.broken].sum())
 
@@ -135,7 +135,7 @@ class DatabaseValues:
         )
 
     def in_profiles(self, context: int) -> SparseBlock:
-        """The values of one context in all measured profiles, as profile.db has them."""
+        """Return the values of one context in all measured profiles, as profile.db has them."""
         if self.by_profile is None:
             return SparseBlock.empty()
         id_ = int(self._context_ids[context])
@@ -206,7 +206,8 @@ class DatabaseValues:
         return triples.take(~self._is_summary[triples.profile]) if self._is_summary.any() else triples
 
     def _keep_known(self, block: SparseBlock, section: str, blocks: SparseBlocks | None) -> SparseBlock:
-        """The values whose profile, context and metric some table names; the others are a problem, not a value."""
+        """Return the values whose profile, context and metric some table names; the others are a problem, not a
+        value."""
         for what, ids in (("profile", block.profile), ("context", block.context), ("metric", block.metric)):
             if len(ids) and int(ids.min()) < 0:
                 kept = (block.profile >= 0) & (block.context >= 0) & (block.metric >= 0)

@@ -249,7 +249,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
 
 
 def _counts(kind: Array, category: Array) -> list[tuple[int, int, int]]:
-    """How often each pair is there."""
+    """Return how often each pair is there."""
     pairs, n = np.unique(np.stack([kind.astype(np.int64), category.astype(np.int64)]), axis=1, return_counts=True)
     return list(zip(*pairs.tolist(), n.tolist(), strict=True)) if len(n) else []
 

@@ -75,7 +75,7 @@ DOES_NOT_ADD_UP = ("RELATIVE",)  # rocprofv3 calls every counter ABS, and adds u
 
 
 def wide_column(counter: int) -> str:
-    """The column of a counter in the records of the wide table."""
+    """Return the column of a counter in the records of the wide table."""
     return f"counter {counter}"
 
 
@@ -123,7 +123,7 @@ class SpanRecords:
         self._pieces: dict[str, Pieces] = {}
 
     def of(self, chunk: SpanChunk, domain: Ids) -> Iterator[tuple[FileTable, Records]]:
-        """The records of each file; `domain` numbers the files of calls, -1 for spans of none."""
+        """Yield the records of each file; `domain` numbers the files of calls, -1 for spans of none."""
         self._read_sides(chunk)
         kind, layout = chunk["kind"], self._layout
         kernels, copies, allocations = (kind == k for k in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.ALLOC))
@@ -172,7 +172,7 @@ class SpanRecords:
         return out
 
     def _column(self, pieces: Pieces, name: str, n: int) -> Ints:
-        """A column of a side table; -1 where there is nothing."""
+        """Return a column of a side table; -1 where there is nothing."""
         out = np.full(n, ABSENT, np.int64)
         for table, rows, place in pieces:
             if name in table.columns:
@@ -190,7 +190,7 @@ class SpanRecords:
                 self._given.add_side(table.side, side, rows, times=-1)
 
     def _is_of(self, level: str, n: int) -> Bools:
-        """Which of the spans of a chunk are allocations of a level."""
+        """Return which of the spans of a chunk are allocations of a level."""
         out = np.zeros(n, np.bool_)
         for table, rows, place in self._pieces["alloc"]:
             if "level" in table.columns:
@@ -200,7 +200,7 @@ class SpanRecords:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _counter_records(self, kernels: Records, chosen: Bools) -> Iterator[tuple[FileTable, Records]]:
-        """A record for each kernel that has counters, and one for each counter of each kernel."""
+        """Yield a record for each kernel that has counters, and one for each counter of each kernel."""
         pieces = [_of_whole(*_of_some(*piece, chosen)) for piece in self._pieces.get("counter", ())]
         if not any(len(rows) for _, rows, _ in pieces):
             return
@@ -275,7 +275,7 @@ def _of_whole(table: SideTable, rows: Ints, places: Ints) -> tuple[SideTable, In
 
 
 def counter_names(traces: Traces) -> list[str]:
-    """The names of all counters of kernels, in order."""
+    """Return the names of all counters of kernels, in order."""
     different: set[str] = set()
     for part in range(len(traces.parts())):
         for table in traces.side_chunks("counter", part):
@@ -293,7 +293,7 @@ QUEUES = (ProfileKind.QUEUE,)
 
 
 def part_of_profiles(traces: Traces, n_profiles: int) -> Ids:
-    """The number of the part that each profile belongs to."""
+    """Return the number of the part that each profile belongs to."""
     out = np.zeros(n_profiles, np.int32)
     for number, part in enumerate(traces.parts()):
         out[part] = number
@@ -322,7 +322,7 @@ class Places:
         self.tid = [str(tid) if told else "" for tid, told in zip(tids.tolist(), known.tolist(), strict=True)]
 
     def _path(self, profile: int) -> Mapping[str, int]:
-        """The node of every kind that a profile is below of."""
+        """Return the node of every kind that a profile is below of."""
         system, leaf = self._tables.system, int(self._tables.profiles.system[profile])
         return {system.kind[place]: place for place in (system.path(leaf) if leaf >= 0 else [])}
 
@@ -363,7 +363,7 @@ UNNAMED = "<unnamed>"
 
 
 def quote(text: str) -> bytes:
-    """A text as a cell: RFC 4180, and bytes that every reader takes."""
+    """Return a text as a cell: RFC 4180, and bytes that every reader takes."""
     data = text.replace("\0", "\u2400").replace('"', '""').encode("utf-8", "replace")
     if len(data) > LONGEST:
         data = text.replace("\0", "\u2400").encode("utf-8", "replace")[:LONGEST]
@@ -404,7 +404,7 @@ class Words:
         }
 
     def cells(self, what: str, records: Records) -> Cells | bytes:
-        """One column."""
+        """Return one column."""
         if what.startswith("="):
             return quote(what[1:])
         if what[0] in "@#":
@@ -435,7 +435,7 @@ class Words:
 
 
 def rows_of(words: Words, columns: Columns, records: Records) -> Iterator[tuple[Records, bytes]]:
-    """The rows, block after block: records, and their text."""
+    """Yield the rows, block after block: records, and their text."""
     for part in blocks(words.widths(records, columns), ROOM + 16 * max(0, len(columns) - USUAL)):
         rows = {name: column[part] for name, column in records.items()}
         fields: list[Cells | bytes] = []
@@ -498,7 +498,7 @@ NUMBER = re.compile(r"-?[0-9.e+-]*", re.ASCII)  # or nothing
 
 
 def agent_rows(tables: Experiment, places: Places, layout: Layout) -> bytes:
-    """The whole file; empty where nothing is known of any device."""
+    """Return the whole file; empty where nothing is known of any device."""
     lines = []
     for number, part in enumerate(tables.traces.parts()):
         profiles = part.tolist()

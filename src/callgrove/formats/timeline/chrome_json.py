@@ -78,7 +78,7 @@ Fields = list[Cells | bytes]
 
 
 def header(origin_ns: int) -> bytes:
-    """The beginning of a file; `origin_ns` is what all times have been reduced by."""
+    """Return the beginning of a file; `origin_ns` is what all times have been reduced by."""
     other = b'"otherData":{"time_origin_ns":"%d"},' % origin_ns if origin_ns else b""
     return b'{"displayTimeUnit":"ns",%b"traceEvents":[\n' % other
 
@@ -91,13 +91,14 @@ def _quote(text: str) -> bytes:
 
 
 def first_tid(tracks: ProcessTracks) -> int:
-    """What all tracks but threads are counted from: beyond every thread of the process."""
+    """Return what all tracks but threads are counted from: beyond every thread of the process."""
     highest = max((track.tid for track in tracks.tracks if track.kind is TrackKind.THREAD), default=0)
     return max(FIRST_DEVICE_TID, -(-(highest + 1) // FIRST_DEVICE_TID) * FIRST_DEVICE_TID)
 
 
 def tracks_text(tracks: ProcessTracks, new: Sequence[Track]) -> bytes:
-    """What a process and its tracks are called. Groups have no events of their own, counters their names with them."""
+    """Return what a process and its tracks are called. Groups have no events of their own, counters their names with
+    them."""
     pid, first, lines = tracks.process.pid, first_tid(tracks), []
     for track in new:
         if track.kind is TrackKind.PROCESS:
@@ -126,7 +127,7 @@ def _meta(pid: int, name: str, args: str, tid: int | None = None) -> str:
 
 
 def slices_text(slices: Slices, origin_ns: int) -> Iterator[bytes]:
-    """The events of a batch, block after block."""
+    """Yield the events of a batch, block after block."""
     names, categories = Texts(slices.name.all, _quote), Texts(slices.category.all, _quote)
     notes = [_NoteCells(note, len(slices)) for note in slices.notes if len(note.rows)]
     width = names.widths(slices.name.index) + categories.widths(slices.category.index) + sum(n.width for n in notes)
@@ -219,7 +220,7 @@ class _NoteCells:
         self.width = len(self.key) + (2 * longest if self._texts else 24)
 
     def cells(self, rows: Ints) -> tuple[Ints, Cells | bytes]:
-        """Which of the rows have it, and their values."""
+        """Return which of the rows have it, and their values."""
         place = self._place[rows]
         here = np.flatnonzero(place >= 0)
         values = self._note.values[place[here]]
@@ -257,7 +258,7 @@ def _args(notes: Sequence[_NoteCells], rows: Ints) -> Fields:
 
 
 def points_text(points: CounterPoints, origin_ns: int) -> bytes:
-    """The values of one counter."""
+    """Return the values of one counter."""
     track = points.process.tracks[points.track]
     begin = b',\n{"ph":"C","pid":%d,"name":%b,"ts":' % (points.process.process.pid, _quote(track.name))
     values = points.value
@@ -351,7 +352,7 @@ class ChromeWriter(TimelineWriter):
 
 
 def time_bounds(traces: Traces) -> Window | None:
-    """The first and the last time of everything that can be written; None where there is nothing."""
+    """Return the first and the last time of everything that can be written; None where there is nothing."""
     bounds: list[tuple[int, int]] = []
 
     def see(first: Ints, last: Ints) -> None:

@@ -94,7 +94,7 @@ class Losses:
 
 
 def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:
-    """A name that every reader takes: not empty, no NUL, UTF-8, at most 64 KiB."""
+    """Return a name that every reader takes: not empty, no NUL, UTF-8, at most 64 KiB."""
     if not text:
         return empty
     if "\0" in text:
@@ -109,7 +109,7 @@ def clean(text: str, losses: Losses, empty: str = UNNAMED) -> str:
 
 
 def possible(start: Ints, end: Ints, losses: Losses) -> Bools | None:
-    """Which spans can be written; None: all. (Times beyond 63 bits read as negative ones.)"""
+    """Return which spans can be written; None: all. (Times beyond 63 bits read as negative ones.)"""
     if not len(start) or (int(start.min()) >= 0 and bool((end >= start).all())):
         return None
     timeless = (start < 0) | (end < 0)

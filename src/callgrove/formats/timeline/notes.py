@@ -246,7 +246,7 @@ def _entries(spans: Ints, asked: Ints, chosen: Bools) -> tuple[Ints, Ints]:
 
 
 def _integers(key: str, values: Ints) -> Note:
-    """Where they are known: not negative."""
+    """Return where they are known: not negative."""
     rows = np.flatnonzero(values >= 0)
     return Note(key, rows, values[rows])
 
@@ -260,7 +260,7 @@ def _addresses(key: str, chosen: Bools, values: Ints) -> Note:
 
 
 def _in_order_of_use(number: Ints, n: int) -> tuple[Ints, Ints]:
-    """Which of n things come first, and their numbers in that order."""
+    """Return which of n things come first, and their numbers in that order."""
     first = np.full(n, len(number), np.int64)
     first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
     used = np.argsort(first, kind="stable")

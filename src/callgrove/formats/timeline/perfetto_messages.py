@@ -142,7 +142,7 @@ ONE_BYTE = tuple(bytes((k,)) for k in range(0x80))
 
 
 def varint(value: int) -> bytes:
-    """A number, seven bits at a time; negative ones as 64-bit numbers."""
+    """Return a number, seven bits at a time; negative ones as 64-bit numbers."""
     if 0 <= value < 0x80:
         return ONE_BYTE[value]
     value &= 2**64 - 1
@@ -167,7 +167,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def message(field: int, *parts: bytes) -> bytes:
-    """A message inside another one, or a text."""
+    """Return a message inside another one, or a text."""
     content = b"".join(parts)
     return varint(field << 3 | 2) + varint(len(content)) + content
 
@@ -201,7 +201,7 @@ class Shape:
         return self
 
     def number(self, values: Array, width: int) -> Shape:
-        """A padded number; values are not negative, or have the width 10."""
+        """Add a padded number; values are not negative, or have the width 10."""
         self.columns.append((len(self.constant), width, values))
         self.constant += b"\x80" * (width - 1) + b"\0"
         return self
@@ -213,7 +213,7 @@ class Shape:
         return self
 
     def inside(self, tag: bytes, inner: Shape) -> Shape:
-        """A message inside this one."""
+        """Add a message inside this one."""
         self.constant += tag + varint(len(inner.constant))
         shift = len(self.constant)
         self.columns += [(offset + shift, width, values) for offset, width, values in inner.columns]
@@ -221,7 +221,7 @@ class Shape:
         return self
 
     def rows(self, n: int) -> Bytes:
-        """The matrix, n rows of `len(constant)` bytes."""
+        """Return the matrix, n rows of `len(constant)` bytes."""
         length = len(self.constant)
         out = np.empty((n, length), np.uint8)
         out[:] = np.frombuffer(bytes(self.constant), np.uint8)
@@ -234,7 +234,7 @@ class Shape:
 
 
 def _column(rows: Bytes, offset: int, type_: str) -> Array:
-    """Some bytes of every row as numbers."""
+    """Return some bytes of every row as numbers."""
     return np.ndarray((len(rows),), type_, rows, offset, (rows.shape[1],))
 
 
@@ -261,7 +261,7 @@ def _fill(rows: Bytes, offset: int, width: int, values: Array) -> None:
 
 
 def _spread(values: Array, width: int) -> Array:
-    """The lowest 56 bits, seven in each byte: first halves, where there are any, then quarters, then eighths."""
+    """Return the lowest 56 bits, seven in each byte: first halves, where there are any, then quarters, then eighths."""
     x = values & np.uint64(0x00FFFFFFFFFFFFFF) if width > WIDEST_WORD else values
     for least, low, high, shift in (
         (5, 0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),

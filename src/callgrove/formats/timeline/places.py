@@ -99,11 +99,11 @@ class ProcessTracks:
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def agent(self, device: int) -> str:
-        """What a device is called; -1 is one that nobody numbered."""
+        """Return what a device is called; -1 is one that nobody numbered."""
         return self.agents.get(device) or (f"GPU {device}" if device >= 0 else "GPU")
 
     def child(self, key: tuple[object, ...], kind: TrackKind, name: str, parent: int = 0, **more: object) -> int:
-        """The number of the track that the key stands for."""
+        """Return the number of the track that the key stands for."""
         if key not in self._known:
             self._known[key] = len(self.tracks)
             order = COUNTERS + len(self.tracks) if kind is TrackKind.COUNTER else GROUPS + len(self.tracks)
@@ -112,7 +112,7 @@ class ProcessTracks:
         return self._known[key]
 
     def lane(self, track: int, lane: int) -> int:
-        """A further lane. That of a thread lies below it; that of a stream beside it, under the same name."""
+        """Return a further lane. That of a thread lies below it; that of a stream beside it, under the same name."""
         if lane == 0:
             return track
         track_of_lane = self.tracks[track]
@@ -159,7 +159,7 @@ class Places:
         return _Making(tables, naming, agents or usual, real_pids).places()
 
     def take(self, profiles: Ints) -> Places:
-        """The places of some profiles, numbered anew."""
+        """Return the places of some profiles, numbered anew."""
         process = self.process[profiles]
         wanted = dict.fromkeys(process[process >= 0].tolist())
         processes = {index: self.processes[index] for index in wanted}
@@ -174,7 +174,7 @@ class Places:
         return replace(self, processes=processes, process=process, profiles=profiles)
 
     def samples_beside(self, profile: int) -> int:
-        """The track for samples of a profile that also has spans: they would not nest with each other."""
+        """Return the track for samples of a profile that also has spans: they would not nest with each other."""
         tracks = self.processes[int(self.process[profile])]
         above = tracks.tracks[int(self.track[profile])]
         parent = above.number if above.kind is TrackKind.THREAD else above.parent
@@ -182,7 +182,7 @@ class Places:
         return tracks.child(("samples", profile), TrackKind.CHILD, f"{above.name} samples", parent, **more)
 
     def agent(self, profile: int) -> str:
-        """What the device of a profile is called; empty where it has none."""
+        """Return what the device of a profile is called; empty where it has none."""
         device = int(self.device[profile])
         return self.processes[int(self.process[profile])].agent(device) if device >= 0 else ""
 
@@ -229,7 +229,7 @@ class _Making:
         )
 
     def _process_key(self, profile: int) -> tuple[object, ...]:
-        """The place in the system that is a process, or else what the profile's identifiers say."""
+        """Return the place in the system that is a process, or else what the profile's identifiers say."""
         run = int(self._tables.profiles.run[profile])
         system, leaf = self._tables.system, int(self._tables.profiles.system[profile])
         for place in system.path(leaf) if leaf >= 0 else []:
@@ -259,7 +259,7 @@ class _Making:
         return self._tables.profiles.kind[profile] in ON_DEVICE
 
     def _real_tids(self, process: Process, threads: Sequence[int]) -> list[int]:
-        """What the system called threads; those that it did not tell apart, or whose ids cannot be written, get
+        """Return what the system called threads; those that it did not tell apart, or whose ids cannot be written, get
         numbers that are free."""
         given = [int(self._tids[profile]) for profile in threads]
         taken = {process.pid, *(tid for tid in given if 0 < tid <= LARGEST_ID)}
@@ -287,7 +287,7 @@ class _Making:
         return tracks
 
     def _labels(self, profiles: Sequence[int]) -> dict[int, str]:
-        """What the devices of a process are called, where that is not the usual."""
+        """Return what the devices of a process are called, where that is not the usual."""
         part = next((self._part_of[profile] for profile in profiles if profile in self._part_of), ABSENT)
         if self._agents is AgentIndex.TYPE_RELATIVE or part < 0:
             return {}

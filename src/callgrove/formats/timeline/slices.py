@@ -108,13 +108,13 @@ class SliceMaker:
         self.source.add(chunk)
 
     def make(self) -> Iterator[Slices | CounterPoints]:
-        """Everything that was read or added to the source."""
+        """Yield everything that was read or added to the source."""
         for chunk in self.source.chunks():
             yield from self.of(chunk)
         yield from self.rest()
 
     def of(self, chunk: SpanChunk) -> Iterator[Slices | CounterPoints]:
-        """A chunk as the source gives it."""
+        """Yield the slices of a chunk as the source gives it."""
         if not len(chunk["span"]):
             return
         tracks = self._places.processes[int(self._places.process[chunk["profile"][0]])]
@@ -161,7 +161,7 @@ class SliceMaker:
     # -- tracks --------------------------------------------------------------------------------------------------------
 
     def _tracks(self, tracks: ProcessTracks, rows: SpanChunk) -> Ints:
-        """The track of every span, lanes included."""
+        """Return the track of every span, lanes included."""
         base = self._places.track[rows["profile"]]
         allocations = rows["kind"] == SpanKind.ALLOC
         if allocations.any():
@@ -242,7 +242,7 @@ class SliceMaker:
             yield CounterPoints(tracks, track, time_ns, value)
 
     def rest(self) -> Iterator[CounterPoints]:
-        """What is known only after the last span: the end of the curves of memory, and counters over time."""
+        """Yield what is known only after the last span: the end of the curves of memory, and counters over time."""
         for index, memory in self._memory.items():
             yield from self._points(self._places.processes[index], memory, OPEN)
             self._losses.add(UNKNOWN_FREES, memory.n_unknown)
@@ -333,7 +333,7 @@ class StackSlices:
         self._shown[:-1][tree.idle] = ABSENT
 
     def of(self, tracks: ProcessTracks, track: int, samples: Samples, piece: int = PIECE) -> Iterator[Slices]:
-        """The slices of one line, by start and from the outside in."""
+        """Yield the slices of one line, by start and from the outside in."""
         time, context = samples.time_ns, samples.context
         if len(time) and int(time.min()) < 0:
             n_impossible = int(np.count_nonzero(time < 0))
@@ -363,7 +363,7 @@ class StackSlices:
         self._losses.written.amount(SAMPLED).enter(0, busy, busy)
 
     def _paths(self, context: Ids) -> Ids:
-        """A row for each sample: the contexts that are shown, from the outside in, then -1."""
+        """Return a row for each sample: the contexts that are shown, from the outside in, then -1."""
         different, number = np.unique(context, return_inverse=True)
         here = self._shown[different]
         width = int(self._depth[here].max(initial=0))
@@ -435,7 +435,7 @@ class StackSlices:
         )
 
     def _texts(self, contexts: list[int]) -> list[str]:
-        """What contexts are called: thousands of lines show the same ones."""
+        """Return what contexts are called: thousands of lines show the same ones."""
         known = self._labels
         if len(known) > MOST_LABELS:
             known.clear()
@@ -452,7 +452,7 @@ class StackSlices:
         return ("loop at " if kind == ContextKind.LOOP else "") + label.rpartition("/")[2]
 
     def _notes(self, contexts: list[int], number: Ints) -> list[Note]:
-        """Where the source says it: file and line, and the module."""
+        """Return where the source says it: file and line, and the module."""
         regions = self._tree.regions
         region = self._tree.region[contexts]
         file, line, module = (
@@ -468,6 +468,6 @@ class StackSlices:
 
     @staticmethod
     def _texts_of(key: str, text: Ids, number: Ints, texts: Sequence[str]) -> Note:
-        """A note of the texts that contexts have; `number` is the context of each slice."""
+        """Return a note of the texts that contexts have; `number` is the context of each slice."""
         rows = np.flatnonzero(text[number] >= 0)
         return Note(key, rows, number[rows], Value.TEXT, [texts[k] if k >= 0 else "" for k in text.tolist()])

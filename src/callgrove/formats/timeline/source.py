@@ -257,7 +257,7 @@ def side_columns(annotations: Annotations, by_queue: bool) -> Mapping[str, tuple
 
 
 def side_of(kind: SpanKind, column: str, wanted: Mapping[str, tuple[str, ...]]) -> str | None:
-    """The column of ordered chunks that holds a column of the side table of spans of a kind."""
+    """Return the column of ordered chunks that holds a column of the side table of spans of a kind."""
     columns = wanted.get(TABLE_OF.get(kind, ""), ())
     return f"side{columns.index(column)}" if column in columns else None
 
@@ -309,11 +309,11 @@ class OrderedSpans:
         return [] if self.traces.spans_backend is None else self.traces.spans_backend.strings
 
     def latest(self, process: int) -> int:
-        """The last moment of a process, once its spans are given."""
+        """Return the last moment of a process, once its spans are given."""
         return self._latest.get(process, 0)
 
     def read(self) -> Iterator[SpanChunk]:
-        """All of them, for `add`: in file order."""
+        """Yield all of them, for `add`: in file order."""
         return self.traces.spans(self._columns, profiles=self.profiles)
 
     def add(self, chunk: SpanChunk) -> None:
@@ -331,7 +331,7 @@ class OrderedSpans:
         self._order.add(out)
 
     def chunks(self) -> Iterator[SpanChunk]:
-        """What was added, once: chunks of one process each, with columns for launches and sides."""
+        """Yield what was added, once: chunks of one process each, with columns for launches and sides."""
         try:
             self._launches.finish(lambda: self.traces.spans(AGAIN, profiles=self.profiles))
             for chunk in self._order.chunks():

@@ -126,7 +126,7 @@ class FileOutput(Output):
         path.unlink()
 
     def place_of_part(self, number: int) -> Path:
-        """A place for a part that is put together elsewhere."""
+        """Return a place for a part that is put together elsewhere."""
         if self._pending is None:
             raise AssertionError("parts are written beside a file")
         return self._pending.place.absolute().with_suffix(f".{number}.partial")
@@ -185,7 +185,7 @@ class Encoder(Protocol):
     """Turns a timeline into the bytes of a format; it is sent to other processes, so it can be pickled."""
 
     def opening(self, processes: Sequence[ProcessTracks]) -> Iterator[Data]:
-        """The beginning of the file: all processes, and the tracks that they have so far."""
+        """Yield the beginning of the file: all processes, and the tracks that they have so far."""
 
     def part(self) -> PartEncoder: ...
 
@@ -394,7 +394,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
             self._losses.merge(losses)
 
     def _task(self, number: int) -> _Task:
-        """A part by itself, where it can be had."""
+        """Return a part by itself, where it can be had."""
         traces = self._require_open().traces
         if traces.split is None:
             return self._task_of_whole(number)
@@ -402,7 +402,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
         return _Task(self._encoder, traces.split(number), 0, None, places, self._slice_options)
 
     def _task_of_whole(self, number: int) -> _Task:
-        """A part of all traces, whose numbers of spans and profiles are kept."""
+        """Return a part of all traces, whose numbers of spans and profiles are kept."""
         profiles, several = self._parts[number], len(self._parts) > 1
         places = self._places.only(profiles)
         chosen = profiles if several else None
@@ -454,7 +454,7 @@ class TimelineWriter(TargetWriter[Output, Experiment]):
 
 
 def _hint(tables: Experiment) -> str:
-    """What can be done about it: runs lose their traces when they are put together to be compared."""
+    """Return what can be done about it: runs lose their traces when they are put together to be compared."""
     alone = next((run.source for run in tables.runs if run.source and run.source != tables.path), "")
     if alone:
         return f"; those of a single run may be there: {alone}"

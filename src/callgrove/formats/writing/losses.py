@@ -37,7 +37,7 @@ NOTHING_RENAMED = worded(
 
 
 def some(names: Iterable[str]) -> str:
-    """The first few of some names, each once."""
+    """Return the first few of some names, each once."""
     different = list(dict.fromkeys(names))
     more = f" and {len(different) - SHOWN} more" if len(different) > SHOWN else ""
     return ", ".join(different[:SHOWN]) + more
@@ -64,7 +64,7 @@ def _merge(lines: list[str], key: Callable[[str], object], merge: Callable[[list
 
 
 def _parts(line: str) -> tuple[list[str], str]:
-    """The words before the colon, and the text behind it."""
+    """Return the words before the colon, and the text behind it."""
     head, _, text = line.removeprefix(LOST).partition(": ")
     return head.split(" "), text
 
@@ -159,7 +159,7 @@ def left_out_of(
 
 
 def _n_told(table: SideTable, kept: Collection[str]) -> int:
-    """How many rows say something in other columns."""
+    """Return how many rows say something in other columns."""
     if not kept:
         return len(table.span)
     told = np.zeros(len(table.span), np.bool_)
@@ -169,7 +169,7 @@ def _n_told(table: SideTable, kept: Collection[str]) -> int:
 
 
 def is_told(cells: Array | Sequence[object]) -> Bools:
-    """Which cells of a side table say something: not -1, not empty."""
+    """Return which cells of a side table say something: not -1, not empty."""
     array = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
     if array.dtype.kind in "iuf":
         return np.asarray(array != ABSENT)

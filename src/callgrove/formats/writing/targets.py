@@ -64,7 +64,7 @@ PARTIAL, OLD = ".partial", ".old"
 
 
 def make_hidden_place(folder: Path, name: str) -> Path:
-    """A new name in the folder for something in the making."""
+    """Return a new name in the folder for something in the making."""
     return folder / f".{_shorten(name)}.{_where()}-{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}"
 
 
@@ -116,7 +116,7 @@ def remove(path: Path) -> None:
 
 
 def _shorten(name: str) -> str:
-    """The name, or what stands for one that would become too long."""
+    """Return the name, or what stands for one that would become too long."""
     encoded = os.fsencode(name)
     return name if len(encoded) <= LONGEST else hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
@@ -184,7 +184,7 @@ class PendingTarget(Pending):
 
     @staticmethod
     def _new_place(folder: Path, name: str) -> Path:
-        """What killed processes left of the same target goes first: it may be large."""
+        """Return a new hidden place, after removing what killed processes left of the same target: it may be large."""
         remove_leftovers(folder, name)
         return make_hidden_place(folder, name)
 

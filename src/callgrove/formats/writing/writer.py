@@ -139,7 +139,7 @@ class WrittenOnly:
 
 
 def readable_sources(tables: Experiment, report: LossReport) -> Iterator[tuple[int, Path]]:
-    """The source files that lie as copies in the input, and where; what is refused goes into the report."""
+    """Yield the source files that lie as copies in the input, and where; what is refused goes into the report."""
     for file in tables.sources.copies:
         try:
             copy = tables.sources.path(file)

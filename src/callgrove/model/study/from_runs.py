@@ -68,20 +68,20 @@ EXTRA_P = {  # what Extra-P calls it: it knows no devices, each of which is a me
 
 
 def of_scaling(scaling: str) -> Combination:
-    """What becomes of the profiles of a run: what Extra-P does for `weak`, `weak_threaded` and `strong` scaling, or one
-    value for every `device`."""
+    """Return what becomes of the profiles of a run: what Extra-P does for `weak`, `weak_threaded` and `strong` scaling,
+    or one value for every `device`."""
     if scaling not in SCALINGS:
         raise UsageError(f"there is no scaling {scaling!r}; there are {', '.join(SCALINGS)}")
     return SCALINGS[scaling]
 
 
 def combination_for(experiment: Experiment, scaling: str = "") -> Combination:
-    """What a scaling means; without a word, `device` where runs have GPU streams, else `weak`."""
+    """Return what a scaling means; without a word, `device` where runs have GPU streams, else `weak`."""
     return of_scaling(scaling or ("device" if len(devices_of(experiment)) else "weak"))
 
 
 def devices_of(experiment: Experiment) -> Ints:
-    """The profiles of streams on GPUs that processes of a rank used."""
+    """Return the profiles of streams on GPUs that processes of a rank used."""
     profiles = experiment.profiles
     on_device = np.isin(profiles.kind, (ProfileKind.GPU_STREAM, ProfileKind.QUEUE))
     for column in ("rank", "gpu_device"):
@@ -117,8 +117,8 @@ def fold(
     combination: Combination = Combination.SUM,
     progress: Progress | None = None,
 ) -> Study:
-    """The study of an experiment. Without `metrics` it has every quantity that there is in this scope. `progress` hears
-    of every metric: label, done, total."""
+    """Return the study of an experiment. Without `metrics` it has every quantity that there is in this scope.
+    `progress` hears of every metric: label, done, total."""
     builder = StudyBuilder(_parameters(experiment), experiment.format, experiment.version, experiment.title)
     builder.path, builder.attributes = experiment.path, dict(experiment.attributes)
     builder.warnings = list(experiment.warnings)
@@ -186,7 +186,7 @@ def _differences(study: Study, costs: Mapping[str, Cost], roots: frozenset[str] 
 
 
 def _told_of(names: Sequence[str], reason: str) -> str:
-    """One sentence about several metrics that are left out for one reason."""
+    """Return one sentence about several metrics that are left out for one reason."""
     text = reason.replace("{}", names[0])
     others = ", ".join(names[1:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     return worded(text, f"; the same of {len(names) - 1} more: {others}") if len(names) > 1 else text
@@ -208,7 +208,7 @@ def _add(
 
 
 def _parameters(experiment: Experiment) -> tuple[str, ...]:
-    """The parameters of the runs, which must all have the same ones."""
+    """Return the parameters of the runs, which must all have the same ones."""
     where = experiment.path or experiment.title
     names = tuple(experiment.runs[0].parameters)
     if not names and (disagreement := experiment.attributes.get(PARAMETERS_DIFFER)):
@@ -229,7 +229,7 @@ def _parameters(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _quantities(experiment: Experiment, metrics: Sequence[str] | None) -> tuple[str, ...]:
-    """What was asked for, or everything."""
+    """Return what was asked for, or everything."""
     if metrics is None:
         return experiment.metrics.quantities
     return tuple(dict.fromkeys(experiment.metrics.resolve(name) for name in metrics))
@@ -291,8 +291,8 @@ def _measure_run(
 
 
 def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) -> tuple[Floats, Ints, int, float]:
-    """The values of each context that is listed (x profiles), these contexts, how many values below zero became 0, and
-    by how much. Counters exceed 2^53, so differences are taken before anything becomes a double."""
+    """Return the values of each context that is listed (x profiles), these contexts, how many values below zero became
+    0, and by how much. Counters exceed 2^53, so differences are taken before anything becomes a double."""
     contexts, n_negative, clipped = np.flatnonzero(listed), 0, 0.0
     unsigned = way.metric.dtype.upper().startswith("U") and way.metric.composite is None
     columns = []
@@ -324,7 +324,7 @@ def _in_scope(way: Recipe, stored: Array, tree: ContextTree) -> Array:
 def _add_up(
     experiment: Experiment, way: Recipe, profiles: Ints, combination: Combination, paths: CallPaths, stored: _Stored
 ) -> Floats:
-    """One row of values for each call path: contexts that share it add up."""
+    """Return one row of values for each call path: contexts that share it add up."""
     linear = way.metric.aggregation == Aggregation.SUM
     if combination == Combination.SUM or (combination == Combination.MEAN and linear):
         total = experiment.values.totals(way.stored, profiles)
@@ -351,8 +351,8 @@ def _add_up(
 
 
 def _places(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints]:
-    """The profiles of each GPU where only streams carry values, those of each process where anything else does; a
-    stream belongs to its process there."""
+    """Return the profiles of each GPU where only streams carry values, those of each process where anything else does;
+    a stream belongs to its process there."""
     streams = np.intersect1d(profiles, devices_of(experiment))
     on_devices = len(carriers) > 0 and bool(np.isin(carriers, streams).all())
     chosen = streams if on_devices else profiles
@@ -375,7 +375,7 @@ def _chunks(profiles: Ints, n_contexts: int) -> Iterator[Ints]:
 
 
 def _columns(experiment: Experiment, way: Recipe, profiles: Ints) -> Iterator[Array]:
-    """The stored values of each profile, over all contexts. One pass over the input serves all of them."""
+    """Yield the stored values of each profile, over all contexts. One pass over the input serves all of them."""
     if way.metric.composite is not None:
         yield from (experiment.values.totals(way.stored, np.array([p])) for p in profiles.tolist())
         return
@@ -461,13 +461,13 @@ def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPat
 
 
 def _labels(tree: ContextTree) -> list[str]:
-    """The names of the listed contexts, without parameters."""
+    """Return the names of the listed contexts, without parameters."""
     return [tree.name(context) for context in range(tree.n_listed)]
 
 
 def _unique_texts(steps: list[tuple[int, str]]) -> tuple[str, ...]:
-    """The text of every call path, cut in the middle beyond LONGEST_PATH levels. Where different ones read the same
-    (cut, or a name has an arrow in it), the later ones are numbered."""
+    """Return the text of every call path, cut in the middle beyond LONGEST_PATH levels. Where different ones read the
+    same (cut, or a name has an arrow in it), the later ones are numbered."""
     texts: dict[str, None] = {}
     numbers: dict[str, int] = {}
     half = LONGEST_PATH // 2

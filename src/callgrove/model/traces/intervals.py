@@ -49,7 +49,8 @@ LATEST = 2**62  # 146 years in nanoseconds: no clock shows more
 
 
 def usable(start: Ints, end: Ints) -> Bools:
-    """Which intervals can be measured: those that do not end before they start, at times that a clock can show."""
+    """Return which intervals can be measured: those that do not end before they start, at times that a clock can
+    show."""
     kept: Bools = (start >= 0) & (start <= end) & (end <= LATEST)
     return kept
 
@@ -94,7 +95,7 @@ class Segments:
 
 
 def merge(start: ArrayLike, end: ArrayLike) -> Intervals:
-    """The union: what overlaps or touches becomes one."""
+    """Return the union: what overlaps or touches becomes one."""
     begins, ends = _arrays(start, end)
     excluded = int((ends < begins).sum())
     kept = np.flatnonzero(ends > begins)
@@ -112,7 +113,7 @@ def union_length(start: ArrayLike, end: ArrayLike) -> int:
 
 
 def overlap(left: Intervals, right: Intervals) -> Intervals:
-    """Where both unions are open."""
+    """Return where both unions are open."""
     if not len(left) or not len(right):
         return Intervals(left.start[:0], left.end[:0], left.excluded + right.excluded)
     low = np.searchsorted(right.end, left.start, side="right")
@@ -151,7 +152,7 @@ def concurrency(start: ArrayLike, end: ArrayLike) -> Ints:
 
 
 def fair_share(start: ArrayLike, end: ArrayLike) -> Floats:
-    """The union's length divided over the intervals: whatever is open at a time shares that time equally."""
+    """Return the union's length divided over the intervals: whatever is open at a time shares that time equally."""
     begins, ends = _arrays(start, end)
     time, level, place = _levels(begins, ends)
     steps = np.zeros(len(time))
@@ -164,7 +165,7 @@ def fair_share(start: ArrayLike, end: ArrayLike) -> Floats:
 
 
 def nesting(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) -> Nesting:
-    """The innermost interval of the same track that was open and did not end before each one did.
+    """Return the innermost interval of the same track that was open and did not end before each one did.
 
     Of intervals that start together the longer is outside, of equal ones the first.
     """
@@ -218,7 +219,7 @@ def innermost(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) 
 
 
 def _less_children(start: Ints, end: Ints, nest: Nesting) -> Ints:
-    """The length of intervals that nest, without that of those inside."""
+    """Return the length of intervals that nest, without that of those inside."""
     out = np.where(nest.depth >= 0, end - start, 0)
     inner = np.flatnonzero(nest.parent >= 0)
     np.subtract.at(out, nest.parent[inner], out[inner].copy())
@@ -246,7 +247,8 @@ def enclosing(outer: Pair, inner: Pair, outer_track: ArrayLike | None = None, tr
 
 
 def lanes(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) -> Ids:
-    """The row in which to draw each interval: the lowest one that is free; as few rows as possible. Excluded: -1."""
+    """Return the row in which to draw each interval: the lowest one that is free; as few rows as possible. Excluded:
+    -1."""
     begins, ends = _arrays(start, end)
     order = np.flatnonzero(ends >= begins)
     tracks = _track(track, len(begins))
@@ -308,8 +310,8 @@ def _by_start(start: Ints, end: Ints, track: ArrayLike | None) -> tuple[Ints, Bo
 
 
 def _levels(start: ArrayLike, end: ArrayLike) -> tuple[Ints, Ints, Ints]:
-    """All starts and ends of valid intervals in order, how many are open after each, and the place of each event:
-    first those of the starts, then those of the ends."""
+    """Return all starts and ends of valid intervals in order, how many are open after each, and the place of each
+    event: first those of the starts, then those of the ends."""
     begins, ends = _arrays(start, end)
     valid = ends >= begins
     time = np.concatenate([begins[valid], ends[valid]])

@@ -35,7 +35,7 @@ class Lanes:
         self._open: dict[int, list[Stack]] = {}
 
     def of(self, track: Ints, nests: Bools, start: Ints, end: Ints) -> Ids:
-        """The lane of every span of a chunk, which are in order on each track; none ends before it starts."""
+        """Return the lane of every span of a chunk, which are in order on each track; none ends before it starts."""
         out = np.zeros(len(track), np.int32)
         if not len(track):
             return out
@@ -78,7 +78,7 @@ class Lanes:
 
     @staticmethod
     def _needs_other_lanes(state: Sequence[Stack], nests: bool, start: Ints, end: Ints, cluster: Ints) -> Bools:
-        """The rows of clusters in which some interval needs another lane than the first."""
+        """Return the rows of clusters in which some interval needs another lane than the first."""
         n_carried = len(state[0]) if state else 0
         needs_more = np.zeros(int(cluster[-1]) + 1, np.bool_)
         if nests:
@@ -94,8 +94,8 @@ class Lanes:
 
 
 def _crosses(start: Ints, end: Ints) -> Bools:
-    """Which intervals, of some in order, end while a later one is open that ends after them; at least one of those that
-    hang together, if any does. When an interval ends, as many should be open as when it began."""
+    """Return which intervals, of some in order, end while a later one is open that ends after them; at least one of
+    those that hang together, if any does. When an interval ends, as many should be open as when it began."""
     out = np.zeros(len(start), np.bool_)
     rows = np.flatnonzero(end > start)  # the others never reach beyond anything
     begins, ends = start[rows], end[rows]
@@ -110,7 +110,7 @@ def _crosses(start: Ints, end: Ints) -> Bools:
 
 
 def _fill_lanes(lanes: list[Stack], starts: list[int], ends: list[int], nests: bool) -> list[int]:
-    """The lane of every interval, one after the other; `lanes` is changed."""
+    """Return the lane of every interval, one after the other; `lanes` is changed."""
     out: list[int] = []
     for start, end in zip(starts, ends, strict=True):
         for lane, stack in enumerate(lanes):

@@ -88,7 +88,8 @@ class RegionNames:
         return self._names.all
 
     def of(self, chunk: SpanChunk) -> SpanChunk:
-        """A chunk of one part, with the columns `profile` and `kind`: its names and labels are those of `strings`."""
+        """Return a chunk of one part, with the columns `profile` and `kind`: its names and labels are those of
+        `strings`."""
         backend = self._traces.spans_backend
         if backend is None or not len(chunk["span"]):
             return chunk
@@ -165,7 +166,7 @@ class MemoryInUse:
             yield device, level, changes["time"][rows_here], curve
 
     def _changes(self, rows: Rows) -> Rows:
-        """What each operation adds, where, and when; frees take their place and size from their allocation."""
+        """Return what each operation adds, where, and when; frees take their place and size from their allocation."""
         n_live = len(self._live["time"])
         rows = {name: np.append(self._live[name], rows[name]) for name in NAMES}
         order = np.argsort(rows["address"], kind="stable")
@@ -195,7 +196,7 @@ def _operation(word: str) -> int:
 
 
 def _with_frees(rows: Rows) -> Rows:
-    """What is allocated anew is freed first."""
+    """Return the rows with a free before each allocation of memory that is allocated anew."""
     again = rows["what"] == REALLOC
     if not again.any():
         return rows

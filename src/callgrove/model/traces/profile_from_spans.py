@@ -135,7 +135,7 @@ class Folding:
 
 
 def fold(part: Part) -> Folded | None:
-    """All spans of a part as a tree; None where there are none."""
+    """Return all spans of a part as a tree; None where there are none."""
     spans = part.traces.spans_backend
     chunks = list(part.traces.spans(COLUMNS))
     if spans is None or not chunks:
@@ -162,7 +162,7 @@ class _Tree:
         return self._sum(spans, context, self._measure(spans, calls, host, nest) + self._sizes(spans))
 
     def _calls(self, part: _Spans) -> Ints:
-        """The call that launched each operation; -1 elsewhere."""
+        """Return the call that launched each operation; -1 elsewhere."""
         ops, api = np.flatnonzero(part.is_device), np.flatnonzero(~part.is_device)
         out = np.full(len(part), ABSENT, np.int64)
         call = launch_calls(
@@ -190,7 +190,7 @@ class _Tree:
         return out
 
     def _stack(self, frames: object) -> int:
-        """The context of the innermost function of a stack, whose outermost one comes first."""
+        """Return the context of the innermost function of a stack, whose outermost one comes first."""
         assert isinstance(frames, tuple)
         known = self._stacks.get(frames)
         if known is None:
@@ -201,7 +201,7 @@ class _Tree:
         return known
 
     def _place(self, part: _Spans, calls: Ints, host: Ints, nest: Nesting) -> Ids:
-        """The context of every span: host spans level by level, then operations below their calls. Who called an
+        """Return the context of every span: host spans level by level, then operations below their calls. Who called an
         outermost span stands above it; where there are markers, these say where a span belongs, and nobody else."""
         parent = np.append(host, ABSENT)[nest.parent]
         callers = self._callers(part, host[parent < 0])
@@ -219,7 +219,7 @@ class _Tree:
         return context[:-1]
 
     def _contexts_of(self, part: _Spans, rows: Ints, above: Ids) -> Ids:
-        """The context of each row below the one above it; new ones are made."""
+        """Return the context of each row below the one above it; new ones are made."""
         if not len(rows):
             return np.empty(0, np.int32)
         different, number = distinct_rows(above, part.kind[rows], part.name[rows])
@@ -272,7 +272,7 @@ class _Tree:
         return [("bytes", row[sizes >= 0], sizes[sizes >= 0])]
 
     def _sum(self, part: _Spans, context: Ids, measured: Sequence[tuple[str, Ints, Array]]) -> Folded:
-        """One value per (profile, context, metric)."""
+        """Return one value per (profile, context, metric)."""
         rows = np.concatenate([spans_of_metric for _, spans_of_metric, _ in measured])
         value = np.concatenate([numbers.astype(np.float64) for _, _, numbers in measured])
         metric = np.repeat(
@@ -315,7 +315,7 @@ class _Spans:
         return replace(self, start_ns=np.where(good, self.start_ns, 1), end_ns=np.where(good, self.end_ns, 0))
 
     def rows(self, span: Ints) -> tuple[Ints, Ints]:
-        """The rows of spans that are here, and which of the given ones these are."""
+        """Return the rows of spans that are here, and which of the given ones these are."""
         order = np.argsort(self.span, kind="stable")
         place = np.searchsorted(self.span[order], span)
         here = np.flatnonzero(place < len(order))

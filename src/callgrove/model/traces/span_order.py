@@ -57,7 +57,7 @@ class SpanOrder:
             self._spool()
 
     def chunks(self) -> Iterator[SpanChunk]:
-        """Everything that was added, once; each chunk is of one group."""
+        """Yield everything that was added, once; each chunk is of one group."""
         if not self._runs:
             whole = self._sort(_concatenate(self._waiting)) if self._waiting else {}
             self._waiting = []
@@ -132,7 +132,7 @@ class SpanOrder:
         return group, int(rows["start_ns"][row]), -int(rows["end_ns"][row]), int(rows["span"][row])
 
     def up_to(self, rows: SpanChunk, bound: Key) -> int:
-        """How many of the rows, which are sorted, come no later than the bound."""
+        """Return how many of the rows, which are sorted, come no later than the bound."""
         group, start, minus_end, span = bound
         group_of_row = self._group[rows["profile"]]
         before: Bools = rows["span"] <= span
@@ -201,7 +201,7 @@ class _Run:
 
 
 def _order(group: Ints, start: Ints, end: Ints, span: Ints) -> Ints | None:
-    """The order of rows; None where they are in it already."""
+    """Return the order of rows; None where they are in it already."""
     later = _comes_first(group, start, end, span)
     if later.all():
         return None

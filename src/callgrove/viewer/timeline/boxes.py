@@ -223,7 +223,7 @@ class Cells:
         self._change(widen_keys)
 
     def tally(self) -> Tally:
-        """All cells, in the order of their keys."""
+        """Return all cells, in the order of their keys."""
         if self._tally is None:
             self._compact()
             self._tally = Tally.concatenate([self._columns(*chunk) for chunk in self._chunks])
@@ -264,7 +264,7 @@ def _divide(numbers: Ints, by: int) -> tuple[Ints, Ints]:
 
 
 def _sum_by_key(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
-    """The different keys, in order, and the sum of the values of each."""
+    """Return the different keys, in order, and the sum of the values of each."""
     steps = keys[1:] > keys[:-1]
     if steps.all():
         return keys, values
@@ -277,7 +277,8 @@ def _sum_by_key(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
 
 
 def sums_of_runs(values: Ints, first: Ints) -> Ints:
-    """The sum of each run of values, which begin at `first`. For runs of a few values it is faster than `reduceat`."""
+    """Return the sum of each run of values, which begin at `first`. For runs of a few values it is faster than
+    `reduceat`."""
     total = np.cumsum(values)
     sums = np.append(total[first[1:] - 1], total[-1])
     sums[1:] -= sums[:-1].copy()
@@ -331,7 +332,7 @@ class Boxes:
         return replace(self, track=np.full(len(self), track, np.int16))
 
     def of_rows(self, stride: int) -> Boxes:
-        """Those of every `stride`-th row."""
+        """Return the boxes of every `stride`-th row."""
         return self if stride == 1 else Boxes(*(column[self.row % stride == 0] for column in vars(self).values()))
 
     def data(self, number: Ids) -> dict[str, Any]:
@@ -443,7 +444,7 @@ def _largest(tally: Tally, factor: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _key(row: Array, bins: Array, name: Array) -> Ints:
-    """A number for each row, bin and name, in their order; those of one place follow each other."""
+    """Return a number for each row, bin and name, in their order; those of one place follow each other."""
     key = pack_columns(row, bins, name, far=FAR)
     if key is None:
         key = distinct_rows(row, bins)[1] * (int(name.max()) - int(name.min()) + 1) + (name - name.min())
@@ -459,5 +460,5 @@ def _in_order(key: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _starts(column: Array) -> Ints:
-    """Where runs of equal numbers begin."""
+    """Return where runs of equal numbers begin."""
     return np.flatnonzero(np.append(True, column[1:] != column[:-1]))

@@ -115,8 +115,8 @@ def _tuple(experiment: Experiment, profile: int) -> tuple[int, str]:
 
 
 def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Identity, process: int | None) -> str:
-    """The run, where there are several, and the rank; the node of what has none; the process where several say the
-    same of themselves."""
+    """Return the run, where there are several, and the rank; the node of what has none; the process where several say
+    the same of themselves."""
     node, rank = identity["node"][profile], identity["rank"][profile]
     words = [f"run {int(experiment.profiles.run[profile])}"] if len(experiment.runs) > 1 else []
     if rank is not None:
@@ -129,7 +129,7 @@ def _group(experiment: Experiment, profile: int, nodes: list[int], identity: Ide
 
 
 def _name(experiment: Experiment, profile: int, identity: Identity) -> str:
-    """What tells a profile from the others of its rank."""
+    """Return what tells a profile from the others of its rank."""
     rank, device = identity["rank"][profile], identity["gpu_device"][profile]
     text = experiment.profiles.name[profile]
     if text and device is not None:
@@ -192,7 +192,7 @@ class Names:
         return len(self._numbers)
 
     def of(self, keys: Ints) -> Ints:
-        """The number of each key; keys that are new get the next ones."""
+        """Return the number of each key; keys that are new get the next ones."""
         different, back = np.unique(keys, return_inverse=True)
         numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in different.tolist()]
         out: Ints = np.array(numbers, np.int64)[back.reshape(-1)]
@@ -217,7 +217,7 @@ class Survey:
 
 
 def survey(experiment: Experiment, profiles: Ints) -> Survey | None:
-    """One pass over all times of some profiles; None where there is nothing over time."""
+    """Look at all times of some profiles, in one pass; None where there is nothing over time."""
     chosen = np.zeros(len(experiment.profiles), np.bool_)
     chosen[profiles] = True
     first: list[int] = []
@@ -396,17 +396,17 @@ class Stacks:
         return frame, above, np.array(depth, np.int32)
 
     def depth(self, contexts: Ints) -> Ids:
-        """How many frames lie above the innermost one of each context."""
+        """Return how many frames lie above the innermost one of each context."""
         out: Ids = self._frames[2][contexts]
         return out
 
     def frames(self, contexts: Ids | Ints) -> Ints:
-        """The innermost frame of each context's stack."""
+        """Return the innermost frame of each context's stack."""
         out: Ints = self._frames[0][contexts].astype(np.int64)
         return out
 
     def cut(self, contexts: Ints, depth: int) -> Ints:
-        """The innermost frame of each context's stack that is no deeper."""
+        """Return the innermost frame of each context's stack that is no deeper."""
         frame, above, depths = self._frames
         frames = frame[contexts]
         while (deeper := depths[frames] > depth).any():
@@ -414,13 +414,13 @@ class Stacks:
         return frames.astype(np.int64)
 
     def at(self, contexts: Ints, depth: int) -> Ids:
-        """The frame at a depth of each context's stack, -1 where it ends before."""
+        """Return the frame at a depth of each context's stack, -1 where it ends before."""
         frames = self.cut(contexts, depth)
         out: Ids = np.where(self.depth(frames) == depth, frames, ABSENT).astype(np.int32)
         return out
 
     def n_levels(self, contexts: Ints) -> int:
-        """How deep the stacks are, as far as they are shown."""
+        """Return how deep the stacks are, as far as they are shown."""
         return min(int(self.depth(contexts).max(initial=-1)) + 1, MOST_LEVELS)
 
     def names(self, frames: Ids | Ints) -> Ints:
@@ -429,7 +429,7 @@ class Stacks:
         return -1 - np.where(region >= 0, region, len(self.tree.regions) + kind)
 
     def text(self, name: int) -> tuple[str, str]:
-        """What a name is, and the kind of thing that it names."""
+        """Return what a name is, and the kind of thing that it names."""
         number = -1 - name
         regions = self.tree.regions
         if number >= len(regions):

@@ -42,11 +42,12 @@ class Levels(ABC):
         return len(self.own)
 
     def bin_ns(self, track: int) -> int:
-        """The width of the bins of a track."""
+        """Return the width of the bins of a track."""
         return self._own_ns if track == INNERMOST else max(self._own_ns, self._whole_ns)
 
     def tally(self, track: int) -> Tally:
-        """The cells of a level, or of a line: own times of what is less deep, and whole times where it is cut."""
+        """Return the cells of a level, or of a line: own times of what is less deep, and whole times where it is
+        cut."""
         if track == INNERMOST:
             return self.own
         return self._level(track) if track < LINES else self._line(track - LINES)
@@ -56,7 +57,7 @@ class Levels(ABC):
         return LINES <= track < INNERMOST and self._least_depth >= track - LINES
 
     def variety(self, level: int) -> float:
-        """The entropy of time over names: a level that is `main` all along says little."""
+        """Return the entropy of time over names: a level that is `main` all along says little."""
         time = self._time_by_name(level)
         share: Array = time / max(float(time.sum()), 1.0)
         share = share[share > 0]
@@ -241,8 +242,8 @@ def gather(
     limits: Limits,
     times: NameTimes | None = None,
 ) -> list[Gathered]:
-    """What went on in windows of the timeline, in memory that does not grow with it; samples are read once for all of
-    them. Everything is added to `times` as well."""
+    """Return what went on in windows of the timeline, in memory that does not grow with it; samples are read once for
+    all of them. Everything is added to `times` as well."""
     origin = overview.window[0]
     gathered = [Gathered(window, frames, len(overview.rows), limits) for window in windows]
     outside = [(origin + start, origin + end + 1) for start, end in windows]  # with what has no length at its end
@@ -293,7 +294,7 @@ class Gathered:
         return self._samples.n_events + self._spans.n_events
 
     def stack_depth(self, layer: Layer) -> int | None:
-        """How many functions of a call stack there are at the most, where some stacks have more."""
+        """Return how many functions of a call stack there are at the most, where some stacks have more."""
         n_renamed = self._samples.whole.n_renamed
         if layer.exact or not n_renamed:
             return MOST_LEVELS if self._too_deep else None
@@ -328,12 +329,12 @@ class Gathered:
         return self.window[1] - self.window[0]
 
     def exact_layer(self, most: int) -> Layer | None:
-        """All events; None where there are too many."""
+        """Return all events; None where there are too many."""
         boxes = self._exact
         return None if boxes is None or len(boxes) > most else Layer(self.window, 0, 1, Shows.ALL, boxes)
 
     def line_layer(self, most: int) -> Layer:
-        """What is innermost in each row, in at most so many boxes."""
+        """Return what is innermost in each row, in at most so many boxes."""
         return self._layer(Shows.LINE, most)
 
     def levels_layer(self, most: int) -> Layer:
@@ -363,12 +364,13 @@ class Gathered:
                 return Layer(self.window, self.window[0], tick_ns, shows, boxes, left, stride)
 
     def _bin_ns(self, shows: Shows) -> int:
-        """The finest width that all bins can have: each kind's is a power of two times the same one."""
+        """Return the finest width that all bins can have: each kind's is a power of two times the same one."""
         track = INNERMOST if shows == Shows.LINE else 0
         return max((kind.bin_ns(track) for kind in self._kinds if len(kind)), default=1)
 
     def _first_factor(self, bin_ns: int, most: int, n_tracks: int) -> int:
-        """How many bins to take together to begin with: there is no box without a cell, and not many cells to a box."""
+        """Return how many bins to take together to begin with: there is no box without a cell, and not many cells to a
+        box."""
         n_bins = ceil(self.length / bin_ns)
         factor = 1
         while self._n_rows * n_tracks * n_bins / factor > BINS_PER_BOX * most and n_bins / factor > FEW_BINS:
@@ -376,7 +378,7 @@ class Gathered:
         return factor
 
     def _n_boxes(self, tracks: Sequence[int], tick_ns: int, stride: int) -> int:
-        """How many boxes there are; those of all rows are counted only once."""
+        """Return how many boxes there are; those of all rows are counted only once."""
         keys = [(kind, track, tick_ns) for track in tracks for kind in (0, 1)]
         if stride == 1 and all(key in self._n_made for key in keys):
             return sum(self._n_made[key] for key in keys)
@@ -403,7 +405,7 @@ class Gathered:
         return made
 
     def busiest(self, n_parts: int) -> Window:
-        """The part, of so many of the same length, in which most goes on."""
+        """Return the part, of so many of the same length, in which most goes on."""
         counts = np.zeros(n_parts, np.int64)
         for kind in self._kinds:
             n_cells = np.bincount(kind.own.bin)
@@ -412,12 +414,12 @@ class Gathered:
         return self.part(int(np.argmax(counts)), n_parts)
 
     def part(self, number: int, n_parts: int) -> Window:
-        """One of so many parts of the same length."""
+        """Return one of so many parts of the same length."""
         edges = [self.window[0] + self.length * k // n_parts for k in (number, number + 1)]
         return edges[0], max(edges[1], edges[0] + 1)
 
 
 def names_in_use(layers: list[Layer]) -> Ints:
-    """The different names of some layers."""
+    """Return the different names of some layers."""
     names: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *(layer.boxes.name for layer in layers)]))
     return names

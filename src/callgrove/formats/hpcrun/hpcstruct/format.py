@@ -67,7 +67,8 @@ class HpcstructFormat:
         return builder.build()
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """What of the ranges, entries and targets contradicts itself: a note each, for genuine files have such."""
+        """Yield what of the ranges, entries and targets contradicts itself: a note each, for genuine files have
+        such."""
         structure = read_structure(source.path, options.salvage)
         name = source.path.name
         if structure.damage:
@@ -76,8 +77,8 @@ class HpcstructFormat:
             yield Problem(Severity.NOTE, name, "structure", text)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every attribute of every tag. The section is the tag, the index counts tags of that name, the offset is that
-        of the tag."""
+        """Yield every attribute of every tag. The section is the tag, the index counts tags of that name, the offset is
+        that of the tag."""
         fields: list[Field] = []
         counts: dict[str, int] = {}
         parser, name = new_parser(source.path), source.path.name

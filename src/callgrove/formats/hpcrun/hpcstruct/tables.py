@@ -110,11 +110,12 @@ class Structure:
     damage: str = ""
 
     def module(self, path: str) -> int:
-        """The number of the module at that path, or -1."""
+        """Return the number of the module at that path, or -1."""
         return self.modules.path.index(path) if path in self.modules.path else ABSENT
 
     def lookup(self, module: int, addresses: Array) -> Ids:
-        """The statement or call that each address belongs to; -1 in a gap. Addresses are offsets in the module."""
+        """Return the statement or call that each address belongs to; -1 in a gap. Addresses are offsets in the
+        module."""
         first, last = (int(b) for b in self.range_bounds[module : module + 2])
         wanted = np.asarray(addresses, np.uint64)
         lo, hi = self.range_lo[first:last], self.range_hi[first:last]
@@ -152,7 +153,7 @@ class Structure:
         return np.flatnonzero(known).astype(np.int32)
 
     def text(self, number: int) -> str:
-        """A string by its number; absent is empty."""
+        """Return a string by its number; absent is empty."""
         return self.strings[number] if number >= 0 else ""
 
 
@@ -164,7 +165,7 @@ RANGES_AT_ONCE = 4096
 
 
 def without_overlaps(lo: Offsets, hi: Offsets) -> Ints:
-    """Which of the ranges [lo, hi) to keep, ascending by `lo`."""
+    """Return which of the ranges [lo, hi) to keep, ascending by `lo`."""
     order = np.argsort(lo, kind="stable")
     disputed = np.sort(order[_overlapping(lo[order], hi[order])])
     kept = np.empty(0, np.int64)
@@ -184,7 +185,7 @@ def without_overlaps(lo: Offsets, hi: Offsets) -> Ints:
 
 
 def _overlapping(lo: Offsets, hi: Offsets) -> Bools:
-    """Which of the ranges, sorted by `lo`, overlap another one."""
+    """Return which of the ranges, sorted by `lo`, overlap another one."""
     reach = np.maximum.accumulate(hi)
     with_earlier: Bools = np.concatenate([np.zeros(min(1, len(lo)), np.bool_), lo[1:] < reach[:-1]])
     with_later: Bools = np.concatenate([hi[:-1] > lo[1:], np.zeros(min(1, len(lo)), np.bool_)])
@@ -192,7 +193,7 @@ def _overlapping(lo: Offsets, hi: Offsets) -> Bools:
 
 
 def _meet(lo: Offsets, hi: Offsets, kept_lo: Offsets, kept_hi: Offsets) -> Bools:
-    """Which ranges overlap one of those kept, which are sorted and disjoint."""
+    """Return which ranges overlap one of those kept, which are sorted and disjoint."""
     if not len(kept_lo):
         return np.zeros(len(lo), np.bool_)
     after = np.searchsorted(kept_lo, lo, side="right")
@@ -367,7 +368,7 @@ class StructureReader:
         return number, file, procedure, kind == CALL_SITE
 
     def _places(self, scope: int, text: str, kind: int) -> int:
-        """The first address; ranges of code are kept for look-up."""
+        """Return the first address; ranges of code are kept for look-up."""
         ranges = RANGE.findall(text)
         if len(ranges) != text.count("["):
             self._fail("ranges like {[0x10-0x20)}", repr(text[:60]))
@@ -378,7 +379,7 @@ class StructureReader:
         return int(ranges[0][0], 16) if ranges else NOWHERE
 
     def _line(self, text: str) -> int:
-        """A line, or the first of `first-last`; 0 where no text is that long."""
+        """Return a line, or the first of `first-last`; 0 where no text is that long."""
         number = text.partition("-")[0]
         if not (number.isascii() and number.isdecimal()):
             self._fail("a line number", repr(text[:40]))
@@ -397,7 +398,7 @@ class StructureReader:
         raise CorruptFile(self._path, "structure", line=line, expected=expected, found=found)
 
     def structure(self, damage: str = "") -> Structure:
-        """Everything that was seen."""
+        """Return everything that was seen."""
         columns = self._scopes.finish()
         bounds, ranges = self._disjoint(self._ranges.finish())
         return Structure(
@@ -432,7 +433,7 @@ class StructureReader:
 
 
 def read_structure(path: Path, salvage: bool = False) -> Structure:
-    """The structure in a file. With `salvage`, what comes before a place that is not well-formed is kept."""
+    """Return the structure in a file. With `salvage`, what comes before a place that is not well-formed is kept."""
     reader = StructureReader(path)
     with readable(path) as file:
         try:

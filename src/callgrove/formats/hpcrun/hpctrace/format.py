@@ -86,7 +86,7 @@ class TraceScan:
 
 
 def scan(trace: TraceFile) -> TraceScan:
-    """One pass over all records, a chunk in memory."""
+    """Look at all records in one pass, with one chunk in memory."""
     nodes, metrics = IdSet(), IdSet()
     low, high, last, disordered = 2**63 - 1, 0, 0, 0
     for first in range(0, trace.n_records, CHUNK):
@@ -146,7 +146,7 @@ ROWS_AT_ONCE = 1 << 14  # records
 
 
 def fields(trace: TraceFile) -> Iterator[Field]:
-    """Every field; damage raises after what is intact was given."""
+    """Yield every field; damage raises after what is intact was given."""
     name = trace.path.name
     if trace.version:
         yield Field(name, "header", -1, 0, "magic", MAGIC.decode())
@@ -265,22 +265,22 @@ class HpctraceFormat:
             yield Problem(Severity.NOTE, source.path.name, "records", f"{late}; they are sorted by time when read")
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field of every record."""
+        """Yield every field of every record."""
         return fields(TraceFile.open(source.path))
 
     def dump_text(self, source: Source) -> Iterator[str]:
-        """The trace as lines of text."""
+        """Yield the trace as lines of text."""
         return text(TraceFile.open(source.path))
 
     def dump_view(self, source: Source, view: str, limit: int | None = None) -> Iterator[str]:
-        """The text of at most `limit` records, the same as JSON, or a summary."""
+        """Yield the text of at most `limit` records, the same as JSON, or a summary."""
         show = {"text": text, "json": json_text, "summary": summary}.get(view)
         if show is None:
             raise UsageError(f"{source.path}: a trace has no {view}: it names nodes of the .hpcrun file beside it")
         return show(TraceFile.open(source.path), limit)
 
     def open_writer(self, target: Path, options: WriteOptions) -> Writer:
-        """A trace that appears at `target` when the writer is closed."""
+        """Return the writer of a trace that appears at `target` when the writer is closed."""
         return TraceWriter(target, options)
 
 
@@ -288,7 +288,7 @@ FORMAT = HpctraceFormat()
 
 
 def unit_of(trace: TraceFile) -> str:
-    """The unit of the times in the file."""
+    """Return the unit of the times in the file."""
     return "us" if trace.time_scale == MICROSECONDS else "ns"
 
 

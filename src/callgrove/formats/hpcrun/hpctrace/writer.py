@@ -80,7 +80,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         return NANOSECONDS if in_ns else MICROSECONDS
 
     def _choose_flags(self, tables: Experiment) -> int:
-        """The flags that the input had, less what the model does not keep; those of other inputs are made up."""
+        """Return the flags that the input had, less what the model does not keep; those of other inputs are made up."""
         had = _number(tables.attributes.get(FLAGS, ""))
         if had is None:
             is_stream = bool((tables.profiles.kind[_find_traced_lines(tables)[0]] == ProfileKind.GPU_STREAM).any())
@@ -97,7 +97,7 @@ class TraceWriter(TargetWriter[PendingFile, IO[bytes]]):
         return flags | DATA_CENTRIC if self._data_centric else flags
 
     def _node_ids(self, tables: Experiment) -> Ints:
-        """The node id of every context, and 0 for idle, which is picked with -1."""
+        """Return the node id of every context, and 0 for idle, which is picked with -1."""
         ids = tables.contexts.source_id
         fit = len(ids) == 0 or (int(ids.min()) > 0 and int(ids.max()) <= LARGEST_ID and len(distinct(ids)) == len(ids))
         if not fit:

@@ -103,7 +103,7 @@ class LegacyDatabase:
             known.inline = self._block(context, metric, value, ids)
 
     def _block(self, context: Ints, metric: Ints, value: Floats, rows: dict[int, int]) -> SparseBlock:
-        """The inline values of some metric ids, in the builder's context numbers; each once, and none zero."""
+        """Return the inline values of some metric ids, in the builder's context numbers; each once, and none zero."""
         ids = np.array(sorted(id_ for id_ in rows if abs(id_) < NO_ID), np.int64)
         table = np.array([rows[id_] for id_ in ids.tolist()], np.int32)
         kept = np.isin(metric, ids) & (context >= 0) & (value != 0)
@@ -211,7 +211,7 @@ class LegacyDatabase:
         return self.builder.build()
 
     def _summary(self) -> SparseBlock | None:
-        """What the XML says about all threads together; None where it has no such metric."""
+        """Return what the XML says about all threads together; None where it has no such metric."""
         if self.tree is None or not self.rows.summary:
             return None
         return self._block(*self.tree.inline, self.rows.summary)

@@ -55,7 +55,7 @@ DIGITS = 5e-6  # the relative error of six digits, rounded
 
 
 def problems(experiment: Experiment, source: Source, progress: Progress = silent) -> Iterator[Problem]:
-    """Everything that is wrong or remarkable."""
+    """Yield everything that is wrong or remarkable."""
     for warning in experiment.warnings:
         yield Problem(warning.severity, str(source.path), "opening", warning.text)
     values = experiment.values.backend
@@ -72,7 +72,7 @@ def problems(experiment: Experiment, source: Source, progress: Progress = silent
 
 
 def _summary(experiment: Experiment, values: LegacyValues) -> Iterator[Problem]:
-    """The values of the XML against the sum over all threads."""
+    """Yield the values of the XML against the sum over all threads."""
     if not values.files or any(w.severity == Severity.DAMAGE for w in experiment.warnings):
         return  # a thread that could not be read is missing in the sum
     for summary in experiment.profiles.summaries.tolist():
@@ -139,7 +139,7 @@ def _traces(experiment: Experiment) -> Iterator[Problem]:
 
 
 def fields_of(path: Path) -> Iterator[Field]:
-    """The fields of one file, by what it begins with."""
+    """Yield the fields of one file, by what it begins with."""
     with path.open("rb") as file:
         head = file.read(18)
     if head == rec.METRIC_DB_MAGIC:
@@ -244,7 +244,7 @@ class LegacyFormat:
         return problems(self.read(source, options), source, options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Every field of every part."""
+        """Yield every field of every part."""
         paths = [source.path]
         if source.is_folder:
             globs = (XML, "*.metric-db", "*.hpctrace", MERGED)

@@ -167,7 +167,7 @@ class LegacyTree:
     # -- contexts ----------------------------------------------------------------------------------------------
 
     def _place(self, kind: ContextKind, file: int, module: int, a: Attributes) -> int:
-        """A region that is known by where it is. A line is the same whatever instruction it was reached by."""
+        """Return a region that is known by where it is. A line is the same whatever instruction it was reached by."""
         line, end_line = _lines(a) if file >= 0 else (ABSENT, ABSENT)
         offset = offset_of(a)
         if kind == ContextKind.LINE and file >= 0:
@@ -202,7 +202,7 @@ class LegacyTree:
         return self._files[id_]
 
     def _lookup(self, table: Mapping[str, Entry], id_: str, what: str, make: Callable[[str], Entry]) -> Entry:
-        """What an id means; a text that is no number is the name itself."""
+        """Return what an id means; a text that is no number is the name itself."""
         entry = table.get(id_)
         if entry is not None:
             return entry

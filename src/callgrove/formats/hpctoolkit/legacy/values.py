@@ -64,7 +64,7 @@ class ThreadName:
         return cls(rank, thread, int(match["host"], 16), pid, generation)
 
     def identifiers(self, hosts: Mapping[int, int]) -> list[Identifier]:
-        """The tuple of this thread; hosts are numbered in ascending order."""
+        """Return the tuple of this thread; hosts are numbered in ascending order."""
         single = int(Interpretation.SINGLE)
         return [
             (NODE, self.host, hosts.get(self.host, 0), int(Interpretation.BOTH)),
@@ -84,7 +84,8 @@ class MetricDbFile:
     rows: Ids
 
     def values(self, first: int, n: int) -> Floats:
-        """The values of `n` nodes from node number `first` (counting from 0) on, of the columns that are known."""
+        """Return the values of `n` nodes from node number `first` (counting from 0) on, of the columns that are
+        known."""
         at = rec.METRIC_DB.itemsize + first * self.n_metrics * rec.VALUE.itemsize
         numbers = FileBytes(self.path).array(rec.VALUE, n * self.n_metrics, at, "values")
         matrix: Floats = numbers.reshape(n, self.n_metrics)[:, self.columns].astype(np.float64)
@@ -92,7 +93,7 @@ class MetricDbFile:
 
 
 def open_metric_db(path: Path, meanings: Sequence[tuple[int, int]]) -> MetricDbFile:
-    """The checked header of a file; `meanings` are (column, metric row). Nothing is read but the header."""
+    """Return the checked header of a file; `meanings` are (column, metric row). Nothing is read but the header."""
     file = FileBytes(path)
     head = file.record(rec.METRIC_DB, 0, "header")
     magic, version = file.copy(0, 18, "header"), bytes(head["version"])
@@ -181,7 +182,7 @@ class LegacyValues:
                 yield block
 
     def _of_file(self, profile: int, file: MetricDbFile, matrix: Array, first: int) -> SparseBlock:
-        """What is not zero in some rows of a matrix, node by node; the root is no context."""
+        """Return what is not zero in some rows of a matrix, node by node; the root is no context."""
         node, column = np.nonzero(matrix)
         ids = node + first + 1
         kept = ids != ROOT_ID
@@ -230,7 +231,7 @@ class TraceFile:
 
 
 def open_trace(path: Path, start: int = 0, end: int | None = None) -> TraceFile:
-    """The checked header of an hpctrace, alone in a file or between two offsets of one."""
+    """Return the checked header of an hpctrace, alone in a file or between two offsets of one."""
     file = FileBytes(path)
     stop = file.size if end is None else end
     if file.size == 0 and start == 0:
@@ -253,7 +254,7 @@ def open_trace(path: Path, start: int = 0, end: int | None = None) -> TraceFile:
 
 
 def read_merged_traces(path: Path) -> list[TraceFile]:
-    """The traces in experiment.mt. They must not lie in one another, and end with a trailer."""
+    """Return the traces in experiment.mt. They must not lie in one another, and end with a trailer."""
     file = FileBytes(path)
     n = int(file.record(rec.MT_HEADER, 0, "header")["nFiles"])
     entries = file.array(rec.MT_ENTRY, n, rec.MT_HEADER.itemsize, "table")
@@ -297,7 +298,7 @@ class LegacySamples:
         self.unordered: set[int] = set()
 
     def line(self, line: int, window: Window | None = None) -> Samples:
-        """One line in time order; the rare trace that is not (an interrupted thread) is sorted."""
+        """Return one line in time order; the rare trace that is not (an interrupted thread) is sorted."""
         trace = self._traces[line]
         if not trace.count:
             return Samples(np.empty(0, np.int64), np.empty(0, np.int32))

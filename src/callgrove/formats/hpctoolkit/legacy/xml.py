@@ -204,7 +204,7 @@ class MetricRows:
 
 
 def meaning(name: str, type_: str) -> Meaning:
-    """What a metric's name and type say."""
+    """Return what a metric's name and type say."""
     match = NAME.fullmatch(name)
     if match is None:
         return Meaning(name, SCOPES.get(type_, Scope.EXCLUSIVE))
@@ -244,7 +244,7 @@ def add_metrics(builder: ExperimentBuilder, xml: LegacyXml) -> MetricRows:
 
 
 def _statistic_in_file(word: Meaning, metric: XmlMetric) -> str:
-    """The statistic that is stored: one that a formula finishes is only accumulated so far."""
+    """Return the statistic that is stored: one that a formula finishes is only accumulated so far."""
     if word.statistic in ("", "Sum"):
         return ""
     finished = metric.formulas.get("finalize", "").strip() in ("", f"${metric.id}")

@@ -116,8 +116,8 @@ def _has_call_place(tree: TagTree) -> Bools:
 
 
 def _order(tree: TagTree, row: Ints, parent: Ints, first_body: int, first_around: int) -> Ints:
-    """The order of the file: contexts as in the model, added call sites behind their line. What shows that a frame is
-    an instruction comes first in it; what a real function calls without a call site, last."""
+    """Return the order of the file: contexts as in the model, added call sites behind their line. What shows that a
+    frame is an instruction comes first in it; what a real function calls without a call site, last."""
     n = len(tree.contexts)
     place = 2 * np.where(row < n, row, tree.line[row]) + (row >= n)
     bodies = row[first_body:first_around]
@@ -147,7 +147,7 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def quote(text: str) -> str:
-    """An attribute's value in quotes. Characters that XML does not know become escapes such as `\\x00`."""
+    """Return an attribute's value in quotes. Characters that XML does not know become escapes such as `\\x00`."""
     known = FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
     return '"' + SPECIAL.sub(lambda match: ESCAPES[match[0]], known) + '"'
 
@@ -219,7 +219,7 @@ class ProgramTables:
         return name or UNKNOWN, offset, bool(artificial)
 
     def text(self) -> Iterator[str]:
-        """The three tables, line by line."""
+        """Yield the three tables, line by line."""
         yield "<LoadModuleTable>\n"
         for number, name in enumerate((*NOT_MODULES, *self._regions.modules)):
             yield f'<LoadModule i="{number}" n={quote(name)}/>\n'
@@ -265,7 +265,7 @@ class Attributes:
 
 
 def tree_text(tree: TagTree, tables: ProgramTables) -> Iterator[str]:
-    """All tags, one per line."""
+    """Yield all tags, one per line."""
     tags, places = Tags.of(tree), _Places(tree)
     open_tags: list[str] = []
     names = [tag.name for tag in Tag]
@@ -356,7 +356,7 @@ class _Element:
     number_format: str = ""
 
     def text(self) -> str:
-        """The element, line by line as genuine files have it."""
+        """Return the element, line by line as genuine files have it."""
         described = f" md={quote(self.description)}" if self.description else ""
         look = f" fmt={quote(self.number_format)}" if self.number_format else ""
         return (
@@ -383,7 +383,7 @@ def metric_tables(plan: MetricPlan, columns: list[ViewColumn]) -> Iterator[str]:
 
 
 def _name(metric: StoredMetric, scope: Scope, more: str = "") -> str:
-    """A name with the mark of its scope, which is left out where there is one scope and nothing to mistake."""
+    """Return a name with the mark of its scope, which is left out where there is one scope and nothing to mistake."""
     lone = len(metric.scopes) == 1 and not metric.name.endswith(tuple(MARKS.values()))
     return metric.name + more + ("" if lone else MARKS[scope])
 

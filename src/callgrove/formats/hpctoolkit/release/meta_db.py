@@ -69,7 +69,7 @@ class PointerTable:
     n: int
 
     def numbers(self, pointers: Offsets, file: FileBytes) -> Ids:
-        """The records that pointers mean; 0 is absent, a pointer to anything else is damage."""
+        """Return the records that pointers mean; 0 is absent, a pointer to anything else is damage."""
         distance = pointers - np.uint64(self.at)  # wraps around below the table, and is too large then
         stride = np.uint64(max(self.stride, 1))
         number, rest = distance // stride, distance % stride
@@ -111,7 +111,7 @@ class RawContexts:
 
 
 def entry_points(file: FileBytes, section_at: int) -> tuple[Array, Ints]:
-    """The records of the entry points, and where they stand."""
+    """Return the records of the entry points, and where they stand."""
     section = file.record(rec.CONTEXT_SECTION, section_at, "Context")
     n, stride, at = int(section["nEntryPoints"]), int(section["szEntryPoint"]), int(section["pEntryPoints"])
     if not n:
@@ -219,7 +219,7 @@ class _FlexWords:
 def decode(
     file: FileBytes, places: TreePlaces, functions: PointerTable, files: PointerTable, modules: PointerTable
 ) -> RawContexts:
-    """All fields of all contexts, column by column."""
+    """Return all fields of all contexts, column by column."""
     n = len(places.at)
     inner = np.flatnonzero(~places.is_entry)
     records = _gather(file, places.at[inner], rec.CONTEXT)
@@ -251,7 +251,7 @@ def decode(
 
 
 def _gather(file: FileBytes, at: Ints, record: np.dtype[np.void]) -> Array:
-    """The record at each place; beyond the end of the file stand zeros."""
+    """Return the record at each place; beyond the end of the file stand zeros."""
     out = np.zeros(len(at), record)
     last = file.size - record.itemsize
     inside = at <= last
@@ -321,8 +321,8 @@ class MetaDb:
         return self.file.record(dtype, self._sections[name][0], name)
 
     def _text(self, pointer: int, section: str) -> str:
-        """A string, kept once per pointer; 0 is empty. Strings may share their ends, but not without bound: a small
-        file could announce any amount of text."""
+        """Return a string, kept once per pointer; 0 is empty. Strings may share their ends, but not without bound: a
+        small file could announce any amount of text."""
         if pointer not in self._strings:
             text = self._strings[pointer] = self.file.text(pointer, section)
             self._room -= len(text)
@@ -353,7 +353,7 @@ class MetaDb:
         return at, stride, self.file.read_strided(dtype, stride, n, at, name) if n else np.empty(0, dtype)
 
     def _number(self, table: tuple[int, int, Array], pointer: int, name: str) -> int:
-        """The row that a pointer means; 0 is absent."""
+        """Return the row that a pointer means; 0 is absent."""
         if pointer == 0:
             return ABSENT
         at, stride, rows = table
@@ -446,7 +446,7 @@ class MetaDb:
         return RawScope(self._text(int(record["pScopeName"]), "Metrics"), int(record["type"]))
 
     def contexts(self) -> RawContexts:
-        """Every context in preorder: entry points and what lies below them."""
+        """Return every context in preorder: entry points and what lies below them."""
         tables = (
             PointerTable(name, at, stride, len(rows))
             for name, (at, stride, rows) in (

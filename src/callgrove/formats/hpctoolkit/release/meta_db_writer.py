@@ -137,7 +137,7 @@ class _Section:
         self.head: tuple[int, ...] = ()
 
     def table(self, records: Array) -> Ints:
-        """The whole content of a plain table; gives the place of each record."""
+        """Write a whole plain table, and return the place of each record."""
         at = self._out.array(records)
         self.head = (at, len(records), records.dtype.itemsize)
         return at + np.arange(len(records)) * records.dtype.itemsize
@@ -237,7 +237,7 @@ def _functions(places: _Places, strings: _Strings) -> Array:
 def _contexts(
     out: _MetaBytes, tree: FileTree, places: _Places, strings: _Strings, functions_at: Ints
 ) -> tuple[int, int, int]:
-    """All children arrays and the entry points; gives the head of the section."""
+    """Write all children arrays and the entry points, and return the head of the section."""
     inner = np.flatnonzero(tree.listed & (tree.parent >= 0))
     order = inner[np.lexsort((inner, tree.parent[inner], -tree.depth[inner]))]  # the children of each parent together
     records, flex = _records_of(tree, order, places, strings, functions_at)
@@ -273,7 +273,7 @@ def _contexts(
 def _records_of(
     tree: FileTree, rows: Ints, places: _Places, strings: _Strings, functions_at: Ints
 ) -> tuple[Array, list[tuple[Array, Array]]]:
-    """The fixed part of each context, and the columns of its flex words with where they are present."""
+    """Return the fixed part of each context, and the columns of its flex words with where they are present."""
     function, region = tree.function[rows], tree.region[rows]
     named = function >= 0
     pointer = np.zeros(len(rows), np.uint64)

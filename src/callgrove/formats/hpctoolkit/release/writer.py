@@ -140,7 +140,7 @@ class ReleasedTraces:
 
 
 def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[bytes, Ints]:
-    """The tuples of the measured profiles, and where each begins. Kinds beyond 255 have no place."""
+    """Return the tuples of the measured profiles, and where each begins. Kinds beyond 255 have no place."""
     out = bytearray()
     pointers = []
     for profile in measured.tolist():
@@ -159,7 +159,7 @@ def _tuples(identifiers: IdentifierTuples, measured: Ints, at: int) -> tuple[byt
 
 
 def losses_of(experiment: Experiment, tree: FileTree, plan: MetricPlan) -> Iterator[str]:
-    """Everything that is left out or changed, one sentence each."""
+    """Yield everything that is left out or changed, one sentence each."""
     n = len(experiment.contexts)
     around = np.where(tree.moved_to[:n] == NOWHERE, tree.around[:n], experiment.contexts.within)
     yield from losses_of_both(experiment, tree.kind_as_read[:n], around, tree.keeps_ids, plan)
@@ -228,7 +228,7 @@ class _Root:
 
 
 def columns_text(plan: MetricPlan, metrics: Metrics) -> tuple[str, list[str]]:
-    """The text of the file, without a final newline, and the columns that could not be kept."""
+    """Return the text of the file, without a final newline, and the columns that could not be kept."""
     anchors = _anchors(plan)
     columns, lost = view_columns(plan, metrics, tells_statistics=False)
     roots = list(_roots(columns, anchors, lost))
@@ -250,7 +250,8 @@ def columns_text(plan: MetricPlan, metrics: Metrics) -> tuple[str, list[str]]:
 
 
 def _anchors(plan: MetricPlan) -> dict[int, str]:
-    """A name for each stored metric, by its id. Two metrics may be spelled alike: then the id tells them apart."""
+    """Return a name for each stored metric, by its id. Two metrics may be spelled alike: then the id tells them
+    apart."""
     out: dict[str, int] = {}
     for metric, scope in plan.scopes:
         for statistic, id_ in scope.statistics:
@@ -266,7 +267,7 @@ def _spell(name: str) -> str:
 
 
 def _roots(columns: list[ViewColumn], anchors: dict[int, str], lost: list[str]) -> Iterator[_Root]:
-    """One root for the columns of each name; too deep a formula is lost."""
+    """Yield one root for the columns of each name; too deep a formula is lost."""
     groups: dict[str, list[ViewColumn]] = {}
     for shown in columns:
         groups.setdefault(storable(shown.column.name), []).append(shown)
@@ -287,7 +288,7 @@ def _roots(columns: list[ViewColumn], anchors: dict[int, str], lost: list[str]) 
 
 
 def _as_nested_lists(expression: Expression, anchors: dict[int, str]) -> str | None:
-    """A formula as nested lists; None where it is too deep."""
+    """Return a formula as nested lists; None where it is too deep."""
 
     def combine(node: Expression, args: Sequence[tuple[str, list[str], int]]) -> tuple[str, list[str], int]:
         """(operator, arguments, depth); leaves have no operator."""
@@ -409,7 +410,7 @@ class Released:
             yield f"samples on {n_nowhere} contexts without place in the tree and values: they read as idle"
 
     def _nowhere(self, n_per_context: Ints) -> int:
-        """How many contexts have samples, but neither a place in the tree nor values: nothing keeps their id."""
+        """Return how many contexts have samples, but neither a place in the tree nor values: nothing keeps their id."""
         known = n_per_context > 0
         known[self.tree.id[:-1][self.tree.listed]] = known[0] = True
         return int((self._sampled & ~known).sum())

@@ -91,7 +91,7 @@ _ESCAPED = dict(zip('0abt\tnvfre "/\\N_LP', '\0\a\b\t\t\n\v\f\r\x1b "/\\\x85\xa0
 
 
 def unquote(quoted: re.Match[str]) -> str:
-    """The text within a QUOTED token; a ValueError names an escape that is none."""
+    """Return the text within a QUOTED token; a ValueError names an escape that is none."""
     single, double = quoted.groups()
     if double is None:
         return str(single).replace("''", "'")
@@ -142,7 +142,7 @@ class YamlError(ValueError):
 
 
 def parse(text: str) -> Node:
-    """The document: mappings, sequences, text, and None for what is empty. Aliases share the node they name."""
+    """Return the document: mappings, sequences, text, and None for what is empty. Aliases share the node they name."""
     if len(text) > MAX_TEXT:
         raise YamlError(1, f"the text has {len(text)} characters, more than {MAX_TEXT}")
     return _Parser(text.removeprefix("\ufeff")).document()
@@ -216,7 +216,7 @@ class _Parser:
     # Blocks, nested by indentation
 
     def _block_node(self) -> Node:
-        """The node whose first character is here."""
+        """Return the node whose first character is here."""
         self._count()
         self.depth += 1
         if self.depth > MAX_INDENT_DEPTH:
