@@ -98,7 +98,7 @@ def plan_metrics(experiments: Sequence[Experiment], profiles: MatchedProfiles, d
 
 
 def _demand_one_kind(name: str, holders: Sequence[Experiment], demands: Demands) -> None:
-    """Units and aggregations must be the same; a unit that is not said fits all."""
+    """Raise an error unless units and aggregations are the same; a unit that is not said fits all."""
     first, rest = holders[0], holders[1:]
     one = first.metrics.first(name)
     for experiment in rest:
@@ -170,7 +170,7 @@ def _add_formula(plan: Plan, name: str, holders: Mapping[int, Experiment], n_inp
 
 
 def _common_scopes(name: str, holders: Mapping[int, Experiment], same_nesting: bool) -> list[Scope]:
-    """Scopes of the first input that all have or can compute; exclusive where there is no other."""
+    """Return the scopes of the first input that all have or can compute; exclusive where there is no other."""
     first, *rest = (e.metrics for e in holders.values())
     computable = COMPUTED if all(_computes(e, name) for e in holders.values()) else ()
     stored = [s for s in first.scopes(name) if same_nesting or s not in NESTED]

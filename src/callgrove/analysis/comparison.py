@@ -58,8 +58,8 @@ class Comparison:
     _steps: tuple[tuple[int, str], ...]
 
     def table(self, limit: int | None = None) -> Table:
-        """Where the first experiment and another one differ, the largest difference first. With more than two there
-        is a row for each of the others, and a column that names it."""
+        """Return where the first experiment and another one differ, the largest difference first. With more than two
+        there is a row for each of the others, and a column that names it."""
         n_others = self.values.shape[1] - 1
         path, other = np.divmod(np.arange(len(self.values) * n_others), max(1, n_others))
         left, right = self.values[path, 0], self.values[path, other + 1]
@@ -87,7 +87,7 @@ class Comparison:
         return Table(tuple(columns), left=len(rows) - len(shown))
 
     def _difference(self, left: Array, right: Array) -> tuple[Array, Floats]:
-        """Left less right, and left divided by right; NaN where there is none."""
+        """Return left less right, and left divided by right; NaN where there is none."""
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             difference = left - right
             if difference.dtype.kind == "f":
@@ -98,7 +98,7 @@ class Comparison:
         return difference, np.where(np.isfinite(ratio), ratio, np.nan)
 
     def path(self, number: int) -> str:
-        """Names from the root, joined by `->`; the middle of very long paths is cut."""
+        """Return the names from the root, joined by `->`; the middle of very long paths is cut."""
         chain: list[str] = []
         while number >= 0:
             number, name = self._steps[number]
@@ -111,7 +111,7 @@ class Comparison:
 
 
 def compare(experiments: Sequence[Experiment], question: Question | None = None) -> Comparison:
-    """The first experiment against each of the others."""
+    """Compare the first experiment against each of the others."""
     asked = question or Question()
     if len(experiments) < 2:
         raise UsageError("to compare needs two experiments")
@@ -141,8 +141,8 @@ def compare(experiments: Sequence[Experiment], question: Question | None = None)
 
 
 def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
-    """What the metric is called in each experiment: as asked for, or the first default one that all have, or the time
-    that each shows first."""
+    """Return what the metric is called in each experiment: as asked for, or the first default one that all have, or the
+    time that each shows first."""
     if asked.metric:
         return _metrics_named(experiments, asked.metric)
     known = [set(e.metrics.quantities) - set(e.metrics.derived) for e in experiments]
@@ -161,7 +161,7 @@ def _metrics(experiments: Sequence[Experiment], asked: Question) -> list[str]:
 
 
 def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
-    """The metrics that a text names: one for all, or LEFT=RIGHT."""
+    """Return the metrics that a text names: one for all, or LEFT=RIGHT."""
     left, equals, right = text.partition("=")
     if not equals or any(text in name for name in experiments[0].metrics.quantities):
         left = right = text
@@ -176,8 +176,8 @@ def _metrics_named(experiments: Sequence[Experiment], text: str) -> list[str]:
 
 
 def _factors(sides: Sequence[Costs]) -> list[float]:
-    """What the values of each are multiplied with, so that times in different units compare; other units must be the
-    same."""
+    """Return what the values of each are multiplied with, so that times in different units compare; other units must be
+    the same."""
     first, factors = sides[0].metric, []
     for cost in sides:
         metric = cost.metric
@@ -204,7 +204,7 @@ class _Paths:
     known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def names(self, tree: ContextTree) -> list[str]:
-        """What the listed contexts are called; of overloads the mangled name is said as well."""
+        """Return what the listed contexts are called; of overloads the mangled name is said as well."""
         texts = names(tree)
         if not self.overloads:
             return texts
@@ -219,7 +219,7 @@ class _Paths:
 
 
 def _values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, Bools]:
-    """Path, value and whether it was reached, of every context that is shown."""
+    """Return path, value and whether it was reached, of every context that is shown."""
     tree, n = cost.tree, cost.tree.n_listed
     folded = fold_lines(cost, asked.source)
     values = _in_scope(cost, asked, folded.shown)
@@ -233,7 +233,7 @@ def _values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Array, B
 
 
 def _is_frame(context: int, cost: Costs, called: Sequence[str]) -> bool:
-    """Whether a root only holds the others together, which measurements have and databases do not."""
+    """Tell whether a root only holds the others together, which measurements have and databases do not."""
     return called[context] == ROOT and cost.tree.parent[context] < 0 and not cost.has(cost.exclusive[context])
 
 
@@ -252,7 +252,8 @@ def _flat_values(paths: _Paths, cost: Costs, asked: Question) -> tuple[Ints, Arr
 
 
 def _in_scope(cost: Costs, asked: Question, shown: Bools) -> Array:
-    """The values of the tree in the scope asked for; what lines have of their own is added to what shows them."""
+    """Return the values of the tree in the scope asked for; what lines have of their own is added to what shows
+    them."""
     if asked.scope == Scope.INCLUSIVE:
         return cost.inclusive
     if asked.scope == Scope.EXCLUSIVE:

@@ -103,7 +103,7 @@ def strongest(source: Source, ours: Sequence[Claim], missing: Sequence[str], the
 
 
 def _refuse_stranger(source: Source) -> None:
-    """What an input is that no format reads; loaded only where nothing is sure of the content."""
+    """Raise an error that says what an input is that no format reads."""
 
     if other := _readable(source.path, lambda: stranger(source)):
         raise NotRecognised(f"{source.path}: {other}")
@@ -163,7 +163,7 @@ WRITTEN = "which callgrove writes and does not read; open what it was made of"
 
 
 def _is_perfetto(source: Source) -> bool:
-    """Packets follow each other: a tag, a length of variable size, that many bytes."""
+    """Tell whether packets follow each other: a tag, a length of variable size, that many bytes."""
     data, at, n = source.head(LOOKED_AT), 0, 0
     if data.isascii():  # a text that begins with an empty line
         return False
@@ -186,7 +186,7 @@ def _is_chrome(source: Source) -> bool:
 
 
 def _is_archive(source: Source) -> bool:
-    """A tar archive, as it is or compressed with gzip."""
+    """Tell whether this is a tar archive, as it is or compressed with gzip."""
     head = source.head(TAR_HEADER)
     if head.startswith(GZIP):
         try:

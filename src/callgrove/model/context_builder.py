@@ -179,8 +179,7 @@ class ContextBuilder:
         details: Mapping[str, str] | None = None,
     ) -> int:
         """Return the number of a region; equal ones are the same, and what is said first about their details stays.
-        Overloads may
-        have one name and one place: different mangled names keep them apart."""
+        Overloads may have one name and one place: different mangled names keep them apart."""
         at = int(NO_OFFSET) if offset is None else offset
         words = self.string(role), self.string(paradigm), self._mangled((details or {}).get(MANGLED, ""))
         key = (int(kind), self.string(name), file, line, end_line, module, at, *words)

@@ -65,7 +65,7 @@ def _write_range(first: int, last: int) -> str:
 
 
 def _join_ranges(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sorted ranges with those joined that touch or overlap."""
+    """Return sorted ranges with those joined that touch or overlap."""
     joined: list[tuple[int, int]] = []
     for first, last in ranges:
         if joined and first <= joined[-1][1] + 1:
@@ -137,7 +137,7 @@ def _contains(part: re.Match[str], number: int) -> bool:
 
 
 def _point(text: str) -> dict[str, float]:
-    """Numbers by name; empty where the text is no point."""
+    """Return numbers by name; empty where the text is no point."""
     point: dict[str, float] = {}
     for part in text.split(","):
         name, _, number = part.partition("=")

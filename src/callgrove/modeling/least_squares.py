@@ -88,7 +88,7 @@ def design(x: Floats, terms: Sequence[Exponents], keep_all: bool = False) -> Des
 
 
 def _projections(t: Floats, kept: Bools) -> Floats:
-    """[..., 2, n] for terms [..., n] at the points that are kept [..., n]."""
+    """Return [..., 2, n] for terms [..., n] at the points that are kept [..., n]."""
     rows = kept.sum(axis=-1)
     with np.errstate(all="ignore"):
         mean = np.where(kept, t, 0.0).sum(axis=-1) / rows
@@ -127,7 +127,7 @@ def _leading_vector(rows: Floats | int, total: Floats, squares: Floats, largest:
 
 
 def least_norm(rows: int, total: Floats, squares: Floats, y_total: Floats, ty_total: Floats) -> tuple[Floats, Floats]:
-    """(c0, c1) of least norm where only the larger singular value counts, from sums over the points."""
+    """Return (c0, c1) of least norm where only the larger singular value counts, from sums over the points."""
     largest, _ = singular(rows, squares, np.zeros_like(squares))
     first, second = _leading_vector(rows, total, squares, largest)
     image = (first * y_total + second * ty_total) / largest
@@ -160,7 +160,7 @@ def centre(values: Floats) -> CentredColumn:
 
 
 def solve(columns: Sequence[CentredColumn], y: CentredColumn, singly: bool = False) -> Floats:
-    """Coefficients [1 + columns, series], the constant first; NaN where there is no solution. `singly` leaves
+    """Return coefficients [1 + columns, series], the constant first; NaN where there is no solution. `singly` leaves
     everything to lstsq, for results that have to agree in the last bit."""
     n, n_series = y.values.shape
     if singly:
@@ -286,17 +286,17 @@ class Costs:
         return Costs(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def put(self, rows: Ints | Bools, other: Costs) -> None:
-        """Overwrites some rows; for results in the making."""
+        """Overwrite some rows; for results in the making."""
         for field in fields(self):
             getattr(self, field.name)[rows] = getattr(other, field.name)
 
     def where(self, chosen: Bools, other: Costs) -> Costs:
-        """These where chosen, the others elsewhere."""
+        """Return these where chosen, the others elsewhere."""
         return Costs(*(np.where(chosen, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
 
 
 def smape_terms(difference: Floats, predicted: Floats, y: Floats) -> Floats:
-    """|d| / (|y| + |f|) at every point; 0 where both are 0. The first two arrays are used up."""
+    """Return |d| / (|y| + |f|) at every point; 0 where both are 0. The first two arrays are used up."""
     np.abs(predicted, out=predicted)
     predicted += np.abs(y)
     np.abs(difference, out=difference)
@@ -324,7 +324,8 @@ def constant_costs(y: Floats) -> tuple[Floats, Costs]:
 
 
 def left_out_costs(predicted: Floats, y: Floats, rss_constant: Floats, fitted: Floats) -> Costs:
-    """From what is predicted for every point by the fit without it. `fitted` is the function with all points."""
+    """Return the errors of what is predicted for every point by the fit without it. `fitted` is the function with all
+    points."""
     n = len(y)
     with np.errstate(all="ignore"):
         difference = predicted - y
@@ -341,7 +342,7 @@ def left_out_costs(predicted: Floats, y: Floats, rss_constant: Floats, fitted: F
 
 
 def in_sample_costs(predicted: Floats, y: Floats, rss_constant: Floats) -> Costs:
-    """Without leaving points out. SMAPE is over the points where there is anything to compare."""
+    """Return the errors of a fit to all points. SMAPE is over the points where there is anything to compare."""
     n = len(y)
     with np.errstate(all="ignore"):
         difference = predicted - y
@@ -357,7 +358,8 @@ def in_sample_costs(predicted: Floats, y: Floats, rss_constant: Floats) -> Costs
 
 
 def multi_costs(predicted: Floats, y: Floats, rss_constant: Floats, n_factors: Ints | int) -> Costs:
-    """Of functions of several parameters. An error at a point that is 0 counts as infinite, none as 0."""
+    """Return the errors of functions of several parameters. An error at a point that is 0 counts as infinite, none as
+    0."""
     n = len(y)
     with np.errstate(all="ignore"):
         difference = predicted - y
@@ -383,7 +385,7 @@ def compute_adjusted_r2(rss: Floats, rss_constant: Floats, n: int, n_factors: In
 
 
 def _relative(difference: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """difference / y with 0 where y is 0, and the mean of its size over the other points."""
+    """Return difference / y with 0 where y is 0, and the mean of its size over the other points."""
     some = y != 0
     relative: Floats = np.divide(difference, y, out=np.zeros_like(difference), where=some)
     return relative, np.abs(relative).sum(axis=0) / some.sum(axis=0)

@@ -78,9 +78,9 @@ class _Chunk:
 def combine(
     rows: Ints, points: Floats, y: Floats, fits: list[ParameterFits], options: ModelOptions, out: FunctionBuilder
 ) -> tuple[Costs, Ints]:
-    """Puts the models of series `rows` (of the builder) with values y (series x points) into the builder.
+    """Put the models of series `rows` (of the builder) with values y (series x points) into the builder.
 
-    Returns their errors, and which of them (numbers in `rows`) had no finite model but a constant.
+    Return their errors, and which of them (numbers in `rows`) had no finite model but a constant.
     """
     costs = Costs.make_unknown(len(rows))
     influence = np.stack([f.factor >= 0 for f in fits], axis=1)
@@ -197,12 +197,12 @@ class _Choice:
         return tie
 
     def put(self, rows: Ints, other: _Choice) -> None:
-        """Overwrites some series."""
+        """Overwrite some series."""
         self.error[rows], self.best[rows] = other.error, other.best
         self.coefficients[:, rows], self.predicted[:, rows] = other.coefficients, other.predicted
 
     def consider(self, number: int, structure: Structure) -> None:
-        """Takes a structure where it is strictly better; the first is taken whatever its terms contribute."""
+        """Take a structure where it is strictly better; the first is taken whatever its terms contribute."""
         parts = [self._product(product) for product in structure]
         coefficients = solve([column for column, _ in parts], self._y, singly=self._singly)
         y = self._y.values
@@ -254,7 +254,7 @@ def _has_zero(y: Floats) -> Bools:
 
 
 def _values(out: FunctionBuilder, factor: Ids, x: Floats) -> Floats:
-    """(points x series): the factor of each series at coordinates."""
+    """Return (points x series): the factor of each series at coordinates."""
     used, back = np.unique(factor, return_inverse=True)
     table = np.stack([out.factor_at(f).at(x) for f in used.tolist()], axis=1)
     return np.ascontiguousarray(table[:, back.reshape(-1)])

@@ -61,7 +61,7 @@ def _sum(how: Style, constant: float, terms: list[tuple[float, list[str]]]) -> s
 
 
 def _always_plus(parts: list[str]) -> str:
-    """Extra-P writes `+ -2.0`."""
+    """Join terms as Extra-P writes `+ -2.0`."""
     return " + ".join(parts)
 
 

@@ -199,8 +199,7 @@ class Curves:
 
 def curves_of(models: Models, number: int, at: Floats | None = None) -> Curves:
     """Return the curves to plot. One parameter: one curve. Several: a curve over the first for each value of the second
-    (at most eight),
-    the rest at the values of the first point. `at` is a point that the curves should reach."""
+    (at most eight), the rest at the values of the first point. `at` is a point that the curves should reach."""
     study, series = models.study, int(models.series[number])
     usable = study.present[series] & np.isfinite(study.measure(models.options.measure)[series])
     points = study.points[usable]

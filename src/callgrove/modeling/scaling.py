@@ -44,7 +44,7 @@ class Line:
     longest: int  # points on the longest line; 1: the points do not vary this parameter alone
 
     def values(self, y: Floats) -> Floats:
-        """(series x coordinates) from (series x points)."""
+        """Return (series x coordinates) from (series x points)."""
         sizes = {len(group) for group in self.groups}
         if len(sizes) == 1:
             means: Floats = np.ascontiguousarray(y[:, np.stack(self.groups)]).mean(axis=2)
@@ -106,7 +106,8 @@ PROCESS_NAMES = ("p", "procs", "processes", "ranks", "nprocs", "np", "cores", "t
 
 
 def falling_parameters(study: Study) -> list[str]:
-    """Parameters along which the total time (else any metric) falls at every step: a sign of strong scaling."""
+    """Return the parameters along which the total time (else any metric) falls at every step: a sign of strong
+    scaling."""
     times = [m for m, name in enumerate(study.metrics) if name.lower() == "time"] or list(range(len(study.metrics)))
     names = []
     for p, name in enumerate(study.parameters):
@@ -178,7 +179,7 @@ class Efficiency:
 
 
 def efficiency(base: Floats, target: Floats, processes: float, scaling: str) -> Efficiency:
-    """From costs at the base and with `processes` times as many processes.
+    """Return the efficiency, from costs at the base and with `processes` times as many processes.
 
     weak     the problem grows with the processes: time should stay, the work done grows with them
     strong   values are totals over all processes: the total should stay, the time is the total by the processes

@@ -79,7 +79,7 @@ def survey_of(request: Request, workers: Workers, progress: Progress = silent, p
 
 
 def _in_files(progress: Progress, sizes: Sequence[int]) -> Progress:
-    """Progress in files, of work that goes on in batches of them."""
+    """Return progress in files, of work that goes on in batches of them."""
     before = [0, *np.cumsum(sizes).tolist()]
     return lambda label, done, total: progress(label, before[done], before[-1])
 
@@ -103,7 +103,7 @@ def prepare(request: Request, survey: Survey, progress: Progress = silent) -> Pr
 def run_conversion(
     request: Request, writer: Writer, workers: Workers, target: Path, progress: Progress = silent
 ) -> tuple[Survey, Prepared, Converted]:
-    """Both passes, into a writer for the target, which is closed; after an error it is given up."""
+    """Do both passes, into a writer for the target, which is closed; after an error it is given up."""
     try:
         with meeting(target, workers) as place:
             survey = survey_of(request, workers, progress, place)
@@ -160,7 +160,7 @@ def _differences(plan: Plan, measured: Floats, writer: Writer) -> Iterator[str]:
 
 
 def _write(done: Done, writer: Writer) -> int:
-    """Gives how many samples were left out."""
+    """Write what a task made; return how many samples were left out."""
     n_left_out, block = 0, done.block
     if len(block):
         writer.write(block)

@@ -69,12 +69,12 @@ PLAIN = np.dtype([("time", np.int64), ("ctx", np.int32)])
 
 
 def plain_layout(n_contexts: int) -> SampleLayout:
-    """Samples in the ids of the experiment."""
+    """Return the layout of samples in the ids of the experiment."""
     return SampleLayout(PLAIN, np.append(np.arange(n_contexts, dtype=np.int32), np.int32(ABSENT)))
 
 
 def plain_samples(records: Array) -> Samples:
-    """Samples that were packed in the plain layout."""
+    """Return samples that were packed in the plain layout."""
     return Samples(records["time"].copy(), records["ctx"].copy())
 
 
@@ -140,7 +140,7 @@ class Plan:
 
 @lru_cache(maxsize=1)
 def load(folder: str) -> Plan:
-    """The plan that lies in a folder of ours; arrays are mapped, so that the workers of a node share them."""
+    """Return the plan that lies in a folder of ours; arrays are mapped, so that the workers of a node share them."""
     place = Path(folder)
     rest = pickle.loads((place / TABLES).read_bytes())
     # plain arrays: views of a memmap are memmaps again, and all that small ones take is the time to make them
@@ -161,7 +161,7 @@ class FileNodes:
 
 
 def nodes_of_files(plan: Plan, files: Sequence[FileTables | str]) -> list[FileNodes]:
-    """Files, by their tables or where they lie, with their nodes; all of them are looked up together."""
+    """Return files, by their tables or where they lie, with their nodes; all of them are looked up together."""
     numbers = {path: number for number, path in enumerate(plan.modules)}
     read = [file if isinstance(file, FileTables) else _read(file, numbers, plan) for file in files]
     places = _Places(plan.modules)
@@ -215,8 +215,8 @@ class Cells:
 
 
 def points_of(plan: Plan, files: Sequence[FileNodes]) -> tuple[Cells, Floats]:
-    """What was measured at each context itself, and what the files hold of each quantity; context 0 is the root, which
-    no scope has values of."""
+    """Return what was measured at each context itself, and what the files hold of each quantity; context 0 is the root,
+    which no scope has values of."""
     totals = np.zeros(len(plan.metrics.is_derived))
     parts = [cells for number, file in enumerate(files) for cells in _of_file(plan, number, file, totals)]
     none = np.empty(0, np.int64)
@@ -237,7 +237,8 @@ def _of_file(plan: Plan, number: int, file: FileNodes, totals: Floats) -> Iterat
 
 
 def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids, Ints, Floats, Array]:
-    """Node of the merged tree, quantity, value, and whether it belongs to the function, of all values but zeros."""
+    """Return node of the merged tree, quantity, value, and whether it belongs to the function, of all values but
+    zeros."""
     if not epoch.metrics:
         none = np.empty(0, np.int64)
         return none.astype(np.int32), none, np.empty(0), np.empty(0, np.bool_)
@@ -259,7 +260,7 @@ def _measure(plan: Plan, file: FileBytes, epoch: Epoch, nodes: Ids) -> tuple[Ids
 
 
 def _share(plan: Plan, number: int, measured: Cells, node: Ids, quantity: Ints, value: Floats) -> Iterator[Cells]:
-    """Values of GPU samples on the call paths that they may have had."""
+    """Yield the values of GPU samples on the call paths that they may have had."""
     metrics = plan.metrics
     runs, sampled_runs = (_by_key(measured, which) for which in (metrics.runs, metrics.sampled_runs))
     ratio = {
@@ -280,7 +281,7 @@ def _share(plan: Plan, number: int, measured: Cells, node: Ids, quantity: Ints, 
 
 
 def _by_key(cells: Cells, quantity: int) -> dict[int, float]:
-    """The values of a quantity by context."""
+    """Return the values of a quantity by context."""
     rows = cells.quantity == quantity
     out: dict[int, float] = {}
     for context, value in zip(cells.context[rows].tolist(), cells.value[rows].tolist(), strict=True):
@@ -303,7 +304,7 @@ class Level:
 
 
 def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
-    """The quantities that occur, and all rows with their values, the deepest level first."""
+    """Return the quantities that occur, and all rows with their values, the deepest level first."""
     quantities = np.unique(points.quantity)
     n_contexts = len(plan.above)
     key = points.file * n_contexts + points.context
@@ -331,7 +332,7 @@ def propagate(plan: Plan, points: Cells) -> tuple[Ints, list[Level]]:
 
 
 def _raise_level(plan: Plan, level: Level, n_contexts: int) -> tuple[Ints, Floats, Floats]:
-    """Sums over the children of each parent: keys, inclusive, function."""
+    """Return sums over the children of each parent: keys, inclusive, function."""
     key = level.file * n_contexts + plan.above[level.context]
     starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.empty(0, np.int64)
     if not len(starts):
@@ -342,7 +343,7 @@ def _raise_level(plan: Plan, level: Level, n_contexts: int) -> tuple[Ints, Float
 
 
 def block_of(plan: Plan, points: Cells, profiles: Ints) -> SparseBlock:
-    """All values, in the ids of the experiment; `profiles` are those of the files."""
+    """Return all values, in the ids of the experiment; `profiles` are those of the files."""
     quantities, levels = propagate(plan, points)
     parts: list[SparseBlock] = []
     for level in levels:
@@ -382,9 +383,9 @@ Piece = tuple[Ints, Array]  # times and node ids
 
 
 def pack_samples(plan: Plan, files: Iterable[tuple[int, FileNodes, int]]) -> Iterator[Line]:
-    """The samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many were
-    left out. (A trace that is still being written has more by now than it had in the first pass.) The records of all
-    lines use the same memory: a line is good until the next one is asked for."""
+    """Yield the samples of profiles, their files, and at most so many of each, in the layout of the plan; and how many
+    were left out. (A trace that is still being written has more by now than it had in the first pass.) The records of
+    all lines use the same memory: a line is good until the next one is asked for."""
     records = np.empty(0, plan.layout.record)
     for profile, file, most in files:
         path = Path(file.file.path).with_suffix(TRACE_SUFFIX)
@@ -429,7 +430,7 @@ class _Packing:
         self.measured: Window | None = None
 
     def add(self, pieces: Iterable[Piece]) -> bool:
-        """False where a sample is earlier than the one before it."""
+        """Add pieces of a trace; return False where a sample is earlier than the one before it."""
         times, ids, last = self.records["time"], self.records["ctx"], ABSENT
         for time, node in pieces:
             if time[0] < last or (time[1:] < time[:-1]).any():
@@ -446,7 +447,7 @@ class _Packing:
         return True
 
     def _positions(self, node: Array) -> Ids:
-        """Node ids mean the last epoch that has them."""
+        """Return the positions of node ids, which mean the last epoch that has them."""
         at: Ids | None = None
         start = 0
         for epoch in self.file.measurement.epochs:
@@ -458,7 +459,7 @@ class _Packing:
         return np.where(at < 0, start, at) if at.min() < 0 else at
 
     def _choose_kept(self, at: Ids) -> Bools:
-        """Which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
+        """Return which samples are neither nowhere nor idle like the one before, which may be that of another piece."""
         kept: Bools = ~self.left_out[at]
         placed = np.flatnonzero(kept)
         idle = self.idle[at[placed]]

@@ -25,7 +25,7 @@ EXACT = 2**53  # beyond, the numbers of a page have fewer digits than ours
 
 
 def gpu_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> GpuMaker | None:
-    """Panels of an experiment with spans."""
+    """Return the maker of panels of an experiment with spans."""
     if isinstance(opened, Study) or not opened.traces.n_spans:
         return None
     summary = summarise(opened, profiles=choose_profiles(opened, choice.ranks, choice.threads))
@@ -50,7 +50,7 @@ class GpuMaker:
         yield Panel("gpu", title, data, tuple(self._notes(sections, n_devices)))
 
     def _devices(self, n: int) -> dict[str, Any]:
-        """What went on at once on the first devices, and on all of them together, in ns."""
+        """Return what went on at once on the first devices, and on all of them together, in ns."""
         every = sorted(self._summary.devices, key=lambda device: (device.run, device.rank, device.agent))
         doing = list(dict.fromkeys(name for device in every for name in device.going_on_ns))
         shown = every[:n]
@@ -93,14 +93,14 @@ class GpuMaker:
 
 
 def _section(table: Table) -> dict[str, Any]:
-    """A section by the columns it has; the first one is called like the section and holds names."""
+    """Return a section by the columns it has; the first one is called like the section and holds names."""
     first, *others = table.columns
     columns = [{"name": column.name, "values": _values(column)} for column in others]
     return {"name": first.name, "rows": Texts(first.plain()), "columns": columns, "left": table.left}
 
 
 def _values(column: Column) -> Any:
-    """Numbers, NaN where absent; as text where a page would lose digits of them."""
+    """Return numbers, NaN where absent; as text where a page would lose digits of them."""
     cells = column.plain()
     if any(isinstance(cell, int) and abs(cell) >= EXACT for cell in cells):
         return Texts(["" if cell is None else str(cell) for cell in cells])

@@ -37,7 +37,7 @@ FEWEST_POINTS = 2
 
 
 def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | None = None) -> PanelMaker | None:
-    """Panels of a study, and of an experiment whose runs have parameters."""
+    """Return the maker of panels of a study, and of an experiment whose runs have parameters."""
     if isinstance(opened, Experiment):
         if len(opened.runs) < FEWEST_POINTS or not any(run.parameters for run in opened.runs):
             return None
@@ -55,7 +55,7 @@ def scaling_maker(opened: Experiment | Study, choice: Choice, limits: Limits | N
 
 
 def _why_not(study: Study) -> str:
-    """Why a study has no models; empty where it has."""
+    """Return why a study has no models; empty where it has."""
     if not len(study):
         return "nothing was measured"
     if not study.parameters:
@@ -167,7 +167,7 @@ def far_target(study: Study) -> Floats:
 
 
 def _rank_models(models: Models, at: Floats) -> Ints:
-    """Models by their share of the metric's total at a point, the largest first."""
+    """Return the numbers of models by their share of the metric's total at a point, the largest first."""
     metric = models.study.series_metric[models.series]
     value = models.functions.evaluate(at[None])[:, 0]
     positive = np.where(value > 0, value, 0.0)

@@ -122,7 +122,7 @@ class _Expansion:
         )
 
     def _add_tree(self, regions: list[int]) -> None:
-        """What is kept first, then the iterations, numbered in this order as CubeLib does."""
+        """Add what is kept first, then the iterations, numbered in this order as CubeLib does."""
         tree, root = self.tree, self.clusters.root
         inside = np.zeros(len(tree), np.bool_)
         inside[root + 1 : tree.subtree_end[root]] = True
@@ -151,7 +151,7 @@ class _Expansion:
         return number
 
     def _merge(self, clusters: list[int], above: int, regions: list[int], iteration: int) -> None:
-        """The subtrees of some clusters below one new context; equal children are one."""
+        """Add the subtrees of some clusters below one new context; equal children are one."""
         tree = self.tree
         self.copies += [(cluster, above, iteration) for cluster in clusters]
         waiting = [(clusters, above)]
@@ -172,7 +172,7 @@ class _Expansion:
             waiting.extend(reversed(groups_below))
 
     def _cluster_of(self) -> Ids:
-        """For every context inside of a cluster, the cluster."""
+        """Return for every context inside of a cluster the cluster."""
         out = np.full(len(self.tree), -1, np.int32)
         for cluster in np.unique(self.clusters.mapping).tolist():
             out[cluster : self.tree.subtree_end[cluster]] = cluster

@@ -61,7 +61,7 @@ def problems(experiment: Experiment, progress: Progress) -> Iterator[Problem]:
 
 
 def _negative(experiment: Experiment) -> Iterator[Problem]:
-    """Inclusive counters that are smaller than those below them."""
+    """Yield inclusive counters that are smaller than those below them."""
     for row, metric in enumerate(experiment.metrics):
         if metric.scope == Scope.INCLUSIVE and metric.dtype.upper().startswith("U") and metric.composite is None:
             if not (experiment.values.totals(row) > 0).any():
@@ -81,7 +81,7 @@ SHOWN_HEADER = ("name", "mode", "size", "mtime", "checksum", "type", "magic", "v
 
 
 def fields(path: Path) -> Iterator[Field]:
-    """Members as they lie in the archive; damage raises after what is intact."""
+    """Yield the members as they lie in the archive; damage raises after what is intact."""
     archive = open_archive(FileBytes(path))
     big: dict[str, bool] = {}
     for member in archive.members.values():
@@ -211,7 +211,7 @@ class CubeFormat:
     title = "Cube 4 (.cubex) of Score-P, Scalasca and CubeLib"
 
     def match(self, source: Source) -> Match | None:
-        """By a member anchor.xml, or by members that begin as Cube's do."""
+        """Recognise a file by a member anchor.xml, or by members that begin as Cube's do."""
         if source.is_folder:
             return None
         head = source.head(BLOCK)
@@ -262,7 +262,7 @@ class CubeFormat:
         return problems(self.read(source, options), options.progress)
 
     def dump(self, source: Source) -> Iterator[Field]:
-        """Headers of all members, indices, tables of rows, and the anchor."""
+        """Yield the headers of all members, indices, tables of rows, and the anchor."""
         return fields(source.path)
 
 

@@ -67,7 +67,7 @@ def check_unique(path: Path, what: str, ids: Sequence[int] | Ints, lines: Sequen
 
 
 def add_metrics(path: Path, builder: ExperimentBuilder, metrics: Sequence[RawMetric]) -> None:
-    """One row for each metric, in the order of the document."""
+    """Add one row for each metric, in the order of the document."""
     check_unique(path, "metric", [m.id for m in metrics], [m.line for m in metrics])
     names: set[str] = set()
     untyped = []
@@ -133,7 +133,7 @@ def _metric(raw: RawMetric) -> Metric:
 
 
 def add_contexts(path: Path, builder: ExperimentBuilder, anchor: Anchor) -> None:
-    """Regions, then cnodes in document order, which is preorder."""
+    """Add regions, then cnodes in document order, which is preorder."""
     check_unique(path, "region", [r.id for r in anchor.regions], [r.line for r in anchor.regions])
     check_unique(path, "cnode", np.frombuffer(anchor.cnode_id, np.int64), anchor.cnode_xml_line)
     regions = np.array([_region(builder, raw) for raw in anchor.regions], np.int64)
@@ -173,7 +173,7 @@ def _describe_contexts(path: Path, builder: ExperimentBuilder, anchor: Anchor, a
 
 
 def _parameter(kind: str, value: str) -> str | float:
-    """Numeric parameters are numbers, integers where they can be."""
+    """Return the value of a parameter: numeric ones are numbers, integers where they can be."""
     if kind != "numeric":
         return value
     digits = value.strip().removeprefix("-")
@@ -272,7 +272,8 @@ def _attributes(place: RawPlace) -> dict[str, str]:
 
 
 def _add_profile(builder: ExperimentBuilder, places: Sequence[RawPlace], leaf: int) -> None:
-    """A location, its process (or device) and its node: the nearest of class node, else the innermost."""
+    """Add a profile that is identified by a location, its process (or device) and its node: the nearest of class node,
+    else the innermost."""
     location, group = places[leaf], places[places[leaf].parent]
     above, at = [], group.parent
     while at >= 0:

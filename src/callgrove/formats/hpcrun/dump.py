@@ -111,7 +111,7 @@ def _metrics(metrics: tuple[MetricDescription, ...]) -> Block:
 
 
 def _nodes(epoch: Epoch) -> Iterator[Row]:
-    """Nodes in chunks of columns; each has the fields that its version has."""
+    """Yield the nodes in chunks of columns; each has the fields that its version has."""
     nodes = epoch.nodes
     is_real = np.array([metric.is_real for metric in epoch.metrics], np.bool_)
     for first in range(0, len(nodes), CHUNK):
@@ -141,7 +141,7 @@ def _nodes(epoch: Epoch) -> Iterator[Row]:
 
 
 def _numbers(raw: Any, is_real: Any) -> list[int | float]:
-    """Raw values as integers or reals."""
+    """Return raw values as integers or reals."""
     exact, reals = raw.tolist(), raw.view(np.float64).tolist()
     return [r if real else e for e, r, real in zip(exact, reals, is_real.tolist(), strict=True)]
 
@@ -176,7 +176,7 @@ def _values_line(row: Row) -> str:
 
 
 def text(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """Pieces of whole lines; of each block at most `limit` rows, and how many are left."""
+    """Yield pieces of whole lines; of each block at most `limit` rows, and how many are left."""
     dialect = f" dialect={measurement.dialect}" if measurement.is_old else ""
     yield f"{measurement.header.line()}{dialect}\n"
     for block in blocks(measurement):
@@ -223,7 +223,7 @@ def json_text(measurement: Measurement, limit: int | None = None) -> Iterator[st
 
 
 def _json_row(row: Row) -> str:
-    """Numbers that are not finite are null: JSON has none."""
+    """Return a row as JSON. Numbers that are not finite are null: JSON has none."""
     try:
         return json.dumps({key: value for key, value in row.items() if key}, allow_nan=False)
     except ValueError:
@@ -240,7 +240,7 @@ def _finite(value: Any) -> Any:
 
 
 def summary(measurement: Measurement, limit: int | None = None) -> Iterator[str]:
-    """Counts, totals per metric (stored times period), times, modules used."""
+    """Yield counts, totals per metric (stored times period), times, modules used."""
     dialect = f" dialect={measurement.dialect}" if measurement.is_old else ""
     yield f"{measurement.header.line()}{dialect}\n"
     yield f"program {quote(measurement.value('program-name'))}\n"
@@ -333,7 +333,7 @@ def _node_values(epoch: Epoch, stored: Stored, at: Array) -> str:
 
 
 def fields(file: FileBytes) -> Iterator[Field]:
-    """Fields in the order in which they are read; damage raises after what comes before it."""
+    """Yield the fields in the order in which they are read; damage raises after what comes before it."""
     seen: list[Seen] = []
     damage: CorruptFile | None = None
     try:

@@ -55,14 +55,14 @@ class TraceLine:
 
 
 def open_trace(path: Path, is_old: bool) -> TraceFile:
-    """Beside 02.00, times are microseconds; beside 04.00, nanoseconds."""
+    """Return the trace in a file. Beside 02.00, times are microseconds; beside 04.00, nanoseconds."""
     return TraceFile.open(path, 1000 if is_old else 1)
 
 
 def open_line(
     path: Path, profile: int, is_old: bool, node_id: Array, context: Ids, in_order: bool
 ) -> tuple[TraceLine, list[CallgroveError]]:
-    """The line of a trace, and what is wrong with it at first sight. `in_order`: the profile says that it is."""
+    """Return the line of a trace, and what is wrong with it at first sight. `in_order`: the profile says that it is."""
     trace = open_trace(path, is_old)
     n = trace.n_records
     time_range = None
@@ -145,7 +145,7 @@ def _n_values(epoch: Epoch, file: FileBytes) -> int:
 
 
 def open_files(source: Source, builder: ExperimentBuilder, progress: Progress) -> list[OpenedFile]:
-    """The file, or all that can be read of a folder, in the order of identifier tuples and names."""
+    """Return the file, or all that can be read of a folder, in the order of identifier tuples and names."""
     if not source.is_folder:
         return [OpenedFile.of(source.path)]
     files, paths = [], measurement_files(source.path)
@@ -162,7 +162,7 @@ def open_files(source: Source, builder: ExperimentBuilder, progress: Progress) -
 
 
 def assemble(builder: ExperimentBuilder, files: Sequence[OpenedFile]) -> Experiment:
-    """The experiment of these files."""
+    """Return the experiment of these files."""
     try:
         return _Assembly(builder, files).experiment()
     except InvalidExperiment as error:
@@ -196,7 +196,7 @@ class _Assembly:
     # -- contexts ----------------------------------------------------------------------------------------------
 
     def _add_contexts(self) -> list[Ids]:
-        """Adds contexts; gives the number of each node's, for every part."""
+        """Add contexts; return the number of each node's, for every part."""
         paths = dict.fromkeys(module.path for _, epoch in self.parts for module in epoch.modules if module.path)
         ordered = list(paths) if self.is_lone else sorted(paths)
         numbers = {path: number for number, path in enumerate(ordered)}
@@ -223,7 +223,7 @@ class _Assembly:
         return contexts
 
     def _source_ids(self, contexts: list[Ids], n: int) -> Ints:
-        """Of several epochs of one file, the node's id where it is the only one and no other context has it."""
+        """Return, of several epochs of one file, the node's id where it is the only one and no other context has it."""
         ids = np.full(n, ABSENT, np.int64)
         if len(self.files) == 1:
             pairs = [
@@ -237,7 +237,7 @@ class _Assembly:
         return ids
 
     def _describe(self, contexts: list[Ids]) -> None:
-        """Marks contexts of GPU code whose callers are not known."""
+        """Mark contexts of GPU code whose callers are not known."""
         for contexts_of_nodes, (_, epoch) in zip(contexts, self.parts, strict=True):
             flags = epoch.nodes.flags
             if flags is not None:
@@ -267,7 +267,7 @@ class _Assembly:
             self.builder.set_traces(samples, time_range=samples.time_range)
 
     def _line(self, profile: int, parts: list[ValuePart]) -> TraceLine | None:
-        """The line of a profile. Ids of its trace mean the last epoch that has them."""
+        """Return the line of a profile. Ids of its trace mean the last epoch that has them."""
         file = self.files[profile]
         path = file.path.with_suffix(TRACE_SUFFIX)
         if file.path.suffix == TRACE_SUFFIX or not path.is_file():
@@ -288,7 +288,7 @@ class _Assembly:
     # -- profiles ----------------------------------------------------------------------------------------------
 
     def _add_profiles(self) -> None:
-        """Profiles with their identifier tuples. Pairs that all files have are the experiment's attributes."""
+        """Add profiles with their identifier tuples. Pairs that all files have are the experiment's attributes."""
         builder = self.builder
         pairs = [[(readable(k), readable(v)) for k, v in f.measurement.header.pairs] for f in self.files]
         common = set(pairs[0]).intersection(*pairs[1:])
@@ -305,7 +305,8 @@ class _Assembly:
 
 
 def _names(files: Sequence[OpenedFile], tuples: list[list[Identifier]]) -> list[str]:
-    """Names for profiles that their tuples do not tell apart, as of a compiler and the programs that it starts."""
+    """Return names for profiles that their tuples do not tell apart, as of a compiler and the programs that it
+    starts."""
     seen: dict[tuple[Identifier, ...], int] = {}
     for one in tuples:
         seen[tuple(one)] = seen.get(tuple(one), 0) + 1
@@ -317,7 +318,7 @@ def _names(files: Sequence[OpenedFile], tuples: list[list[Identifier]]) -> list[
 
 
 def _id_names(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    """The names of identifier kinds, from all dictionaries; what is said first stays."""
+    """Return the names of identifier kinds, from all dictionaries; what is said first stays."""
     named: dict[int, str] = {}
     for measurement in measurements:
         for kind, name in measurement.id_kinds:

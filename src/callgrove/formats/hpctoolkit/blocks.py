@@ -86,13 +86,13 @@ class SparseBlocks:
         return len(self.n_values)
 
     def _entries(self) -> Offsets:
-        """Index entries with the end pair, which an empty context does not have."""
+        """Return the number of index entries with the end pair, which an empty context does not have."""
         if self.layout.end_marker is None:
             return self.n_index
         return self.n_index + (self.n_index > 0).astype(np.uint64)
 
     def _outside(self, count: Offsets, at: Offsets, size: int) -> Bools:
-        """Blocks that do not lie inside the file; compared without overflow."""
+        """Return which blocks do not lie inside the file; compared without overflow."""
         end = np.uint64(self.file.size)
         most = np.uint64(self.file.size // size)
         room = np.where(at <= end, end - np.minimum(at, end), np.uint64(0)) // np.uint64(size)
@@ -106,7 +106,7 @@ class SparseBlocks:
         return f"{self.what} {number}"
 
     def index(self, number: int) -> tuple[Ints, Ints]:
-        """Ids and bounds of one block: checked, ascending, covering all values."""
+        """Return the ids and bounds of one block: checked, ascending, covering all values."""
         n, n_values = int(self.n_index[number]), int(self.n_values[number])
         if n == 0:
             self._demand(n_values == 0, number, "an index for its values", f"none for {n_values} values")
@@ -166,7 +166,7 @@ class SparseBlocks:
             raise CorruptFile(self.file.path, self.section(number), offset=offset, expected=expected, found=found)
 
     def damage(self) -> list[CorruptFile]:
-        """Blocks that lie outside of the file or in one another, known without reading any."""
+        """Return the errors of blocks that lie outside of the file or in one another, known without reading any."""
         return [self.describe_broken(number) for number in np.flatnonzero(self.broken).tolist()]
 
     def describe_broken(self, number: int) -> CorruptFile:

@@ -84,7 +84,7 @@ def problems_of_summaries(experiment: Experiment, values: DatabaseValues) -> Ite
 def _at_loops(
     experiment: Experiment, values: DatabaseValues, summary: int, stored: SparseBlock, base: int, threads: Combined
 ) -> Iterator[Problem]:
-    """Lexical scope of the summary at loops, which follows from function scope of the threads."""
+    """Compare the lexical scope of the summary at loops, which follows from function scope of the threads."""
     metrics, tree = experiment.metrics, experiment.contexts
     row = metrics.find(metrics[base].name, Scope.LEXICAL)
     if metrics[base].scope != Scope.FUNCTION or row is None or not values.belongs_in_summary(row):
@@ -178,7 +178,7 @@ def _report_wrong(
 
 
 def pair_text(left: float, right: float) -> tuple[str, str]:
-    """Two numbers that differ, short where their short forms differ as well."""
+    """Return two numbers that differ, short where their short forms differ as well."""
     short = f"{left:g}", f"{right:g}"
     return short if short[0] != short[1] else (repr(left), repr(right))
 
@@ -380,8 +380,8 @@ def _unequal(
 
 
 def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
-    """Samples in time order, on known contexts, within the announced times, which may be longer: they are those of
-    the measurement, of whose idle samples not all are stored."""
+    """Yield samples out of time order, on unknown contexts, or beyond the announced times. These may be longer: they
+    are those of the measurement, of whose idle samples not all are stored."""
     samples = experiment.traces.samples
     if not isinstance(samples, DatabaseSamples):
         return
@@ -400,7 +400,7 @@ def _traces(experiment: Experiment, values: object) -> Iterator[Problem]:
 
 
 def _numbers_of_samples(experiment: Experiment, values: object, samples: DatabaseSamples) -> Iterator[Problem]:
-    """Samples on numbers that no context can have: cct.db numbers them all."""
+    """Yield samples on numbers that no context can have: cct.db numbers them all."""
     blocks = values.by_context if isinstance(values, DatabaseValues) else None
     if blocks is None:
         return
@@ -415,7 +415,7 @@ def _numbers_of_samples(experiment: Experiment, values: object, samples: Databas
 def problems_of_samples(
     experiment: Experiment, n_unknown: int, time_range: Window | None, severity: Severity
 ) -> Iterator[Problem]:
-    """Samples on contexts that are not there, and before or after the times that the database announces."""
+    """Yield samples on contexts that are not there, and before or after the times that the database announces."""
     if n_unknown:
         text = f"{n_unknown} samples are on contexts that nothing names; they count as idle"
         yield Problem(Severity.NOTE, experiment.path, "traces", text)

@@ -60,7 +60,7 @@ class Dumper:
     def texts(
         self, section: str, dtype: np.dtype[Any], n: int, offset: int, stride: int, *pointers: str
     ) -> Iterator[Field]:
-        """Records, each followed by the strings that it points to."""
+        """Yield records, each followed by the strings that it points to."""
         for index, at in enumerate(self.places(section, dtype, n, offset, stride)):
             yield from self.record(section, dtype, at, index)
             record = self.file.record(dtype, at, section)
@@ -94,7 +94,7 @@ def plain(value: Any) -> int | float | str:
 
 
 def prerelease_fields(file: FileBytes, name: str) -> Iterator[Field]:
-    """Fields of profile.db, cct.db or trace.db of the pre-release generation."""
+    """Yield the fields of profile.db, cct.db or trace.db of the pre-release generation."""
     dumper = Dumper(file, name)
     magics = {"profile.db": old.PROFILE_MAGICS, "cct.db": old.CCT_MAGICS, "trace.db": old.TRACE_MAGICS}[name]
     head = prerelease_files.header(file, magics, 2 if name == "profile.db" else 1)
@@ -121,7 +121,7 @@ def prerelease_fields(file: FileBytes, name: str) -> Iterator[Field]:
 
 
 def release_fields(file: FileBytes, name: str) -> Iterator[Field]:
-    """Fields of meta.db, profile.db, cct.db or trace.db of the released generation."""
+    """Yield the fields of meta.db, profile.db, cct.db or trace.db of the released generation."""
     dumper = Dumper(file, name)
     kind = release_files.KINDS[name]
     _, sections = release_files.header(file, kind)

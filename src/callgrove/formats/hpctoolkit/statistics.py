@@ -115,7 +115,8 @@ class LexicalLoops:
             self._inner, self._n_waiting = [_add_up(SparseBlock.concatenate(self._inner))], 0
 
     def split(self, rows: SparseBlock) -> tuple[SparseBlock, SparseBlock]:
-        """Rows of some contexts without those of lexical scope at loops, and what stands in the summary instead."""
+        """Return the rows of some contexts without those of lexical scope at loops, and what stands in the summary
+        instead."""
         at_loop = self._is_loop[rows.context]
         if not at_loop.any():
             return rows, rows.take(slice(0))
@@ -124,7 +125,7 @@ class LexicalLoops:
         return rows.take(~(at_loop & self._is_lexical[rows.metric])), sums.take(sums.value != 0)
 
     def _as_lexical(self, rows: SparseBlock, chosen: Bools) -> SparseBlock:
-        """Rows of function scope under the ids of lexical scope."""
+        """Return rows of function scope under the ids of lexical scope."""
         part = rows.take(chosen)
         profile = part.profile if self._by_thread else np.zeros_like(part.profile)
         return SparseBlock(profile, part.context, self._twin[part.metric], part.value)
@@ -140,7 +141,8 @@ class LexicalLoops:
 
 
 def _add_up(rows: SparseBlock) -> SparseBlock:
-    """Sorted by context, metric and profile; equal rows are added up, and what is only rounding becomes zero."""
+    """Return the rows sorted by context, metric and profile; equal rows are added up, and what is only rounding becomes
+    zero."""
     rows = rows.take(np.lexsort((rows.profile, rows.metric, rows.context)))
     changes = np.ones(len(rows), np.bool_)
     changes[1:] = np.any([np.diff(column) != 0 for column in (rows.context, rows.metric, rows.profile)], axis=0)

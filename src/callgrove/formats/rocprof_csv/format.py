@@ -85,7 +85,8 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         self._words = Words(self._places, names, self._strings, self._devices.labels, self._counters)
 
     def _choose_layout(self, traces: Traces) -> Layout:
-        """As asked for, or as the converter of the profiler's own version: databases with graph ids are of 2026."""
+        """Return the layout: as asked for, or as the converter of the profiler's own version: databases with graph ids
+        are of 2026."""
         first = (
             next(traces.side_chunks(side, part), None) for side in ("kernel", "copy") for part in self._some(traces)
         )
@@ -94,7 +95,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
         return layout_of(year, graphs=graphs)
 
     def _some(self, traces: Traces) -> range:
-        """Parts that are looked at: those of one run are alike."""
+        """Return the parts that are looked at: those of one run are alike."""
         return range(min(len(traces.parts()), LOOKED_AT))
 
     def _take(self, tables: Experiment, chunk: Chunk) -> None:
@@ -104,7 +105,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             self._write_spans(chunk)
 
     def write_traces(self, progress: Progress = silent) -> None:
-        """All spans, with the columns that rows are made of. Samples have no file, so they are only counted."""
+        """Write all spans, with the columns that rows are made of. Samples have no file, so they are only counted."""
         done = 0
         traces = self._traces
         for chunk in traces.spans(COLUMNS):
@@ -129,7 +130,8 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             self._waiting[table.name].add(kept)
 
     def _usable(self, table: FileTable, records: Records) -> Records:
-        """Without spans that are none; the end of what never ended is empty, as everything that is not known."""
+        """Return the records without spans whose times are impossible; the end of what never ended is empty, as is
+        everything that is not known."""
         start, end = records["start_ns"], records["end"]
         if not len(start) or (int(start.min()) >= 0 and bool((end >= start).all())):
             return records
@@ -162,7 +164,7 @@ class RocprofCsvWriter(TargetWriter[PendingFiles, Experiment]):
             ledger.add_amount(COPIED if table is layout.copies else ALLOCATED, sizes[sizes >= 0], times)
 
     def _domains(self, chunk: SpanChunk) -> Ids:
-        """Of calls and markers the file that they belong to; what belongs to none is counted."""
+        """Return for calls and markers the file that they belong to; what belongs to none is counted."""
         kind, category = chunk["kind"], chunk["category"]
         words = {number: self._category(number) for number in np.unique(category).tolist()}
         if self._layout.regions is not None:

@@ -149,7 +149,7 @@ def slices_text(slices: Slices, origin_ns: int) -> Iterator[bytes]:
 
 
 def _beginnings(slices: Slices, rows: Ints, places: _Places) -> Fields:
-    """Complete events; marks that last no time and launch nothing are instants."""
+    """Return complete events; marks that last no time and launch nothing are instants."""
     lasting = slices.end_ns[rows] - slices.start_ns[rows]
     complete: Fields = [b',\n{"ph":"X"', *places.of(rows), b',"dur":', *decimals(lasting)]
     if slices.kind is None:
@@ -204,7 +204,7 @@ def _flow_begins(slices: Slices, rows: Ints, again: Array, places: _Places) -> F
 
 
 def _flow_ids(slices: Slices, number: Ints) -> Cells:
-    """Unique in a file; no id is 0."""
+    """Return the ids of flows, unique in a file; no id is 0."""
     return integers(((slices.process.process.index + 1) << FLOW_BITS) + number)
 
 
@@ -232,7 +232,7 @@ class _NoteCells:
 
 
 def _strange(value: float) -> bytes:
-    """JSON has no such numbers."""
+    """Return what stands for a number that JSON does not have."""
     return b'"%b"' % repr(value).encode()
 
 

@@ -185,7 +185,7 @@ WIDEST_WORD = 8  # bytes that are made at once
 
 
 def width_of(largest: int) -> int:
-    """Bytes that numbers up to this one need."""
+    """Return how many bytes numbers up to this one need."""
     return max(1, -(-(largest & (2**64 - 1)).bit_length() // 7))
 
 
@@ -207,7 +207,7 @@ class Shape:
         return self
 
     def eight(self, values: Array) -> Shape:
-        """Eight bytes: a double, or a number of fixed length."""
+        """Add eight bytes: a double, or a number of fixed length."""
         self.columns.append((len(self.constant), 0, values))
         self.constant += bytes(8)
         return self
@@ -274,7 +274,7 @@ def _spread(values: Array, width: int) -> Array:
 
 
 def interleave(groups: Sequence[tuple[Ints, Bytes]], n: int) -> Bytes:
-    """Rows of several shapes, (places, rows) each, in the order of their places 0 to n - 1."""
+    """Return the rows of several shapes, (places, rows) each, in the order of their places 0 to n - 1."""
     if len(groups) == 1:
         return groups[0][1].reshape(-1)
     length = np.empty(n, np.int64)

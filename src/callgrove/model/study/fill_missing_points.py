@@ -187,6 +187,6 @@ def _keep_used(names: tuple[str, ...], ids: Ids) -> tuple[tuple[str, ...], Ids]:
 
 
 def _ranges(first: Ints, counts: Ints) -> Ints:
-    """first[0], first[0] + 1, ... (counts[0] numbers), first[1], ..."""
+    """Return first[0], first[0] + 1, ... (counts[0] numbers), first[1], ..."""
     ends = np.cumsum(counts)
     return np.repeat(first - (ends - counts), counts) + np.arange(int(ends[-1]) if len(ends) else 0)

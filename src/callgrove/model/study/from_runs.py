@@ -99,7 +99,8 @@ class CallPaths:
 
     @classmethod
     def of(cls, tree: ContextTree) -> CallPaths:
-        """Contexts have the same call path where their names are equal, all the way up."""
+        """Return the call paths of a tree. Contexts have the same call path where their names are equal, all the way
+        up."""
         known: dict[tuple[int, str], int] = {}
         paths: list[int] = []
         above = tree.parent[: tree.n_listed].tolist()
@@ -310,8 +311,8 @@ def _rows(experiment: Experiment, way: Recipe, profiles: Ints, listed: Bools) ->
 
 
 def _in_scope(way: Recipe, stored: Array, tree: ContextTree) -> Array:
-    """Stored values in the wanted scope. As Extra-P does, children are taken off a double one after the other, and what
-    rounding leaves of it stays."""
+    """Return stored values in the wanted scope. As Extra-P does, children are taken off a double one after the other,
+    and what rounding leaves of it stays."""
     additive = way.metric.aggregation == Aggregation.SUM and way.metric.composite is None
     if stored.dtype.kind != "f" or not additive or (way.metric.scope, way.wanted) != (Scope.INCLUSIVE, Scope.EXCLUSIVE):
         return way.apply(stored, tree)
@@ -368,7 +369,7 @@ def _places(experiment: Experiment, profiles: Ints, carriers: Ints) -> list[Ints
 
 
 def _chunks(profiles: Ints, n_contexts: int) -> Iterator[Ints]:
-    """So many profiles at once that a matrix of them stays small."""
+    """Yield so many profiles at once that a matrix of them stays small."""
     step = max(1, MOST_CELLS // max(1, n_contexts))
     for first in range(0, len(profiles), step):
         yield profiles[first : first + step]
@@ -451,7 +452,7 @@ def _of_paths(contexts: Bools, paths: CallPaths) -> Bools:
 
 
 def _on_paths(experiment: Experiment, way: Recipe, stored: Array, paths: CallPaths) -> Floats:
-    """Stored values in the wanted scope, added up over the contexts of each call path; absent is 0."""
+    """Return stored values in the wanted scope, added up over the contexts of each call path; absent is 0."""
     values = experiment.values.scalar(way.stored, way.apply(stored, experiment.contexts))
     listed = np.asarray(values[: len(paths.of_context)], np.float64)
     aggregation = Aggregation.SUM if way.metric.composite is not None else way.metric.aggregation

@@ -108,7 +108,7 @@ def merge(start: ArrayLike, end: ArrayLike) -> Intervals:
 
 
 def union_length(start: ArrayLike, end: ArrayLike) -> int:
-    """For how long at least one interval was open: the busy time."""
+    """Return for how long at least one interval was open: the busy time."""
     return merge(start, end).length
 
 
@@ -125,12 +125,12 @@ def overlap(left: Intervals, right: Intervals) -> Intervals:
 
 
 def overlap_length(left: Pair, right: Pair) -> int:
-    """For how long an interval of each side was open at once."""
+    """Return for how long an interval of each side was open at once."""
     return overlap(merge(*left), merge(*right)).length
 
 
 def gaps(start: ArrayLike, end: ArrayLike, window: tuple[int, int] | None = None) -> Intervals:
-    """When no interval was open: inside the window, or between the first start and the last end."""
+    """Return when no interval was open: inside the window, or between the first start and the last end."""
     union = merge(start, end)
     if window is None:
         return Intervals(union.end[:-1], union.start[1:], union.excluded)
@@ -141,7 +141,7 @@ def gaps(start: ArrayLike, end: ArrayLike, window: tuple[int, int] | None = None
 
 
 def concurrency(start: ArrayLike, end: ArrayLike) -> Ints:
-    """For how long exactly 0, 1, 2, ... intervals were open, from the first start to the last end.
+    """Return for how long exactly 0, 1, 2, ... intervals were open, from the first start to the last end.
 
     The times from level 1 on add up to the union; weighted with their level, to the sum of all lengths.
     """
@@ -184,7 +184,7 @@ def nesting(start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None) ->
 def exclusive_length(
     start: ArrayLike, end: ArrayLike, track: ArrayLike | None = None, nest: Nesting | None = None
 ) -> Ints:
-    """For how long each interval was the one, of those open on its track, that started last.
+    """Return for how long each interval was the one, of those open on its track, that started last.
 
     Adds up to the tracks' unions for any input; where intervals nest, it is the length less that of the children. Who
     has their nesting need not have it looked for again.
@@ -227,8 +227,8 @@ def _less_children(start: Ints, end: Ints, nest: Nesting) -> Ints:
 
 
 def enclosing(outer: Pair, inner: Pair, outer_track: ArrayLike | None = None, track: ArrayLike | None = None) -> Ints:
-    """For each inner interval the outer one of its track that started last and contains it, both ends counting; -1
-    where there is none or the inner one ends before it starts."""
+    """Return for each inner interval the outer one of its track that started last and contains it, both ends counting;
+    -1 where there is none or the inner one ends before it starts."""
     begins, ends = _arrays(*outer)
     starts, stops = _arrays(*inner)
     order, first = _by_start(begins, ends, outer_track)
@@ -272,7 +272,7 @@ def _fill_lanes(start: Ints, end: Ints, rows: Ints, out: Ids) -> None:
 
 
 def _clusters(start: Ints, end: Ints, track: Ints) -> list[slice]:
-    """Runs of two or more intervals that hang together by overlaps; the others stand alone."""
+    """Return the runs of two or more intervals that hang together by overlaps; the others stand alone."""
     n = len(start)
     if not n:
         return []
@@ -298,7 +298,7 @@ def _track(track: ArrayLike | None, n: int, rows: Ints | None = None) -> Ints:
 
 
 def _by_start(start: Ints, end: Ints, track: ArrayLike | None) -> tuple[Ints, Bools]:
-    """Rows of valid intervals by track, start and decreasing end; and which of them begin a track."""
+    """Return the rows of valid intervals by track, start and decreasing end; and which of them begin a track."""
     tracks = _track(track, len(start))
     valid = np.flatnonzero(end >= start)
     rows = valid[in_order(tracks[valid], start[valid])]  # much faster than by three columns
@@ -329,7 +329,8 @@ def _covers(outer_end: Ints, end: Ints, strict: Bools) -> Bools:
 
 
 def _links(end: Ints, empty: Bools, first: Bools) -> Ints:
-    """For intervals in order the nearest one before that does not end earlier; for empty ones, that ends later.
+    """Return for intervals, which are in order, the nearest one before that does not end earlier; for empty ones, that
+    ends later.
 
     Each looks at its neighbour and then, together with all others, at where that one has got to: few rounds, as
     distances double where nothing nests and levels are few where something does.
@@ -359,8 +360,8 @@ def _links_by_stack(end: Ints, empty: Bools, first: Bools) -> Ints:
 
 
 def _climb(link: Ints, end: Ints, at: Ints, bound: Ints, strict: Bools) -> Ints:
-    """From `at` outwards along the links to the first interval that covers `bound`. Ends never decrease on the way, so
-    steps of 2^k levels, from large to small, find it."""
+    """Climb from `at` outwards along the links to the first interval that covers `bound`. Ends never decrease on the
+    way, so steps of 2^k levels, from large to small, find it."""
     n = len(link)
     ends, up = np.append(end, np.iinfo(np.int64).max), [np.append(np.where(link >= 0, link, n), n)]
     for _ in range(int(depths(link.astype(np.int32)).max(initial=0)).bit_length()):
@@ -375,7 +376,7 @@ def _climb(link: Ints, end: Ints, at: Ints, bound: Ints, strict: Bools) -> Ints:
 
 
 def _crossings(start: Ints, end: Ints, link: Ints, first: Bools) -> int:
-    """Intervals before whose end, but after whose start, an earlier sibling ends."""
+    """Count the intervals before whose end, but after whose start, an earlier sibling ends."""
     n = len(start)
     group = np.where(link >= 0, link, n + np.cumsum(first))  # outermost intervals are siblings on their track
     siblings = np.argsort(group, kind="stable")

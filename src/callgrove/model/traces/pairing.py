@@ -22,7 +22,7 @@ def launch_calls(
     call_start: Ints,
     start: Ints | None = None,
 ) -> Ints:
-    """For each operation the number of the call with its correlation in its process; -1 where there is none.
+    """Return for each operation the number of the call with its correlation in its process; -1 where there is none.
 
     Of several calls it is the innermost: the one that started last, where `start` is given among those that started
     before the operation did. Where all started later, clocks disagree, and the first one stands.
@@ -48,7 +48,7 @@ def _is(column: Ints, value: int) -> bool:
 
 
 def _innermost(call_key: Ints, asked: Ints, call_start: Ints, start: Ints | None) -> Ints:
-    """Of calls with equal keys the one that started last, before the operation where its start is given."""
+    """Return, of calls with equal keys the one that started last, before the operation where its start is given."""
     order = np.lexsort((call_start, call_key))
     call_key, call_start = call_key[order], call_start[order]
     first, last = (np.searchsorted(call_key, asked, side=side) for side in ("left", "right"))
@@ -106,7 +106,7 @@ class RegionNames:
         return out
 
     def _read(self, part: int) -> None:
-        """The names of ranges of a part, by span."""
+        """Read the names of ranges of a part, by span."""
         if part == self._part:
             return
         self._part = part
@@ -144,13 +144,13 @@ class MemoryInUse:
     def add(
         self, time: Ints, index: Ints, words: Sequence[str], size: Ints, device: Ints, address: Ints, level: Ints
     ) -> None:
-        """Operations; number `index` of the words says which each one is."""
+        """Add operations; number `index` of the words says which each one is."""
         what = np.array([_operation(word) for word in words] or [ALLOC], np.int64)[index]
         new = dict(zip(NAMES, (time, what, size, device, address, level), strict=True))
         self._waiting = {name: np.append(self._waiting[name], new[name]) for name in NAMES}
 
     def until(self, now: int) -> Iterator[tuple[int, int, Ints, Ints]]:
-        """(device, level, times, bytes in use) of all that ended until then."""
+        """Yield (device, level, times, bytes in use) of all that ended until then."""
         ready = self._waiting["time"] <= now
         if not ready.any():
             return

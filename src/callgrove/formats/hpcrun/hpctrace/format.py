@@ -166,7 +166,8 @@ def fields(trace: TraceFile) -> Iterator[Field]:
 
 
 def text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
-    """Pieces of text, each of whole lines, of at most `limit` records; damage raises after what is intact was given."""
+    """Yield pieces of text, each of whole lines, of at most `limit` records; damage raises after what is intact was
+    given."""
     yield _head(trace)
     row = " ".join(["%d"] * len(trace.record.names or ()))
     for rows in _rows(trace, limit):
@@ -190,7 +191,7 @@ def json_text(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
 
 
 def summary(trace: TraceFile, limit: int | None = None) -> Iterator[str]:
-    """Counts and times. There is nothing of which `limit` could cut rows."""
+    """Yield counts and times. There is nothing of which `limit` could cut rows."""
     overview = scan(trace)
     yield _head(trace)
     yield f"records {trace.n_records} disordered={overview.disordered}\n"
@@ -235,7 +236,7 @@ class HpctraceFormat:
     title = "HPCToolkit trace of one thread or GPU stream (.hpctrace)"
 
     def match(self, source: Source) -> Match | None:
-        """By its magic."""
+        """Recognise a trace by its magic."""
         return Match(Grade.EXACT, "it begins as a trace does") if source.head(len(MAGIC)) == MAGIC else None
 
     def read(self, source: Source, options: ReadOptions) -> Experiment:
@@ -254,7 +255,7 @@ class HpctraceFormat:
         return builder.build()
 
     def check(self, source: Source, options: ReadOptions) -> Iterator[Problem]:
-        """Whole records, in the order of time."""
+        """Yield records that are cut off, or out of the order of time."""
         trace = TraceFile.open(source.path)
         options.progress("checking the trace", 0, trace.file.size)
         overview = scan(trace)

@@ -139,7 +139,7 @@ def walk(file: FileBytes, entries: Array, entries_at: Ints) -> TreePlaces:
 
 
 def _below(file: FileBytes, at: int, end: int, places: list[int], parents: list[int]) -> None:
-    """Contexts of an array of children, and of all arrays below it, in preorder."""
+    """Add the contexts of an array of children, and of all arrays below it, in preorder."""
     unpack, buffer, size_of = CHILDREN.unpack_from, file.buffer, rec.CONTEXT.itemsize
     most = file.size // size_of
     parent = len(places) - 1
@@ -226,7 +226,7 @@ def decode(
     words = _FlexWords(file, places.at[inner], records)
 
     def spread(values: Array, fill: int) -> Array:
-        """Values of inner contexts over all; entry points have none."""
+        """Return the values of inner contexts over all; entry points have none."""
         out = np.full(n, fill, values.dtype)
         out[inner] = values
         return out
@@ -347,7 +347,7 @@ class MetaDb:
         return tuple(self._text(p, "IdNames") for p in pointers.tolist())
 
     def _rows(self, dtype: np.dtype[np.void], name: str) -> tuple[int, int, Array]:
-        """(pointer, stride, records) of one of the plain tables."""
+        """Return (pointer, stride, records) of one of the plain tables."""
         section = self._section(rec.TABLE_SECTION, name)
         at, stride, n = int(section["pArray"]), int(section["stride"]), int(section["n"])
         return at, stride, self.file.read_strided(dtype, stride, n, at, name) if n else np.empty(0, dtype)
